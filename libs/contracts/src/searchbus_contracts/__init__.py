@@ -1,0 +1,93 @@
+"""The wire of searchbus: messages, subjects, headers, error codes and descriptors.
+
+This package is the only truth about what travels on the bus; proto/ is generated from it and its
+README is the normative text (§ numbers in the modules refer to it). It depends on msgspec only.
+"""
+
+from .catalog import (
+    CATALOG_KEY,
+    CONTRACT_KEY,
+    Catalog,
+    CatalogEvent,
+    CatalogRequest,
+    PromptArgument,
+    PromptDescriptor,
+    PromptMessage,
+    Refusal,
+    ResourceDescriptor,
+    ResourceTemplate,
+    decode_catalog,
+)
+from .codec import canonical, decode, encode
+from .errors import RETRYABLE, ErrorCode, Failure, Fault
+from .headers import Actor, Parts
+from .resources import (
+    ResourceListReply,
+    ResourceListRequest,
+    ResourceReadReply,
+    ResourceReadRequest,
+)
+from .subjects import DEFAULT_PREFIX, Subjects, is_token
+from .tools import (
+    AudioContent,
+    Content,
+    EmbeddedResource,
+    ImageContent,
+    Renderer,
+    ResourceBody,
+    ResourceLink,
+    TextContent,
+    ToolAnnotations,
+    ToolCall,
+    ToolDescriptor,
+    ToolEvent,
+    ToolReply,
+    describe_tool,
+    json_schema,
+)
+
+__all__ = [
+    "CATALOG_KEY",
+    "CONTRACT_KEY",
+    "DEFAULT_PREFIX",
+    "RETRYABLE",
+    "Actor",
+    "AudioContent",
+    "Catalog",
+    "CatalogEvent",
+    "CatalogRequest",
+    "Content",
+    "EmbeddedResource",
+    "ErrorCode",
+    "Failure",
+    "Fault",
+    "ImageContent",
+    "Parts",
+    "PromptArgument",
+    "PromptDescriptor",
+    "PromptMessage",
+    "Refusal",
+    "Renderer",
+    "ResourceBody",
+    "ResourceDescriptor",
+    "ResourceLink",
+    "ResourceListReply",
+    "ResourceListRequest",
+    "ResourceReadReply",
+    "ResourceReadRequest",
+    "ResourceTemplate",
+    "Subjects",
+    "TextContent",
+    "ToolAnnotations",
+    "ToolCall",
+    "ToolDescriptor",
+    "ToolEvent",
+    "ToolReply",
+    "canonical",
+    "decode",
+    "decode_catalog",
+    "describe_tool",
+    "encode",
+    "is_token",
+    "json_schema",
+]

@@ -1,0 +1,183 @@
+"""A worker's catalogue: its tools, prompts and resources, and the hash that names it (§8).
+
+The hash travels in `$SRV.INFO` metadata and in `evt.catalog` events; whoever meets a new hash asks
+`catalog.<hash>` once. Catalogues are decoded descriptor by descriptor, so that a malformed one is
+refused with a reason and harms no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from .codec import canonical, decode
+from .errors import Fault
+from .tools import Content, Name, ToolDescriptor
+
+__all__ = [
+    "CATALOG_KEY",
+    "CONTRACT_KEY",
+    "Catalog",
+    "CatalogEvent",
+    "CatalogRequest",
+    "PromptArgument",
+    "PromptDescriptor",
+    "PromptMessage",
+    "Refusal",
+    "ResourceDescriptor",
+    "ResourceTemplate",
+    "decode_catalog",
+]
+
+CATALOG_KEY = "catalog"
+"""Key of the catalogue hash in a worker's `$SRV.INFO` metadata."""
+CONTRACT_KEY = "searchbus"
+"""Key of the wire's version in the metadata; marks a service as one of searchbus's."""
+
+
+class PromptArgument(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One argument of a prompt."""
+
+    name: Name
+    description: str | None = None
+    required: bool = False
+    values: Annotated[tuple[str, ...], Meta(description="Offered by completion/complete.")] = ()
+
+
+class PromptMessage(Struct, frozen=True, kw_only=True):
+    """One message; `{argument}` in its texts is replaced by the argument's value."""
+
+    role: Literal["user", "assistant"]
+    content: Content
+
+
+class PromptDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A prompt, whole: the edge fills it in without asking the worker."""
+
+    name: Name
+    toolset: Name
+    messages: Annotated[tuple[PromptMessage, ...], Meta(min_length=1, max_length=50)]
+    title: str | None = None
+    description: Annotated[str, Meta(max_length=8192)] | None = None
+    arguments: tuple[PromptArgument, ...] = ()
+    required_roles: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+
+
+class ResourceDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A resource with a fixed URI; read through `resource.<toolset>.read`."""
+
+    uri: Annotated[str, Meta(min_length=1, max_length=2048)]
+    name: Annotated[str, Meta(min_length=1, max_length=256)]
+    toolset: Name
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size_bytes: int | None = None
+    required_roles: tuple[str, ...] = ()
+
+
+class ResourceTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A family of resources, RFC 6570 level 1: every `{name}` matches one path segment."""
+
+    uri_template: Annotated[str, Meta(min_length=1, max_length=2048)]
+    name: Annotated[str, Meta(min_length=1, max_length=256)]
+    toolset: Name
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    required_roles: tuple[str, ...] = ()
+
+
+class Catalog(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that one service offers to clients."""
+
+    service: Name
+    tools: tuple[ToolDescriptor, ...] = ()
+    prompts: tuple[PromptDescriptor, ...] = ()
+    resources: tuple[ResourceDescriptor, ...] = ()
+    resource_templates: tuple[ResourceTemplate, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """32 hex digits over the canonical JSON; equal catalogues have equal digests."""
+        return hashlib.sha256(canonical(self)).hexdigest()[:32]
+
+    @property
+    def toolsets(self) -> tuple[str, ...]:
+        """Every toolset named by a descriptor, sorted."""
+        items = (self.tools, self.prompts, self.resources, self.resource_templates)
+        return tuple(sorted({item.toolset for kind in items for item in kind}))
+
+
+class CatalogRequest(Struct, frozen=True, kw_only=True):
+    """Asks `catalog.<hash>` for the catalogue; the hash stands in the subject."""
+
+
+class CatalogEvent(Struct, frozen=True, kw_only=True):
+    """Published on `evt.catalog` when a worker came, went or changed its tools."""
+
+    event: Literal["up", "changed", "down"]
+    service: Name
+    instance: Annotated[str, Meta(min_length=1, max_length=128)]
+    catalog: Annotated[str, Meta(description="The catalogue's hash; empty where there is none.")]
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """A descriptor that was left out, and why."""
+
+    kind: str
+    name: str
+    reason: str
+
+
+class _RawCatalog(Struct, kw_only=True):
+    service: Name
+    tools: tuple[msgspec.Raw, ...] = ()
+    prompts: tuple[msgspec.Raw, ...] = ()
+    resources: tuple[msgspec.Raw, ...] = ()
+    resource_templates: tuple[msgspec.Raw, ...] = ()
+
+
+def decode_catalog(data: bytes) -> tuple[Catalog, list[Refusal]]:
+    """Decode a catalogue, leaving out the descriptors that are malformed.
+
+    Raises:
+        Fault: invalid_argument where the catalogue as a whole is unreadable.
+    """
+    raw = decode(data, _RawCatalog)
+    refusals: list[Refusal] = []
+
+    def each(kind: str, items: tuple[msgspec.Raw, ...], target: Any) -> tuple[Any, ...]:
+        kept = []
+        for item in items:
+            try:
+                kept.append(decode(bytes(item), target))
+            except Fault as fault:
+                refusals.append(
+                    Refusal(kind=kind, name=_name_of(item), reason=fault.failure.message)
+                )
+        return tuple(kept)
+
+    catalog = Catalog(
+        service=raw.service,
+        tools=each("tool", raw.tools, ToolDescriptor),
+        prompts=each("prompt", raw.prompts, PromptDescriptor),
+        resources=each("resource", raw.resources, ResourceDescriptor),
+        resource_templates=each("resource template", raw.resource_templates, ResourceTemplate),
+    )
+    return catalog, refusals
+
+
+class _Named(Struct):
+    name: str = "(unnamed)"
+
+
+def _name_of(item: msgspec.Raw) -> str:
+    try:
+        return decode(bytes(item), _Named).name[:80]
+    except Fault:
+        return "(unreadable)"

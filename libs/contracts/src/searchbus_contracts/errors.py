@@ -1,0 +1,111 @@
+"""Typed failures: the error codes of the wire and the exception that carries one.
+
+    Fault                        raised anywhere in a worker or by a request
+    └── .failure: Failure        what travels on the bus (proto/README.md §6)
+
+A `Failure` is the answer to a request that got no reply. Its message is written for the agent
+that reads it: what happened and what to do. It never holds the text of an unforeseen exception.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+__all__ = ["RETRYABLE", "ErrorCode", "Failure", "Fault"]
+
+
+class ErrorCode(StrEnum):
+    """Every failure a searchbus service can answer with (proto/README.md §6)."""
+
+    INVALID_ARGUMENT = "invalid_argument"
+    INVALID_QUERY = "invalid_query"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    EMPTY_CORPUS = "empty_corpus"
+    DEADLINE_EXCEEDED = "deadline_exceeded"
+    RATE_LIMITED = "rate_limited"
+    UPSTREAM_BLOCKED = "upstream_blocked"
+    UPSTREAM_LIMITED = "upstream_limited"
+    UPSTREAM_FAILED = "upstream_failed"
+    QUOTA_EXHAUSTED = "quota_exhausted"
+    OVERLOADED = "overloaded"
+    UNAVAILABLE = "unavailable"
+    CANCELLED = "cancelled"
+    INTERNAL = "internal"
+
+
+RETRYABLE = frozenset(
+    {
+        ErrorCode.DEADLINE_EXCEEDED,
+        ErrorCode.RATE_LIMITED,
+        ErrorCode.UPSTREAM_BLOCKED,
+        ErrorCode.UPSTREAM_LIMITED,
+        ErrorCode.UPSTREAM_FAILED,
+        ErrorCode.OVERLOADED,
+        ErrorCode.UNAVAILABLE,
+    }
+)
+"""Codes after which the same request may succeed later, unless the failure says otherwise."""
+
+
+class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The body of a reply that failed; the same code and message stand in its headers.
+
+    `code` is a plain string so that a code of a newer peer still decodes.
+    """
+
+    code: Annotated[str, Meta(description="One of the error codes; unknown codes are terminal.")]
+    message: Annotated[str, Meta(description="What happened and what to do, for the caller.")]
+    retryable: Annotated[
+        bool, Meta(description="Whether the same request may succeed when repeated.")
+    ] = False
+    retry_after_ms: (
+        Annotated[int, Meta(ge=0, description="Milliseconds to wait before repeating.")] | None
+    ) = None
+
+
+class Fault(Exception):
+    """A typed failure on its way to the caller.
+
+        raise Fault(ErrorCode.NOT_FOUND, "No document 'x'. Take the id from a search result.")
+
+    Args:
+        code: one of `ErrorCode`, or the string of a newer peer.
+        message: one or two sentences for the caller; no secrets, no exception text.
+        retryable: defaults to whether the code is in `RETRYABLE`.
+        retry_after_ms: milliseconds to wait first, `None` where unknown.
+    """
+
+    def __init__(
+        self,
+        code: ErrorCode | str,
+        message: str,
+        *,
+        retryable: bool | None = None,
+        retry_after_ms: int | None = None,
+    ) -> None:
+        super().__init__(f"{code}: {message}")
+        self.failure = Failure(
+            code=str(code),
+            message=message,
+            retryable=code in RETRYABLE if retryable is None else retryable,
+            retry_after_ms=retry_after_ms,
+        )
+
+    @property
+    def code(self) -> str:
+        """The failure's code."""
+        return self.failure.code
+
+    @classmethod
+    def of(cls, failure: Failure) -> Fault:
+        """Wrap a failure that came over the bus."""
+        return cls(
+            failure.code,
+            failure.message,
+            retryable=failure.retryable,
+            retry_after_ms=failure.retry_after_ms,
+        )

@@ -1,0 +1,70 @@
+"""NATS headers of searchbus; their names are case-sensitive (proto/README.md §4)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from .codec import decode, encode
+
+__all__ = [
+    "ACTOR",
+    "ACTOR_SIG",
+    "CHUNK",
+    "DEADLINE_MS",
+    "ERROR_CODE",
+    "ERROR_TEXT",
+    "EVENT",
+    "PARTS",
+    "REQ_ID",
+    "TIMEOUT_MS",
+    "TRACEPARENT",
+    "TRACESTATE",
+    "Actor",
+    "Parts",
+]
+
+REQ_ID: Final = "Req-Id"
+TIMEOUT_MS: Final = "Timeout-Ms"
+DEADLINE_MS: Final = "Deadline-Ms"
+TRACEPARENT: Final = "traceparent"
+TRACESTATE: Final = "tracestate"
+ACTOR: Final = "Actor"
+ACTOR_SIG: Final = "Actor-Sig"
+CHUNK: Final = "Chunk"
+PARTS: Final = "Parts"
+EVENT: Final = "Event"
+ERROR_CODE: Final = "Nats-Service-Error-Code"
+ERROR_TEXT: Final = "Nats-Service-Error"
+
+
+class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """On whose behalf a request is made; set by the edge, JSON in the `Actor` header."""
+
+    subject: Annotated[str, Meta(description="Stable id of the caller.")] = "anonymous"
+    roles: Annotated[
+        tuple[str, ...], Meta(description="Role names, compared exactly; '*' holds every role.")
+    ] = ()
+
+    def holds(self, required: tuple[str, ...] | list[str]) -> bool:
+        """Tell whether the actor holds every one of the required roles."""
+        return "*" in self.roles or all(role in self.roles for role in required)
+
+    def to_header(self) -> str:
+        """ASCII JSON: NATS headers carry no line breaks and clients differ on UTF-8."""
+        return encode(self).decode().encode("ascii", "backslashreplace").decode("ascii")
+
+    @classmethod
+    def from_header(cls, value: str) -> Actor:
+        """Decode the header; raises Fault(invalid_argument)."""
+        return decode(value.encode("utf-8", "replace"), cls)
+
+
+class Parts(Struct, frozen=True, kw_only=True):
+    """The `Parts` header of a request too large for one message (§5): where its parts lie."""
+
+    subject: Annotated[str, Meta(description="Ask here, body = the part's number from 0.")]
+    count: Annotated[int, Meta(ge=1, le=4096)]
+    size_bytes: Annotated[int, Meta(ge=1)]
+    sha256: Annotated[str, Meta(min_length=64, max_length=64)]

@@ -1,0 +1,43 @@
+"""Resources read over the bus: `resource.<toolset>.{list,read}` (proto/README.md §9)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from .catalog import ResourceDescriptor
+from .tools import ResourceBody
+
+__all__ = [
+    "ResourceListReply",
+    "ResourceListRequest",
+    "ResourceReadReply",
+    "ResourceReadRequest",
+]
+
+
+class ResourceListRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One page of the resources that are not in the catalogue (documents, say)."""
+
+    cursor: Annotated[str, Meta(max_length=1024)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class ResourceListReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A page, and the cursor of the next one (`None` on the last)."""
+
+    resources: tuple[ResourceDescriptor, ...]
+    next_cursor: str | None = None
+
+
+class ResourceReadRequest(Struct, frozen=True, kw_only=True):
+    """Read one resource by its URI."""
+
+    uri: Annotated[str, Meta(min_length=1, max_length=2048)]
+
+
+class ResourceReadReply(Struct, frozen=True, kw_only=True):
+    """The resource's content; not_found is a Failure."""
+
+    contents: tuple[ResourceBody, ...]

@@ -1,0 +1,200 @@
+"""Typed requests to the retrieval service: search, get, list, ingest, delete (§10).
+
+Dates are ISO 8601 (`2024-01-31`). Metadata values are strings, numbers or booleans. The whole text
+of a document travels once; its chunks point into it by offsets in characters (code points).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from .tools import Name
+
+__all__ = [
+    "MAX_DOCUMENT_BYTES",
+    "MAX_QUERY_CHARS",
+    "MAX_TOP_K",
+    "Chunk",
+    "CollectionInfo",
+    "DeleteReply",
+    "DeleteRequest",
+    "Document",
+    "DocumentSummary",
+    "FieldType",
+    "GetRequest",
+    "IngestReply",
+    "IngestRequest",
+    "IngestResult",
+    "ListReply",
+    "ListRequest",
+    "Metadata",
+    "NewDocument",
+    "SearchHit",
+    "SearchReply",
+    "SearchRequest",
+]
+
+MAX_QUERY_CHARS = 1000
+MAX_TOP_K = 50
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+"""UTF-8 size of a document's text; a larger one is refused with invalid_argument."""
+
+Metadata = dict[str, str | int | float | bool | None]
+FieldType = Literal["keyword", "integer", "float", "datetime", "bool"]
+DocumentId = Annotated[str, Meta(min_length=1, max_length=512)]
+
+
+class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Hybrid search over one or several collections."""
+
+    query: Annotated[str, Meta(description="1 to 1000 characters, else invalid_query.")]
+    collections: Annotated[
+        tuple[Name, ...], Meta(description="Empty: every collection the actor may read.")
+    ] = ()
+    limit: Annotated[int, Meta(ge=1, le=MAX_TOP_K)] = 5
+    where: Annotated[
+        dict[str, Any] | None, Meta(description="Chroma-style filter on metadata fields.")
+    ] = None
+    per_document: Annotated[
+        bool, Meta(description="At most one hit, the best, for each document.")
+    ] = False
+
+
+class SearchHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One chunk that matched, best first."""
+
+    collection: Name
+    document_id: DocumentId
+    chunk_id: str
+    title: str
+    text: str
+    score: Annotated[float, Meta(description="Fused rank score, comparable within one reply.")]
+    cosine: Annotated[float, Meta(ge=0, le=1, description="Cosine similarity to the query.")]
+    url: str | None = None
+    section: str | None = None
+    metadata: Metadata = {}
+
+
+class SearchReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Hits of all collections, and which collections could not be searched."""
+
+    hits: tuple[SearchHit, ...]
+    failed: Annotated[
+        dict[str, str], Meta(description="Collection → failure code, where one failed.")
+    ] = {}
+
+
+class GetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One whole document; `collection` None looks in every readable collection."""
+
+    document_id: DocumentId
+    collection: Name | None = None
+
+
+class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A whole document, its text exactly as it was ingested."""
+
+    collection: Name
+    document_id: DocumentId
+    title: str
+    text: str
+    chunk_count: int
+    url: str | None = None
+    metadata: Metadata = {}
+
+
+class ListRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A page of a collection's documents, ordered by id; no collection: the collections."""
+
+    collection: Name | None = None
+    cursor: Annotated[str, Meta(max_length=1024)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class DocumentSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A document without its text."""
+
+    collection: Name
+    document_id: DocumentId
+    title: str
+    chunk_count: int
+    revision: Annotated[str, Meta(description="Hash of the content; equal content, equal hash.")]
+    size_bytes: int = 0
+    url: str | None = None
+    metadata: Metadata = {}
+
+
+class CollectionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A collection and what may be filtered in it."""
+
+    name: Name
+    documents: int
+    chunks: int
+    fields: dict[str, FieldType] = {}
+
+
+class ListReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A page of documents, or the collections where none was named."""
+
+    documents: tuple[DocumentSummary, ...] = ()
+    collections: tuple[CollectionInfo, ...] = ()
+    next_cursor: str | None = None
+
+
+class Chunk(Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
+    """A passage of a document: text[start:end] in characters, under a heading."""
+
+    start: Annotated[int, Meta(ge=0)]
+    end: Annotated[int, Meta(ge=1)]
+    section: str | None = None
+
+
+class NewDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A document cut into chunks, ready to be embedded and stored."""
+
+    document_id: DocumentId
+    title: Annotated[str, Meta(min_length=1, max_length=1000)]
+    text: str
+    chunks: Annotated[tuple[Chunk, ...], Meta(min_length=1)]
+    url: Annotated[str, Meta(max_length=4096)] | None = None
+    metadata: Metadata = {}
+
+
+class IngestRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Store documents; repeating the request changes nothing, a changed document is replaced."""
+
+    collection: Name
+    documents: Annotated[tuple[NewDocument, ...], Meta(min_length=1, max_length=256)]
+    fields: Annotated[
+        dict[str, FieldType], Meta(description="Filterable metadata fields, where new.")
+    ] = {}
+
+
+class IngestResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one document."""
+
+    document_id: DocumentId
+    outcome: Literal["stored", "replaced", "unchanged", "refused"]
+    chunks: int = 0
+    reason: str | None = None
+
+
+class IngestReply(Struct, frozen=True, kw_only=True):
+    """One result for each document, in order. What is answered is durable."""
+
+    results: tuple[IngestResult, ...]
+
+
+class DeleteRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Delete documents of a collection; no ids: the collection itself."""
+
+    collection: Name
+    document_ids: tuple[DocumentId, ...] = ()
+
+
+class DeleteReply(Struct, frozen=True, kw_only=True):
+    """How many documents were deleted."""
+
+    documents: int

@@ -1,0 +1,69 @@
+"""NATS subjects of searchbus (proto/README.md §2).
+
+    subject = prefix "." "v1" "." family "." name …      e.g. sb.v1.tool.fomc.search_fomc
+
+Every token matches ``[A-Za-z0-9_-]{1,64}``; what a user typed never becomes a token.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT_PREFIX", "TOKEN_PATTERN", "Subjects", "is_token"]
+
+DEFAULT_PREFIX = "sb"
+TOKEN_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"  # noqa: S105  (a subject token, not a secret)
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def is_token(text: str) -> bool:
+    """Tell whether `text` may stand as one token of a subject (and as an MCP tool name)."""
+    return _TOKEN.fullmatch(text) is not None
+
+
+def _checked(token: str) -> str:
+    if not is_token(token):
+        raise ValueError(f"{token!r} is no subject token: 1 to 64 of A-Z a-z 0-9 _ - are allowed")
+    return token
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """Builds subjects under one prefix. Every method raises ValueError for a bad token.
+
+    Subjects().tool("fomc", "search_fomc")   # sb.v1.tool.fomc.search_fomc
+    """
+
+    prefix: str = DEFAULT_PREFIX
+
+    def __post_init__(self) -> None:
+        _checked(self.prefix)
+
+    def tool(self, toolset: str, tool: str) -> str:
+        """Where a tool is called."""
+        return f"{self.prefix}.v1.tool.{_checked(toolset)}.{_checked(tool)}"
+
+    def toolset(self, toolset: str) -> str:
+        """What the service that owns a toolset subscribes to, in its queue group."""
+        return f"{self.prefix}.v1.tool.{_checked(toolset)}.*"
+
+    def catalog(self, digest: str) -> str:
+        """Where the descriptors behind a catalogue hash are asked for."""
+        return f"{self.prefix}.v1.catalog.{_checked(digest)}"
+
+    def endpoint(self, service: str, verb: str) -> str:
+        """A typed domain endpoint, e.g. retrieval.search."""
+        return f"{self.prefix}.v1.{_checked(service)}.{_checked(verb)}"
+
+    def resource(self, toolset: str, verb: str) -> str:
+        """Resources of a toolset; verb is list, read or search."""
+        return f"{self.prefix}.v1.resource.{_checked(toolset)}.{_checked(verb)}"
+
+    def catalog_events(self) -> str:
+        """Where workers announce that they came, went or changed their tools."""
+        return f"{self.prefix}.v1.evt.catalog"
+
+    def cancel(self, service: str) -> str:
+        """Where every worker of a service hears which request is no longer wanted."""
+        return f"{self.prefix}.v1.ctl.cancel.{_checked(service)}"

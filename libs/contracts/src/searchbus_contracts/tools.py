@@ -1,0 +1,242 @@
+"""Tools: what a worker offers, how one is called, what it answers (proto/README.md §7).
+
+A tool is declared once, at its worker; from the argument Struct come the schema in tools/list,
+the check in the worker and the entry in proto/:
+
+    class Lookup(Struct, forbid_unknown_fields=True):
+        word: Annotated[str, Meta(min_length=1, max_length=80, description="The word.")]
+
+    LOOKUP = describe_tool("lookup", toolset="dictionary", arguments=Lookup, reply=Entry,
+                           title="Look up a word", description="…", renderer="json")
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from .subjects import TOKEN_PATTERN
+
+__all__ = [
+    "AudioContent",
+    "Content",
+    "EmbeddedResource",
+    "ImageContent",
+    "Name",
+    "Renderer",
+    "ResourceBody",
+    "ResourceLink",
+    "TextContent",
+    "ToolAnnotations",
+    "ToolCall",
+    "ToolDescriptor",
+    "ToolEvent",
+    "ToolReply",
+    "describe_tool",
+    "json_schema",
+]
+
+Name = Annotated[str, Meta(pattern=TOKEN_PATTERN, description="A subject token.")]
+Renderer = Literal["content", "json", "results"]
+
+
+class ToolAnnotations(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """MCP's hints about a tool's behaviour; `None` leaves the hint out."""
+
+    read_only_hint: bool | None = None
+    destructive_hint: bool | None = None
+    idempotent_hint: bool | None = None
+    open_world_hint: bool | None = None
+
+
+class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One tool as its worker declares it."""
+
+    name: Name
+    toolset: Name
+    description: Annotated[str, Meta(min_length=1, max_length=8192)]
+    input_schema: Annotated[
+        dict[str, Any], Meta(description="JSON Schema 2020-12 of an object: 'type' is 'object'.")
+    ]
+    title: Annotated[str, Meta(max_length=256)] | None = None
+    output_schema: Annotated[
+        dict[str, Any] | None, Meta(description="JSON Schema of ToolReply.structured.")
+    ] = None
+    annotations: ToolAnnotations | None = None
+    required_roles: Annotated[
+        tuple[str, ...], Meta(description="All of these are needed to see and call the tool.")
+    ] = ()
+    renderer: Annotated[
+        Renderer,
+        Meta(
+            description="What text a client sees: 'content' = ToolReply.content as it is; "
+            "'json' = structured as JSON; 'results' = structured['results'] as JSON."
+        ),
+    ] = "content"
+    timeout_ms: Annotated[
+        int, Meta(ge=1, le=600_000, description="The budget an edge gives one call.")
+    ] = 30_000
+    examples: Annotated[
+        tuple[str, ...], Meta(max_length=50, description="Requests the tool serves; indexed.")
+    ] = ()
+    keywords: Annotated[tuple[str, ...], Meta(max_length=50, description="Indexed words.")] = ()
+    meta: Annotated[
+        dict[str, Any] | None, Meta(description="Copied into the tool's _meta by the edge.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        # One tool without this makes a client refuse the whole of tools/list.
+        if self.input_schema.get("type") != "object":
+            raise ValueError("input_schema must have type 'object'")
+        if self.output_schema is not None and self.output_schema.get("type") != "object":
+            raise ValueError("output_schema must have type 'object'")
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """A request to `tool.<toolset>.<tool>`."""
+
+    tool: Name
+    arguments: Annotated[msgspec.Raw, Meta(description="An object fitting input_schema.")] = (
+        msgspec.Raw(b"{}")
+    )
+
+
+class ResourceBody(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The content of one resource: text or base64 blob."""
+
+    uri: str
+    mime_type: str | None = None
+    text: str | None = None
+    blob: str | None = None
+
+
+class TextContent(Struct, frozen=True, kw_only=True, tag="text", omit_defaults=True):
+    """Text for the model."""
+
+    text: str
+    annotations: dict[str, Any] | None = None
+
+
+class ImageContent(
+    Struct, frozen=True, kw_only=True, tag="image", omit_defaults=True, rename="camel"
+):
+    """A base64 image."""
+
+    data: str
+    mime_type: str
+
+
+class AudioContent(
+    Struct, frozen=True, kw_only=True, tag="audio", omit_defaults=True, rename="camel"
+):
+    """Base64 audio."""
+
+    data: str
+    mime_type: str
+
+
+class EmbeddedResource(Struct, frozen=True, kw_only=True, tag="resource", omit_defaults=True):
+    """A resource carried inside a reply."""
+
+    resource: ResourceBody
+
+
+class ResourceLink(
+    Struct, frozen=True, kw_only=True, tag="resource_link", omit_defaults=True, rename="camel"
+):
+    """A pointer to a resource that the client may read."""
+
+    uri: str
+    name: str
+    description: str | None = None
+    mime_type: str | None = None
+
+
+Content = TextContent | ImageContent | AudioContent | EmbeddedResource | ResourceLink
+
+
+class ToolReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a tool answers. `is_error` marks an answer that tells of the tool's own failure."""
+
+    content: tuple[Content, ...] = ()
+    structured: dict[str, Any] | None = None
+    is_error: bool = False
+
+
+class ToolEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Sent while a request runs: progress, or a line for the client's log (§5.3)."""
+
+    kind: Literal["progress", "log"]
+    progress: Annotated[float, Meta(description="Grows with every event of one request.")] = 0.0
+    total: float | None = None
+    message: str | None = None
+    level: Literal[
+        "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
+    ] = "info"
+    data: Any = None
+    logger: str | None = None
+
+
+def json_schema(kind: Any) -> dict[str, Any]:
+    """JSON Schema of a type with its own definition inlined at the top and the rest in $defs.
+
+    MCP wants ``"type": "object"`` on the outermost level, where msgspec writes a ``$ref``.
+    """
+    (schema,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    reference = schema.get("$ref")
+    if reference is not None:
+        schema = dict(definitions[reference.removeprefix("#/$defs/")])
+        if reference not in str(definitions):  # not recursive: nothing points to it
+            definitions = {k: v for k, v in definitions.items() if not reference.endswith(f"/{k}")}
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def describe_tool(
+    name: str,
+    *,
+    toolset: str,
+    title: str,
+    description: str,
+    arguments: type[Struct],
+    reply: Any = None,
+    renderer: Renderer = "content",
+    annotations: ToolAnnotations | None = None,
+    required_roles: tuple[str, ...] = (),
+    timeout_ms: int = 30_000,
+    examples: tuple[str, ...] = (),
+    keywords: tuple[str, ...] = (),
+) -> ToolDescriptor:
+    """Build a descriptor from the Structs of its arguments and reply.
+
+    Args:
+        reply: the type of the value that the spec shows; an object for renderer "json", the item
+            type for renderer "results" (structured is then ``{"results": [item, …]}``).
+
+    Raises:
+        Fault: invalid_argument where a field breaks its limit.
+    """
+    output: dict[str, Any] | None = None
+    if reply is not None and renderer == "results":
+        output = json_schema(
+            msgspec.defstruct(f"{name.title().replace('_', '')}Results", [("results", list[reply])])
+        )
+    elif reply is not None:
+        output = json_schema(reply)
+    descriptor = ToolDescriptor(
+        name=name,
+        toolset=toolset,
+        title=title,
+        description=description,
+        input_schema=json_schema(arguments),
+        output_schema=output,
+        renderer=renderer,
+        annotations=annotations,
+        required_roles=required_roles,
+        timeout_ms=timeout_ms,
+        examples=examples,
+        keywords=keywords,
+    )
+    # Constructors do not check Meta limits, decoding does.
+    return msgspec.convert(msgspec.to_builtins(descriptor), ToolDescriptor)
