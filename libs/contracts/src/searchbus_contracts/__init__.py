@@ -19,6 +19,7 @@ from .catalog import (
     decode_catalog,
 )
 from .codec import canonical, decode, encode
+from .control import Cancel, Ping, Pong
 from .errors import RETRYABLE, ErrorCode, Failure, Fault
 from .headers import Actor, Parts
 from .resources import (
@@ -53,6 +54,7 @@ __all__ = [
     "RETRYABLE",
     "Actor",
     "AudioContent",
+    "Cancel",
     "Catalog",
     "CatalogEvent",
     "CatalogRequest",
@@ -63,6 +65,8 @@ __all__ = [
     "Fault",
     "ImageContent",
     "Parts",
+    "Ping",
+    "Pong",
     "PromptArgument",
     "PromptDescriptor",
     "PromptMessage",

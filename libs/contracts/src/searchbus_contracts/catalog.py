@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 
 from .codec import canonical, decode
 from .errors import Fault
+from .subjects import check_tokens
 from .tools import Content, Name, ToolDescriptor
 
 __all__ = [
@@ -65,6 +66,9 @@ class PromptDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     arguments: tuple[PromptArgument, ...] = ()
     required_roles: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_tokens(self.name, self.toolset, *(argument.name for argument in self.arguments))
 
 
 class ResourceDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):

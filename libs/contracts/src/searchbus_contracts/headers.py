@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Final
 
+import msgspec
 from msgspec import Meta, Struct
 
-from .codec import decode, encode
+from .codec import decode
 
 __all__ = [
     "ACTOR",
@@ -53,7 +55,7 @@ class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def to_header(self) -> str:
         """ASCII JSON: NATS headers carry no line breaks and clients differ on UTF-8."""
-        return encode(self).decode().encode("ascii", "backslashreplace").decode("ascii")
+        return json.dumps(msgspec.to_builtins(self), separators=(",", ":"))
 
     @classmethod
     def from_header(cls, value: str) -> Actor:

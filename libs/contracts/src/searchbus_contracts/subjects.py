@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["DEFAULT_PREFIX", "TOKEN_PATTERN", "Subjects", "is_token"]
+__all__ = ["DEFAULT_PREFIX", "TOKEN_PATTERN", "Subjects", "check_tokens", "is_token"]
 
 DEFAULT_PREFIX = "sb"
 TOKEN_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"  # noqa: S105  (a subject token, not a secret)
@@ -20,6 +20,12 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 def is_token(text: str) -> bool:
     """Tell whether `text` may stand as one token of a subject (and as an MCP tool name)."""
     return _TOKEN.fullmatch(text) is not None
+
+
+def check_tokens(*tokens: str) -> None:
+    """Raise ValueError for the first that is no token; a pattern's `$` lets a newline through."""
+    for token in tokens:
+        _checked(token)
 
 
 def _checked(token: str) -> str:
@@ -67,3 +73,7 @@ class Subjects:
     def cancel(self, service: str) -> str:
         """Where every worker of a service hears which request is no longer wanted."""
         return f"{self.prefix}.v1.ctl.cancel.{_checked(service)}"
+
+    def ping(self, instance: str) -> str:
+        """Where one instance answers that it lives."""
+        return f"{self.prefix}.v1.ctl.ping.{_checked(instance)}"

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from .subjects import TOKEN_PATTERN
+from .subjects import TOKEN_PATTERN, check_tokens
 
 __all__ = [
     "AudioContent",
@@ -87,6 +87,7 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
 
     def __post_init__(self) -> None:
+        check_tokens(self.name, self.toolset)
         # One tool without this makes a client refuse the whole of tools/list.
         if self.input_schema.get("type") != "object":
             raise ValueError("input_schema must have type 'object'")

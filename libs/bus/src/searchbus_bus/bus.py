@@ -1,0 +1,198 @@
+"""The bus as everything else sees it: request, gather, serve, publish, subscribe, discover."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from searchbus_contracts import (
+    CATALOG_KEY,
+    CONTRACT_KEY,
+    DEFAULT_PREFIX,
+    Actor,
+    ErrorCode,
+    Fault,
+    Subjects,
+    decode,
+    encode,
+)
+
+from .fanout import Gathered, Leg, gather
+from .requests import OnEvent, Requester
+from .serving import Serving
+from .transport import Message, Subscription, Transport
+from .worker import Worker
+
+__all__ = ["Bus", "WorkerInfo"]
+
+log = logging.getLogger("searchbus.bus")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """One running worker, as it told in `$SRV.INFO`."""
+
+    service: str
+    instance: str
+    version: str
+    catalog: str
+    metadata: dict[str, str]
+
+    @property
+    def started_ms(self) -> int:
+        """When it started, in milliseconds of the epoch; 0 where it does not tell."""
+        value = self.metadata.get("started_ms", "")
+        return int(value) if value.isdigit() else 0
+
+
+class Bus:
+    """A connection to the message bus. Make one with `connect` or `MemoryBroker().connect`."""
+
+    def __init__(
+        self, transport: Transport, *, name: str = "searchbus", prefix: str = DEFAULT_PREFIX
+    ) -> None:
+        self.name = name
+        self.subjects = Subjects(prefix)
+        self.transport = transport
+        self._requester = Requester(transport, self.subjects)
+
+    @property
+    def connected(self) -> bool:
+        """Whether messages flow right now."""
+        return self.transport.connected
+
+    @property
+    def max_payload_bytes(self) -> int:
+        """The broker's limit for one message; larger bodies travel in parts."""
+        return self.transport.max_payload_bytes
+
+    @property
+    def async_errors(self) -> int:
+        """Errors the broker reported outside any call, such as refused publishes."""
+        return self.transport.async_errors
+
+    @property
+    def in_flight(self) -> int:
+        """Requests sent whose answers are awaited."""
+        return self._requester.in_flight
+
+    async def request(
+        self,
+        subject: str,
+        message: Any,
+        reply_type: type[T],
+        *,
+        service: str,
+        timeout_s: float,
+        actor: Actor | None = None,
+        on_event: OnEvent | None = None,
+        idempotent: bool = True,
+    ) -> T:
+        """Send a message and return the decoded reply.
+
+        Cancelling the awaiting task cancels the work at the service.
+
+        Args:
+            service: who answers there (for cancelling and for telemetry).
+            timeout_s: the budget of all attempts together.
+            actor: on whose behalf.
+            on_event: called for progress and log lines that come before the reply.
+            idempotent: whether it may be repeated after a lost connection.
+
+        Raises:
+            Fault: what the service answered, or deadline_exceeded, unavailable, internal.
+        """
+        body = await self._requester.request(
+            subject,
+            encode(message),
+            service=service,
+            timeout_s=timeout_s,
+            actor=actor,
+            on_event=on_event,
+            idempotent=idempotent,
+        )
+        try:
+            return decode(body, reply_type)
+        except Fault as fault:
+            log.warning("%s answered something else than asked: %s", service, fault)
+            raise Fault(
+                ErrorCode.INTERNAL, f"The {service} service's answer could not be understood."
+            ) from None
+
+    async def gather(self, legs: Mapping[str, Leg], *, timeout_s: float) -> Gathered:
+        """Run several requests at once; see `searchbus_bus.fanout`."""
+
+        async def ask(leg: Leg, budget_s: float) -> Any:
+            return await self.request(
+                leg.subject,
+                leg.message,
+                leg.reply_type,
+                service=leg.service,
+                timeout_s=budget_s,
+                actor=leg.actor,
+                idempotent=leg.idempotent,
+            )
+
+        return await gather(legs, timeout_s=timeout_s, ask=ask)
+
+    async def publish(self, subject: str, message: Any) -> None:
+        """Send an event; raises Fault(unavailable) while there is no connection."""
+        await self.transport.publish(subject, encode(message))
+
+    async def subscribe(
+        self, subject: str, handler: Callable[[bytes], Awaitable[None]]
+    ) -> Subscription:
+        """Hear every event of a subject; a handler's exception is logged and ends nothing."""
+
+        async def on_message(message: Message) -> None:
+            try:
+                await handler(message.data)
+            except Exception:
+                log.exception("the handler of %s failed", subject)
+
+        return await self.transport.subscribe(subject, on_message)
+
+    async def serve(self, worker: Worker) -> Serving:
+        """Serve a worker until `Serving.drain`."""
+        serving = Serving(worker, self.transport, self._requester, self.subjects)
+        await serving.start()
+        return serving
+
+    async def workers(self, *, window_s: float = 0.3) -> list[WorkerInfo]:
+        """Who is there: every searchbus worker that answered within the window."""
+        answers = await self._requester.collect("$SRV.INFO", b"", window_s=window_s)
+        found = []
+        for answer in answers:
+            try:
+                info = msgspec.convert(json.loads(answer), _Info)
+            except (ValueError, RecursionError):
+                continue
+            if CONTRACT_KEY in info.metadata:
+                found.append(
+                    WorkerInfo(
+                        service=info.name,
+                        instance=info.id,
+                        version=info.version,
+                        catalog=info.metadata.get(CATALOG_KEY, ""),
+                        metadata=info.metadata,
+                    )
+                )
+        return sorted(found, key=lambda worker: (worker.service, worker.instance))
+
+    async def close(self) -> None:
+        """Flush and close the connection; drain what is served first."""
+        await self.transport.flush()
+        await self.transport.close()
+
+
+class _Info(msgspec.Struct):
+    name: str
+    id: str
+    version: str
+    metadata: dict[str, str]

@@ -1,0 +1,224 @@
+"""Who serves what, kept up to date: `$SRV.INFO`, catalogue events, catalogues by hash.
+
+    directory = Directory(bus, on_change=rebuild)
+    await directory.start()
+    directory.catalogs
+
+A service whose last worker vanished keeps its catalogue for `grace_s`, so that a restart does not
+make its tools flicker; `present` tells the difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from searchbus_contracts import (
+    Catalog,
+    CatalogEvent,
+    CatalogRequest,
+    Fault,
+    Refusal,
+    decode,
+    decode_catalog,
+)
+
+from .bus import Bus, WorkerInfo
+from .transport import Subscription
+
+__all__ = ["Directory"]
+
+log = logging.getLogger("searchbus.bus")
+
+_MISSES_TO_VANISH = 2
+"""A worker that is merely busy may miss one round of discovery."""
+
+
+@dataclass(slots=True)
+class _Service:
+    instances: dict[str, WorkerInfo] = field(default_factory=dict)
+    misses: dict[str, int] = field(default_factory=dict)
+    catalog: Catalog | None = None
+    digest: str = ""
+    last_seen_s: float = 0.0
+
+    @property
+    def wanted(self) -> str:
+        """The newest worker's catalogue counts while a rolling update runs."""
+        if not self.instances:
+            return self.digest
+        newest = max(self.instances.values(), key=lambda w: (w.started_ms, w.instance))
+        return newest.catalog
+
+
+class Directory:
+    """A live view of the services on a bus.
+
+    Args:
+        grace_s: how long a vanished service's catalogue stays.
+        refresh_s: how often everybody is asked; events make most changes known at once.
+        on_change: called after `catalogs` changed.
+        on_refusal: called with (service, refusal) for every malformed descriptor.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        *,
+        grace_s: float = 30.0,
+        refresh_s: float = 5.0,
+        on_change: Callable[[], None] | None = None,
+        on_refusal: Callable[[str, Refusal], None] | None = None,
+    ) -> None:
+        self._bus = bus
+        self._grace_s = grace_s
+        self._refresh_s = refresh_s
+        self._on_change = on_change
+        self._on_refusal = on_refusal
+        self._services: dict[str, _Service] = {}
+        self._owners: dict[str, str] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._events: Subscription | None = None
+        self.generation = 0
+        self.catalogs: tuple[Catalog, ...] = ()
+
+    async def start(self) -> None:
+        """Take a first look round and follow changes from then on."""
+        self._events = await self._bus.subscribe(
+            self._bus.subjects.catalog_events(), self._on_event
+        )
+        await self.refresh()
+        self._task = asyncio.get_running_loop().create_task(self._follow())
+
+    async def close(self) -> None:
+        """Stop following."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._events is not None:
+            await self._events.unsubscribe()
+
+    def present(self, service: str) -> bool:
+        """Whether at least one worker of the service is there."""
+        known = self._services.get(service)
+        return known is not None and bool(known.instances)
+
+    def owner(self, toolset: str) -> str | None:
+        """The service that a toolset belongs to."""
+        return self._owners.get(toolset)
+
+    async def refresh(self) -> None:
+        """Ask everybody now; unreachable catalogues are asked again the next time."""
+        try:
+            workers = await self._bus.workers()
+        except Fault:
+            return
+        seen = {worker.instance for worker in workers}
+        for worker in workers:
+            service = self._services.setdefault(worker.service, _Service())
+            service.instances[worker.instance] = worker
+            service.misses.pop(worker.instance, None)
+        for service in self._services.values():
+            for instance in [i for i in service.instances if i not in seen]:
+                service.misses[instance] = service.misses.get(instance, 0) + 1
+                if service.misses[instance] >= _MISSES_TO_VANISH:
+                    del service.instances[instance], service.misses[instance]
+        await self._update()
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._next_look_s()):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            try:
+                await self.refresh()
+            except Exception:
+                log.exception("the directory could not be refreshed")
+
+    def _next_look_s(self) -> float:
+        missing = any(service.misses for service in self._services.values())
+        return min(1.0, self._refresh_s) if missing else self._refresh_s
+
+    async def _on_event(self, data: bytes) -> None:
+        event = decode(data, CatalogEvent)
+        known = self._services.get(event.service)
+        if event.event == "down" and known is not None:
+            known.instances.pop(event.instance, None)
+            known.misses.pop(event.instance, None)
+        self._wake.set()
+
+    async def _update(self) -> None:
+        now_s = time.monotonic()
+        changed = False
+        for name, service in list(self._services.items()):
+            if service.instances:
+                service.last_seen_s = now_s
+            elif now_s - service.last_seen_s > self._grace_s:
+                log.warning("%s is gone; its tools are no longer listed", name)
+                del self._services[name]
+                changed = True
+                continue
+            if service.wanted != service.digest and await self._fetch(name, service):
+                changed = True
+        if changed:
+            self._settle()
+
+    async def _fetch(self, name: str, service: _Service) -> bool:
+        digest = service.wanted
+        try:
+            raw = await self._bus.request(
+                self._bus.subjects.catalog(digest),
+                CatalogRequest(),
+                msgspec.Raw,
+                service=name,
+                timeout_s=5.0,
+            )
+            catalog, refusals = decode_catalog(bytes(raw))
+        except (Fault, ValueError) as error:
+            log.warning("the catalogue of %s could not be read: %s", name, error)
+            return False
+        for refusal in refusals:
+            log.warning(
+                "%s: the %s %s is refused: %s", name, refusal.kind, refusal.name, refusal.reason
+            )
+            if self._on_refusal is not None:
+                self._on_refusal(name, refusal)
+        service.catalog, service.digest = catalog, digest
+        return True
+
+    def _settle(self) -> None:
+        self.catalogs = tuple(
+            service.catalog
+            for _, service in sorted(self._services.items())
+            if service.catalog is not None
+        )
+        owners: dict[str, str] = {}
+        for catalog in self.catalogs:
+            for toolset in catalog.toolsets:
+                owners.setdefault(toolset, catalog.service)
+        for toolset, service_name in self._owners.items():
+            # Whoever had a toolset first keeps it while it is there.
+            if any(c.service == service_name and toolset in c.toolsets for c in self.catalogs):
+                owners[toolset] = service_name
+        for catalog in self.catalogs:
+            for toolset in catalog.toolsets:
+                if owners[toolset] != catalog.service:
+                    log.warning(
+                        "%s also claims the toolset %s of %s; it is ignored there",
+                        catalog.service,
+                        toolset,
+                        owners[toolset],
+                    )
+        self._owners = owners
+        self.generation += 1
+        if self._on_change is not None:
+            self._on_change()

@@ -1,0 +1,211 @@
+"""The in-memory twin of NATS: same subjects, queue groups, no-responders and limits, one process.
+
+    broker = MemoryBroker()
+    edge, worker = broker.connect(), broker.connect()
+
+For tests and for running everything in one process. The behaviour suite in tests/ holds it to
+what a real server does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+from collections.abc import Callable
+from functools import lru_cache
+
+from searchbus_contracts import DEFAULT_PREFIX, ErrorCode, Fault
+
+from .bus import Bus
+from .transport import Callback, Message, ServiceRecord
+
+__all__ = ["MemoryBroker"]
+
+_ids = itertools.count(1)
+
+
+@lru_cache(maxsize=8192)
+def _matches(pattern: str, subject: str) -> bool:
+    wanted, given = pattern.split("."), subject.split(".")
+    for position, part in enumerate(wanted):
+        if part == ">":
+            return len(given) > position
+        if position >= len(given) or part not in ("*", given[position]):
+            return False
+    return len(wanted) == len(given)
+
+
+class _Subscription:
+    def __init__(
+        self, owner: _MemoryTransport, subject: str, callback: Callback, queue: str, limit: int
+    ) -> None:
+        self.owner = owner
+        self.subject = subject
+        self.queue = queue
+        self._callback = callback
+        self._pending: asyncio.Queue[Message] = asyncio.Queue(limit)
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def put(self, message: Message) -> None:
+        try:
+            self._pending.put_nowait(message)
+        except asyncio.QueueFull:
+            self.owner.errors += 1
+
+    async def _run(self) -> None:
+        while True:
+            message = await self._pending.get()
+            try:
+                await self._callback(message)
+            finally:
+                self._pending.task_done()
+
+    async def drain(self) -> None:
+        self.owner.broker.subscriptions.discard(self)
+        await self._pending.join()
+        self._task.cancel()
+
+    async def unsubscribe(self) -> None:
+        self.owner.broker.subscriptions.discard(self)
+        self._task.cancel()
+
+
+class _Announcement:
+    def __init__(self, instance: str, subscriptions: list[_Subscription]) -> None:
+        self.instance = instance
+        self._subscriptions = subscriptions
+
+    async def withdraw(self) -> None:
+        for subscription in self._subscriptions:
+            await subscription.unsubscribe()
+
+
+class MemoryBroker:
+    """Routes messages between the connections made by `connect`."""
+
+    def __init__(self, *, max_payload_bytes: int = 1024 * 1024) -> None:
+        self.max_payload_bytes = max_payload_bytes
+        self.subscriptions: set[_Subscription] = set()
+
+    def connect(self, *, name: str = "memory", prefix: str = DEFAULT_PREFIX) -> Bus:
+        """A new connection."""
+        return Bus(_MemoryTransport(self), name=name, prefix=prefix)
+
+    def route(self, message: Message) -> None:
+        """Deliver to every plain subscription and to one member of each queue group."""
+        groups: dict[str, list[_Subscription]] = {}
+        reached = False
+        for subscription in list(self.subscriptions):
+            if not subscription.owner.connected or not _matches(
+                subscription.subject, message.subject
+            ):
+                continue
+            reached = True
+            if subscription.queue:
+                groups.setdefault(subscription.queue, []).append(subscription)
+            else:
+                subscription.put(message)
+        for members in groups.values():
+            random.choice(members).put(message)  # noqa: S311  (load spreading, no secret)
+        if not reached and message.reply:
+            self.route(Message(subject=message.reply, data=b"", headers={"Status": "503"}))
+
+
+class _MemoryTransport:
+    def __init__(self, broker: MemoryBroker) -> None:
+        self.broker = broker
+        self.errors = 0
+        self._up = asyncio.Event()
+        self._up.set()
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def connected(self) -> bool:
+        return self._up.is_set()
+
+    @property
+    def max_payload_bytes(self) -> int:
+        return self.broker.max_payload_bytes
+
+    @property
+    def async_errors(self) -> int:
+        return self.errors
+
+    def new_inbox(self) -> str:
+        return f"_INBOX.m{next(_ids)}"
+
+    def on_disconnect(self, callback: Callable[[], None]) -> None:
+        self._listeners.append(callback)
+
+    def sever(self) -> None:
+        """Lose the connection, as a network fault would; `restore` brings it back."""
+        self._up.clear()
+        for listener in self._listeners:
+            listener()
+
+    def restore(self) -> None:
+        """Be connected again."""
+        self._up.set()
+
+    async def wait_connected(self, timeout_s: float) -> bool:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._up.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def publish(
+        self, subject: str, data: bytes, *, reply: str = "", headers: dict[str, str] | None = None
+    ) -> None:
+        if not self.connected or len(data) > self.max_payload_bytes:
+            raise Fault(
+                ErrorCode.UNAVAILABLE, "The message bus is not reachable. Try again shortly."
+            )
+        self.broker.route(
+            Message(subject=subject, data=data, reply=reply, headers=dict(headers or {}))
+        )
+
+    async def subscribe(
+        self, subject: str, callback: Callback, *, queue: str = "", pending_limit: int = 65_536
+    ) -> _Subscription:
+        subscription = _Subscription(self, subject, callback, queue, pending_limit)
+        self.broker.subscriptions.add(subscription)
+        return subscription
+
+    async def announce(self, record: ServiceRecord) -> _Announcement:
+        instance = f"M{next(_ids)}"
+
+        def body(kind: str) -> bytes:
+            return json.dumps(
+                {
+                    "type": f"io.nats.micro.v1.{kind.lower()}_response",
+                    "id": instance,
+                    "name": record.name,
+                    "version": record.version,
+                    "description": record.description,
+                    "metadata": record.metadata,
+                    "endpoints": record.endpoints,
+                }
+            ).encode()
+
+        subscriptions = []
+        for kind in ("PING", "INFO", "STATS"):
+
+            async def answer(message: Message, kind: str = kind) -> None:
+                if message.reply:
+                    await self.publish(message.reply, body(kind))
+
+            for scope in ("", f".{record.name}", f".{record.name}.{instance}"):
+                subscriptions.append(await self.subscribe(f"$SRV.{kind}{scope}", answer))
+        return _Announcement(instance, subscriptions)
+
+    async def flush(self, timeout_s: float = 2.0) -> None:
+        await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        self._up.clear()
+        for subscription in [s for s in self.broker.subscriptions if s.owner is self]:
+            await subscription.unsubscribe()

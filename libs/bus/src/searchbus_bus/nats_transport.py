@@ -1,0 +1,268 @@
+"""The NATS side of the transport, on nats-py and its micro services.
+
+Options that differ from nats-py's defaults, each for a measured reason: reconnect for ever (60
+attempts and then silence otherwise), pings every 5 s (a dead server went unnoticed for 4 minutes),
+a bounded first connect (a dead port hangs), tolerant decoding of subjects and headers (one message
+with invalid UTF-8 would end the connection of every worker that it reaches).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.micro.service import Service, ServiceConfig, ServiceInfo
+
+from searchbus_contracts import ErrorCode, Fault
+
+from .transport import Callback, Message, ServiceRecord, Subscription
+
+__all__ = ["NatsTransport"]
+
+log = logging.getLogger("searchbus.bus")
+
+PING_INTERVAL_S = 5
+MAX_OUTSTANDING_PINGS = 2
+RECONNECT_WAIT_S = 0.25
+
+
+class _TolerantClient(Client):
+    """nats-py's client that survives subjects and status lines of invalid UTF-8."""
+
+    def _build_message(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
+    ) -> Msg:
+        return Msg(
+            _client=self,
+            subject=subject.decode("utf-8", "replace"),
+            reply=reply.decode("utf-8", "replace"),
+            data=data,
+            headers=headers,
+            _sid=sid,
+        )
+
+    async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
+        try:
+            return await super()._process_headers(headers)
+        except (ValueError, IndexError):
+            return None
+
+
+class _DescribedService(Service):
+    """A micro service whose `$SRV.INFO` lists endpoints that the bus itself subscribes to.
+
+    micro's own endpoints run one callback at a time and are cut off, not drained, by stop().
+    """
+
+    def __init__(self, client: Client, record: ServiceRecord) -> None:
+        super().__init__(
+            client,
+            ServiceConfig(
+                name=record.name,
+                version=record.version,
+                description=record.description,
+                metadata=record.metadata,
+            ),
+        )
+        self._record = record
+
+    def info(self) -> ServiceInfo:
+        return ServiceInfo.from_dict(
+            {**super().info().to_dict(), "endpoints": self._record.endpoints}
+        )
+
+
+class _Announcement:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.instance: str = service.id
+
+    async def withdraw(self) -> None:
+        try:
+            await self._service.stop()
+        except nats.errors.Error:
+            log.debug("the connection was gone before the worker could withdraw")
+
+
+class _Subscription:
+    def __init__(self, subscription: Any) -> None:
+        self._subscription = subscription
+
+    async def drain(self) -> None:
+        try:
+            await self._subscription.drain()
+        except nats.errors.Error:
+            log.debug("the connection was gone before the subscription could drain")
+
+    async def unsubscribe(self) -> None:
+        try:
+            await self._subscription.unsubscribe()
+        except nats.errors.Error:
+            log.debug("the connection was gone before the subscription could end")
+
+
+class NatsTransport:
+    """One connection to a NATS server or cluster. Make it with `NatsTransport.connect`."""
+
+    def __init__(self) -> None:
+        self._client = _TolerantClient()
+        self._listeners: list[Callable[[], None]] = []
+        self._up = asyncio.Event()
+        self._async_errors = 0
+
+    @classmethod
+    async def connect(
+        cls,
+        url: str,
+        *,
+        name: str,
+        inbox_prefix: str = "_INBOX",
+        connect_timeout_s: float = 5.0,
+        **options: Any,
+    ) -> NatsTransport:
+        """Connect to one URL or several separated by commas.
+
+        Args:
+            connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
+            options: further nats-py options (tls, nkeys_seed, …).
+
+        Raises:
+            Fault: unavailable, when no server answered in time.
+        """
+        self = cls()
+        try:
+            async with asyncio.timeout(connect_timeout_s):
+                await self._client.connect(
+                    servers=url.split(","),
+                    name=name,
+                    inbox_prefix=inbox_prefix,
+                    connect_timeout=2,
+                    reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]
+                    max_reconnect_attempts=-1,
+                    ping_interval=PING_INTERVAL_S,
+                    max_outstanding_pings=MAX_OUTSTANDING_PINGS,
+                    error_cb=self._on_error,
+                    disconnected_cb=self._on_disconnected,
+                    reconnected_cb=self._on_reconnected,
+                    **options,
+                )
+        except (TimeoutError, OSError, nats.errors.Error):
+            await self.close()
+            raise Fault(
+                ErrorCode.UNAVAILABLE,
+                f"No NATS server answers at {url}. Start one, or set SEARCHBUS_NATS_URL.",
+            ) from None
+        self._up.set()
+        return self
+
+    @property
+    def connected(self) -> bool:
+        """Whether messages flow right now."""
+        return bool(self._client.is_connected)
+
+    @property
+    def max_payload_bytes(self) -> int:
+        """The server's limit for one message."""
+        return int(self._client.max_payload)
+
+    @property
+    def async_errors(self) -> int:
+        """Errors reported outside any call (permission violations, slow consumers)."""
+        return self._async_errors
+
+    def new_inbox(self) -> str:
+        """A fresh reply subject under this connection's inbox prefix."""
+        return str(self._client.new_inbox())
+
+    def on_disconnect(self, callback: Callable[[], None]) -> None:
+        """Call back whenever the connection is lost."""
+        self._listeners.append(callback)
+
+    async def wait_connected(self, timeout_s: float) -> bool:
+        """Wait until connected; False when `timeout_s` ended first."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._up.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def publish(
+        self, subject: str, data: bytes, *, reply: str = "", headers: dict[str, str] | None = None
+    ) -> None:
+        """Send one message; raises Fault(unavailable) when it cannot be sent."""
+        try:
+            await self._client.publish(subject, data, reply=reply, headers=headers)
+        except nats.errors.Error as error:
+            log.warning("a message to %s was not sent: %s", subject, type(error).__name__)
+            raise Fault(
+                ErrorCode.UNAVAILABLE, "The message bus is not reachable. Try again shortly."
+            ) from None
+
+    async def subscribe(
+        self, subject: str, callback: Callback, *, queue: str = "", pending_limit: int = 65_536
+    ) -> Subscription:
+        """Deliver messages of a subject to the callback, in a queue group where one is given."""
+
+        async def deliver(msg: Msg) -> None:
+            await callback(
+                Message(
+                    subject=msg.subject, data=msg.data, reply=msg.reply, headers=msg.headers or {}
+                )
+            )
+
+        return _Subscription(
+            await self._client.subscribe(
+                subject,
+                queue=queue,
+                cb=deliver,
+                pending_msgs_limit=pending_limit,
+                pending_bytes_limit=256 * 1024 * 1024,
+            )
+        )
+
+    async def announce(self, record: ServiceRecord) -> _Announcement:
+        """Answer `$SRV.*` for a worker, by nats.micro."""
+        service = _DescribedService(self._client, record)
+        await service.start()
+        return _Announcement(service)
+
+    async def flush(self, timeout_s: float = 2.0) -> None:
+        """Return when the server has everything sent so far, or the time is over."""
+        try:
+            await self._client.flush(timeout=max(1, round(timeout_s)))
+        except (nats.errors.Error, TimeoutError):
+            log.debug("flush ended early")
+
+    async def close(self) -> None:
+        """Close the connection."""
+        self._up.clear()
+        try:
+            async with asyncio.timeout(5):
+                await self._client.close()
+        except (TimeoutError, nats.errors.Error, OSError):
+            log.debug("the connection was cut, not closed")
+
+    async def _on_disconnected(self) -> None:
+        if self._client.is_closed:
+            return
+        log.warning("lost the connection to NATS; reconnecting")
+        self._up.clear()
+        for listener in self._listeners:
+            listener()
+
+    async def _on_reconnected(self) -> None:
+        log.info("connected to NATS again")
+        self._up.set()
+
+    async def _on_error(self, error: Exception) -> None:
+        # Reconnect attempts report here too, several a second: those are no news.
+        if not self._client.is_connected:
+            return
+        self._async_errors += 1
+        log.error("NATS reports: %s: %s", type(error).__name__, error)

@@ -1,0 +1,87 @@
+"""Bodies larger than one message (proto/README.md §5.2).
+
+A large *reply* is pushed: the parts go to the reply subject in order, each with the header
+``Chunk: <index>/<count> <size_bytes> <sha256>``. A large *request* is pulled, because a queue
+group would spread pushed parts over several workers: the request is sent empty with a ``Parts``
+header, and the worker that got it asks the caller for the parts by number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+
+from searchbus_contracts import ErrorCode, Fault
+
+__all__ = ["MAX_BODY_BYTES", "PART_BYTES", "Assembly", "ChunkMark", "part_size_bytes", "split"]
+
+PART_BYTES = 512 * 1024
+"""Size of a part; measured to move 5 MiB in 11-20 ms."""
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""A larger body is refused with invalid_argument before it is gathered."""
+_HEADER_ROOM_BYTES = 8 * 1024
+_MARK = re.compile(r"(\d{1,5})/(\d{1,5}) (\d{1,10}) ([0-9a-f]{64})")
+
+
+def part_size_bytes(max_payload_bytes: int) -> int:
+    """How much of a body one message may carry under the broker's limit."""
+    return max(1, min(PART_BYTES, max_payload_bytes - _HEADER_ROOM_BYTES))
+
+
+def split(body: bytes, size_bytes: int) -> list[memoryview]:
+    """Cut a body into parts of `size_bytes`; the last may be shorter."""
+    view = memoryview(body)
+    return [view[start : start + size_bytes] for start in range(0, len(body), size_bytes)]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkMark:
+    """The `Chunk` header: which part of what this message carries."""
+
+    index: int
+    count: int
+    size_bytes: int
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count} {self.size_bytes} {self.sha256}"
+
+    @classmethod
+    def parse(cls, value: str) -> ChunkMark:
+        """Parse the header; raises Fault(internal) for a malformed one."""
+        match = _MARK.fullmatch(value)
+        if match is None:
+            raise Fault(ErrorCode.INTERNAL, "A part of the answer had a malformed Chunk header.")
+        return cls(int(match[1]), int(match[2]), int(match[3]), match[4])
+
+
+@dataclass(slots=True)
+class Assembly:
+    """Gathers the parts of one body and checks size and hash."""
+
+    count: int
+    size_bytes: int
+    sha256: str
+    _parts: dict[int, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.size_bytes > MAX_BODY_BYTES:
+            limit = MAX_BODY_BYTES // 1024 // 1024
+            raise Fault(ErrorCode.INVALID_ARGUMENT, f"The message is larger than {limit} MiB.")
+
+    def add(self, index: int, data: bytes) -> bytes | None:
+        """Take one part; the whole body once it is complete.
+
+        Raises:
+            Fault: internal, when the parts do not fit together.
+        """
+        if not 0 <= index < self.count:
+            raise Fault(ErrorCode.INTERNAL, "A part of a message lies outside of it.")
+        self._parts[index] = data
+        if len(self._parts) < self.count:
+            return None
+        body = b"".join(self._parts[i] for i in range(self.count))
+        if len(body) != self.size_bytes or hashlib.sha256(body).hexdigest() != self.sha256:
+            raise Fault(ErrorCode.INTERNAL, "The parts of a message do not fit together.")
+        return body

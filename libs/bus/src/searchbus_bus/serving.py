@@ -1,0 +1,354 @@
+"""The worker's side: one task a request, bounded, shed, cancelled and drained.
+
+Order of a drain, measured to lose nothing: out of discovery → drain each subscription → wait for
+the tasks → cancel the rest, which answer `unavailable` → flush.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from searchbus_contracts import (
+    CATALOG_KEY,
+    CONTRACT_KEY,
+    Actor,
+    Cancel,
+    Catalog,
+    CatalogEvent,
+    CatalogRequest,
+    ErrorCode,
+    Failure,
+    Fault,
+    Parts,
+    Ping,
+    Pong,
+    Subjects,
+    ToolCall,
+    ToolEvent,
+    decode,
+    encode,
+)
+from searchbus_contracts.headers import (
+    ACTOR,
+    CHUNK,
+    ERROR_CODE,
+    ERROR_TEXT,
+    EVENT,
+    PARTS,
+    REQ_ID,
+)
+
+from . import telemetry
+from .deadline import Deadline
+from .parts import Assembly, ChunkMark, part_size_bytes, split
+from .requests import Requester
+from .transport import Announcement, Message, ServiceRecord, Subscription, Transport
+from .worker import Call, Worker
+
+__all__ = ["Serving"]
+
+log = logging.getLogger("searchbus.bus")
+Answer = Callable[[Call, bytes], Awaitable[Any]]
+
+
+class Serving:
+    """A worker that is being served. Made by `Bus.serve`, ended by `drain`."""
+
+    def __init__(
+        self, worker: Worker, transport: Transport, requester: Requester, subjects: Subjects
+    ) -> None:
+        self.worker = worker
+        self.instance = ""
+        self.served = 0
+        self.shed = 0
+        self.unanswerable = 0
+        self._transport = transport
+        self._requester = requester
+        self._subjects = subjects
+        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._cancelled: set[str] = set()
+        self._subscriptions: dict[str, Subscription] = {}
+        self._announcement: Announcement | None = None
+        self._record = ServiceRecord(worker.service, worker.version, worker.description, {}, [])
+        self._catalog: Catalog = worker.catalog
+        self._drained = False
+
+    @property
+    def in_flight(self) -> int:
+        """Requests being handled now."""
+        return len(self._tasks)
+
+    async def start(self) -> None:
+        """Subscribe, then appear in discovery."""
+        service = self.worker.service
+        for verb, endpoint in self.worker.endpoints.items():
+            await self._listen(self._subjects.endpoint(service, verb), endpoint)
+        for toolset, readers in self.worker.resource_readers.items():
+            for verb, endpoint in readers.items():
+                await self._listen(self._subjects.resource(toolset, verb), endpoint)
+        await self._listen_to_catalog()
+        cancel = self._subjects.cancel(service)
+        self._subscriptions[cancel] = await self._transport.subscribe(cancel, self._on_cancel)
+        self._record.metadata.update(
+            {
+                CONTRACT_KEY: "v1",
+                CATALOG_KEY: self._digest,
+                "started_ms": str(time.time_ns() // 10**6),
+            }
+        )
+        self._announcement = await self._transport.announce(self._record)
+        self.instance = self._announcement.instance
+        await self._listen(self._subjects.ping(self.instance), self._pong, queue="")
+        # Subscriptions must stand before anyone is told to use them.
+        await self._transport.flush()
+        await self._tell("up")
+
+    async def refresh(self) -> None:
+        """Tell the others that the worker's tools, prompts or resources changed."""
+        self._catalog = self.worker.catalog
+        await self._listen_to_catalog()
+        self._record.metadata[CATALOG_KEY] = self._digest
+        await self._transport.flush()
+        await self._tell("changed")
+
+    async def healthy(self, timeout_s: float = 1.0) -> bool:
+        """Whether a request to this very instance is answered in time."""
+        try:
+            await self._requester.request(
+                self._subjects.ping(self.instance),
+                encode(Ping()),
+                service=self.worker.service,
+                timeout_s=timeout_s,
+            )
+        except Fault:
+            return False
+        return True
+
+    async def drain(self, timeout_s: float = 10.0) -> None:
+        """Answer what was received, take nothing new, and leave.
+
+        Args:
+            timeout_s: how long running requests may take; the rest is answered `unavailable`.
+        """
+        if self._drained:
+            return
+        self._drained = True
+        if self._announcement is not None:
+            await self._tell("down")
+            await self._announcement.withdraw()
+        await asyncio.gather(*(s.drain() for s in self._subscriptions.values()))
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=timeout_s)
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=2)
+        await self._transport.flush()
+
+    @property
+    def _digest(self) -> str:
+        return self._catalog.digest
+
+    async def _listen(self, subject: str, answer: Answer, queue: str | None = None) -> None:
+        if subject in self._subscriptions:
+            return
+
+        async def on_message(message: Message) -> None:
+            await self._accept(message, answer)
+
+        group = self.worker.service if queue is None else queue
+        self._subscriptions[subject] = await self._transport.subscribe(
+            subject, on_message, queue=group, pending_limit=max(1024, 2 * self.worker.max_in_flight)
+        )
+        self._record.endpoints.append(
+            {
+                "name": "-".join(t for t in subject.split(".")[2:] if t not in "*>") or "root",
+                "subject": subject,
+                "queue_group": group,
+                "metadata": {},
+            }
+        )
+
+    async def _listen_to_catalog(self) -> None:
+        await self._listen(self._subjects.catalog(self._digest), self._describe)
+        for toolset in {tool.toolset for tool in self._catalog.tools}:
+            await self._listen(self._subjects.toolset(toolset), self._call_tool)
+
+    async def _describe(self, call: Call, body: bytes) -> Catalog:
+        decode(body, CatalogRequest)
+        return self._catalog
+
+    async def _pong(self, call: Call, body: bytes) -> Pong:
+        return Pong(instance=self.instance, in_flight=self.in_flight)
+
+    async def _call_tool(self, call: Call, body: bytes) -> Any:
+        request = decode(body, ToolCall)
+        # One subscription a toolset (`tool.<toolset>.*`): the subject tells which tool.
+        toolset, name = call.subject.split(".")[-2:]
+        tool = self.worker.find_tool(toolset, name)
+        if tool is not None and request.tool == name:
+            return await tool(call, request)
+        raise Fault(ErrorCode.NOT_FOUND, "This service offers no tool of that name.")
+
+    async def _tell(self, event: Literal["up", "changed", "down"]) -> None:
+        message = CatalogEvent(
+            event=event,
+            service=self.worker.service,
+            instance=self.instance,
+            catalog=self._digest,
+        )
+        try:
+            await self._transport.publish(self._subjects.catalog_events(), encode(message))
+        except Fault:
+            log.debug("nobody could be told that %s is %s", self.worker.service, event)
+
+    async def _on_cancel(self, message: Message) -> None:
+        try:
+            req_id = decode(message.data, Cancel).req_id
+        except Fault:
+            return
+        for task, running in list(self._tasks.items()):
+            if running == req_id:
+                self._cancelled.add(req_id)
+                task.cancel()
+
+    async def _accept(self, message: Message, answer: Answer) -> None:
+        # Runs inside the subscription: whatever leaves here would end it. No await but a reply.
+        try:
+            if not message.reply:
+                self.unanswerable += 1
+                return
+            if len(self._tasks) >= self.worker.max_in_flight:
+                self.shed += 1
+                await self._fail(
+                    message,
+                    Fault(
+                        ErrorCode.OVERLOADED,
+                        f"The {self.worker.service} service is at its limit. Try again shortly.",
+                        retry_after_ms=200,
+                    ).failure,
+                )
+                return
+            task = asyncio.get_running_loop().create_task(self._handle(message, answer))
+            self._tasks[task] = message.headers.get(REQ_ID, "")[:64]
+            task.add_done_callback(self._finished)
+        except Exception:
+            log.exception("a message on %s could not be accepted", message.subject)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._cancelled.discard(self._tasks.pop(task, ""))
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a request ended without an answer", exc_info=task.exception())
+
+    async def _handle(self, message: Message, answer: Answer) -> None:
+        started_s = time.perf_counter()
+        code = "ok"
+        name = ".".join(message.subject.split(".")[2:])
+        with telemetry.server_span(name, message.headers, message.subject) as span:
+            try:
+                await self._reply(message, encode(await self._answer(message, answer)))
+            except asyncio.CancelledError:
+                fault: Fault | None = self._why_cancelled(message)
+            except Fault as raised:
+                fault = raised
+            except Exception:
+                log.exception("%s failed", name)
+                fault = Fault(
+                    ErrorCode.INTERNAL,
+                    f"An internal error occurred. Report it with trace {telemetry.trace_id()}.",
+                )
+            else:
+                fault = None
+            if fault is not None:
+                code = fault.code
+                telemetry.mark(span, fault)
+                await self._fail(message, fault.failure)
+            self.served += 1
+        telemetry.record(
+            time.perf_counter() - started_s, side="server", service=self.worker.service, code=code
+        )
+
+    async def _answer(self, message: Message, answer: Answer) -> Any:
+        headers = message.headers
+        deadline = Deadline.from_headers(headers)
+        call = Call(
+            req_id=headers.get(REQ_ID, "")[:64],
+            service=self.worker.service,
+            subject=message.subject,
+            actor=Actor.from_header(headers[ACTOR]) if ACTOR in headers else Actor(),
+            deadline=deadline,
+            send_event=lambda event: self._send_event(message, event),
+        )
+        late = Fault(
+            ErrorCode.DEADLINE_EXCEEDED,
+            f"The {self.worker.service} service could not finish in time. Ask for less.",
+        )
+        if deadline.remaining_s <= 0:
+            raise late
+        try:
+            async with asyncio.timeout(deadline.remaining_s) as limit:
+                body = message.data
+                if PARTS in headers:
+                    body = await self._pull(decode(headers[PARTS].encode(), Parts), deadline)
+                return await answer(call, body)
+        except TimeoutError:
+            if not limit.expired():  # the handler's own, forgotten
+                raise
+            raise late from None
+
+    def _why_cancelled(self, message: Message) -> Fault:
+        if message.headers.get(REQ_ID, "")[:64] in self._cancelled:
+            return Fault(ErrorCode.CANCELLED, "The caller cancelled the request.")
+        return Fault(ErrorCode.UNAVAILABLE, "The worker is stopping. Try again.")
+
+    async def _pull(self, parts: Parts, deadline: Deadline) -> bytes:
+        assembly = Assembly(parts.count, parts.size_bytes, parts.sha256)
+        for index in range(parts.count):
+            data = await self._requester.request(
+                parts.subject,
+                b"%d" % index,
+                service=self.worker.service,
+                timeout_s=max(0.001, deadline.remaining_s),
+            )
+            body = assembly.add(index, data)
+        if body is None:
+            raise Fault(ErrorCode.INVALID_ARGUMENT, "The request's parts are incomplete.")
+        return body
+
+    async def _reply(self, message: Message, body: bytes) -> None:
+        try:
+            size_bytes = part_size_bytes(self._transport.max_payload_bytes)
+            if len(body) <= size_bytes:
+                await self._transport.publish(message.reply, body)
+                return
+            parts = split(body, size_bytes)
+            digest = hashlib.sha256(body).hexdigest()
+            for index, part in enumerate(parts):
+                mark = ChunkMark(index, len(parts), len(body), digest)
+                await self._transport.publish(
+                    message.reply, bytes(part), headers={CHUNK: str(mark)}
+                )
+        except Fault:
+            log.warning("an answer on %s could not be sent", message.subject)
+
+    async def _fail(self, message: Message, failure: Failure) -> None:
+        headers = {ERROR_CODE: failure.code, ERROR_TEXT: _one_line(failure.message)}
+        try:
+            await self._transport.publish(message.reply, encode(failure), headers=headers)
+        except Fault:
+            log.warning("a failure on %s could not be sent", message.subject)
+
+    async def _send_event(self, message: Message, event: ToolEvent) -> None:
+        try:
+            await self._transport.publish(message.reply, encode(event), headers={EVENT: event.kind})
+        except Fault:
+            log.debug("a progress event could not be sent")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).encode("ascii", "replace").decode()[:512]

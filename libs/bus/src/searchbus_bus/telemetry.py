@@ -1,0 +1,83 @@
+"""Trace context over NATS headers, and the bus's own metrics (W3C Trace Context, lower case)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from opentelemetry import metrics, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from searchbus_contracts import Fault
+
+__all__ = ["client_span", "extract", "inject", "mark", "record", "server_span", "trace_id"]
+
+_tracer = trace.get_tracer("searchbus.bus")
+_meter = metrics.get_meter("searchbus.bus")
+_propagator = TraceContextTextMapPropagator()
+_duration = _meter.create_histogram(
+    "searchbus.bus.request.duration", unit="s", description="Requests on the bus, by side and code."
+)
+
+
+def inject(headers: dict[str, str]) -> None:
+    """Add the current trace context to a message's headers."""
+    _propagator.inject(headers)
+
+
+def extract(headers: Mapping[str, str]) -> Context:
+    """The trace context that a message carries; an empty one where it carries none."""
+    return _propagator.extract(headers, Context())
+
+
+def trace_id() -> str:
+    """The current trace's id as 32 hex digits; zeros outside any trace."""
+    return format(trace.get_current_span().get_span_context().trace_id, "032x")
+
+
+def record(seconds: float, *, side: str, service: str, code: str) -> None:
+    """Count one request and its duration."""
+    _duration.record(seconds, {"side": side, "service": service, "code": code})
+
+
+@contextmanager
+def client_span(subject: str, service: str) -> Iterator[Span]:
+    """A span around one request as its caller sees it."""
+    with _tracer.start_as_current_span(
+        f"request {service}",
+        kind=SpanKind.CLIENT,
+        attributes={
+            "messaging.system": "nats",
+            "messaging.destination.name": subject,
+            "peer.service": service,
+        },
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+        try:
+            yield span
+        except Fault as fault:
+            mark(span, fault)
+            raise
+
+
+@contextmanager
+def server_span(name: str, headers: Mapping[str, str], subject: str) -> Iterator[Span]:
+    """A span around one request as its worker sees it, child of the caller's."""
+    with _tracer.start_as_current_span(
+        name,
+        context=extract(headers),
+        kind=SpanKind.SERVER,
+        attributes={"messaging.system": "nats", "messaging.destination.name": subject},
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+        yield span
+
+
+def mark(span: Span, fault: Fault) -> None:
+    """Note a typed failure on a span."""
+    span.set_attribute("searchbus.error_code", fault.code)
+    span.set_status(Status(StatusCode.ERROR, fault.code))

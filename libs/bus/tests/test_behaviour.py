@@ -1,0 +1,439 @@
+"""One suite for both transports: what a caller and a worker may rely on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+import pytest
+from msgspec import Meta, Struct
+
+from searchbus_bus import Bus, Call, Leg, Serving, Worker
+from searchbus_contracts import Actor, ErrorCode, Fault, ToolCall, ToolReply, describe_tool
+
+
+class Ask(Struct, frozen=True):
+    text: str = ""
+    wait_s: Annotated[float, Meta(ge=0, le=10)] = 0.0
+
+
+class Told(Struct, frozen=True):
+    text: str
+    by: str = ""
+
+
+class Arguments(Struct, forbid_unknown_fields=True):
+    word: Annotated[str, Meta(min_length=1, max_length=10)]
+
+
+SHOUT = describe_tool(
+    "shout", toolset="voice", title="Shout", description="Shouts.", arguments=Arguments,
+    reply=Told, renderer="json",
+)  # fmt: skip
+
+
+class Echo:
+    """A service whose handlers show everything the suite asks about."""
+
+    def __init__(self, name: str = "echo", **options: Any) -> None:
+        self.name = name
+        self.started = 0
+        self.cancelled = 0
+        self.worker = Worker("echo", **options)
+        self.worker.endpoint("say", Ask, self.say)
+        self.worker.endpoint("fail", Ask, self.fail)
+        self.worker.endpoint("break", Ask, self.break_)
+        self.worker.endpoint("steps", Ask, self.steps)
+        self.worker.endpoint("who", Ask, self.who)
+        self.worker.tool(SHOUT, Arguments, self.shout)
+
+    async def say(self, call: Call, ask: Ask) -> Told:
+        self.started += 1
+        try:
+            await asyncio.sleep(ask.wait_s)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return Told(text=ask.text, by=self.name)
+
+    async def fail(self, call: Call, ask: Ask) -> Told:
+        raise Fault(ErrorCode.NOT_FOUND, "No such thing: take another.")
+
+    async def break_(self, call: Call, ask: Ask) -> Told:
+        raise RuntimeError("secret-canary")
+
+    async def steps(self, call: Call, ask: Ask) -> Told:
+        for step in range(3):
+            await call.progress(step + 1, 3, f"step {step + 1}")
+        await call.log("info", {"at": "end"})
+        return Told(text="done")
+
+    async def who(self, call: Call, ask: Ask) -> Told:
+        return Told(text=call.actor.subject, by=",".join(call.actor.roles))
+
+    async def shout(self, call: Call, arguments: Arguments) -> Told:
+        return Told(text=arguments.word.upper())
+
+
+async def ask(bus: Bus, verb: str = "say", *, timeout_s: float = 5.0, **options: Any) -> Told:
+    message = options.pop("message", None) or Ask(**options.pop("ask", {}))
+    return await bus.request(
+        bus.subjects.endpoint("echo", verb),
+        message,
+        Told,
+        service="echo",
+        timeout_s=timeout_s,
+        **options,
+    )
+
+
+async def fault_of(awaitable: Any) -> Fault:
+    with pytest.raises(Fault) as caught:
+        await awaitable
+    return caught.value
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def start(bus: Bus, echo: Echo) -> Serving:
+    return await bus.serve(echo.worker)
+
+
+async def test_request_gets_the_workers_reply(connect_bus):
+    """A typed request is answered with the typed reply."""
+    await start(await connect_bus("worker"), Echo())
+    assert await ask(await connect_bus("caller"), ask={"text": "hé ✓"}) == Told("hé ✓", by="echo")
+
+
+async def test_no_responders_is_unavailable_at_once(connect_bus):
+    """A request that nobody listens to fails long before its deadline."""
+    bus = await connect_bus()
+    started_s = time.monotonic()
+    fault = await fault_of(ask(bus, timeout_s=30))
+    assert fault.code == "unavailable"
+    assert fault.failure.retryable
+    assert time.monotonic() - started_s < 10
+
+
+async def test_deadline_is_a_typed_failure_and_stops_the_worker(connect_bus):
+    """At the deadline the caller hears deadline_exceeded and the handler is cancelled."""
+    echo = Echo()
+    await start(await connect_bus(), echo)
+    fault = await fault_of(ask(await connect_bus(), ask={"wait_s": 9}, timeout_s=0.2))
+    assert fault.code == "deadline_exceeded"
+    await until(lambda: echo.cancelled == 1)
+
+
+async def test_expired_request_is_not_worked_on(connect_bus):
+    """A message that waited past its absolute deadline starts no work."""
+    echo = Echo()
+    bus = await connect_bus()
+    await start(bus, echo)
+    answers: list[bytes] = []
+    await bus.subscribe("inbox.late", lambda data: _append(answers, data))
+    await bus.transport.publish(
+        bus.subjects.endpoint("echo", "say"),
+        b"{}",
+        reply="inbox.late",
+        headers={"Timeout-Ms": "60000", "Deadline-Ms": str(int(time.time() * 1000) - 5)},
+    )
+    await until(lambda: answers)
+    assert b"deadline_exceeded" in answers[0]
+    assert echo.started == 0
+
+
+async def _append(target: list[bytes], data: bytes) -> None:
+    target.append(data)
+
+
+async def test_typed_failure_travels(connect_bus):
+    """A Fault raised by a handler reaches the caller with code and message."""
+    await start(await connect_bus(), Echo())
+    fault = await fault_of(ask(await connect_bus(), "fail"))
+    assert (fault.code, fault.failure.message) == ("not_found", "No such thing: take another.")
+    assert not fault.failure.retryable
+
+
+async def test_unforeseen_exception_leaks_no_text(connect_bus):
+    """An exception becomes internal with fixed text."""
+    await start(await connect_bus(), Echo())
+    fault = await fault_of(ask(await connect_bus(), "break"))
+    assert fault.code == "internal"
+    assert "canary" not in fault.failure.message
+
+
+async def test_bad_message_names_the_field_and_the_limit(connect_bus):
+    """A request outside its limits is refused with the path of the field."""
+    await start(await connect_bus(), Echo())
+    fault = await fault_of(ask(await connect_bus(), message={"wait_s": 99}))
+    assert fault.code == "invalid_argument"
+    assert "<= 10" in fault.failure.message
+    assert "wait_s" in fault.failure.message
+
+
+async def test_garbage_answer_is_a_typed_failure(connect_bus):
+    """A reply of the wrong shape becomes internal, not an exception."""
+    await start(await connect_bus(), Echo())
+    bus = await connect_bus()
+    with pytest.raises(Fault, match="could not be understood"):
+        await bus.request(
+            bus.subjects.endpoint("echo", "say"), Ask(), list[int], service="echo", timeout_s=2
+        )  # type: ignore[type-var]
+
+
+async def test_requests_run_side_by_side_and_the_excess_is_shed(connect_bus):
+    """Up to max_in_flight requests run at once; one more is answered overloaded at once."""
+    echo = Echo(max_in_flight=4)
+    serving = await start(await connect_bus(), echo)
+    bus = await connect_bus()
+    running = [asyncio.create_task(ask(bus, ask={"wait_s": 0.5})) for _ in range(4)]
+    await until(lambda: serving.in_flight == 4)
+    fault = await fault_of(ask(bus, timeout_s=5))
+    assert fault.code == "overloaded"
+    assert fault.failure.retry_after_ms == 200
+    assert [told.by for told in await asyncio.gather(*running)] == ["echo"] * 4
+
+
+async def test_two_workers_share_the_queue_group(connect_bus):
+    """Each request reaches exactly one of a service's workers, and both get some."""
+    echoes = [Echo("a"), Echo("b")]
+    for echo in echoes:
+        await start(await connect_bus(), echo)
+    bus = await connect_bus()
+    replies = await asyncio.gather(*(ask(bus) for _ in range(60)))
+    assert {told.by for told in replies} == {"a", "b"}
+    assert echoes[0].started + echoes[1].started == 60
+
+
+async def test_shed_request_is_retried_on_another_worker(connect_bus):
+    """overloaded from one worker is tried once more, and another may take it."""
+    full, free = Echo("full", max_in_flight=1), Echo("free", max_in_flight=64)
+    first = await start(await connect_bus(), full)
+    bus = await connect_bus()
+    blocker = asyncio.create_task(ask(bus, ask={"wait_s": 3}))
+    await until(lambda: first.in_flight == 1)
+    await start(await connect_bus(), free)
+    outcomes = await asyncio.gather(
+        *(ask(bus) for _ in range(40)), return_exceptions=True
+    )  # each fails only when both of its attempts met the full worker
+    assert sum(isinstance(o, Told) for o in outcomes) > 20
+    assert first.shed > 0
+    blocker.cancel()
+
+
+async def test_cancelled_caller_cancels_the_worker(connect_bus):
+    """Cancelling the awaiting task reaches the handler, whichever worker has it."""
+    echoes = [Echo("a"), Echo("b")]
+    servings = [await start(await connect_bus(), echo) for echo in echoes]
+    bus = await connect_bus()
+    task = asyncio.create_task(ask(bus, ask={"wait_s": 9}, timeout_s=20))
+    await until(lambda: sum(e.started for e in echoes) == 1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: sum(e.cancelled for e in echoes) == 1)
+    await until(lambda: sum(s.in_flight for s in servings) == 0)
+    assert (await ask(bus)).by in {"a", "b"}
+
+
+async def test_large_request_and_reply_arrive_whole(connect_bus):
+    """5 MiB in both directions, over a limit of 1 MiB a message."""
+    await start(await connect_bus(), Echo())
+    text = "".join(chr(0x4E00 + i % 9000) for i in range(5 * 1024 * 1024 // 3))
+    told = await ask(await connect_bus(), ask={"text": text}, timeout_s=30)
+    assert told.text == text
+
+
+async def test_large_request_works_with_several_workers(connect_bus):
+    """The parts of a request reach the one worker that got it."""
+    for name in "abc":
+        await start(await connect_bus(), Echo(name))
+    bus = await connect_bus()
+    texts = [str(i) * 700_000 for i in range(6)]
+    replies = await asyncio.gather(*(ask(bus, ask={"text": t}, timeout_s=30) for t in texts))
+    assert [told.text for told in replies] == texts
+
+
+async def test_oversized_request_is_refused_before_it_is_sent(connect_bus):
+    """Over 64 MiB the caller is told so."""
+    await start(await connect_bus(), Echo())
+    fault = await fault_of(ask(await connect_bus(), ask={"text": "x" * (64 * 1024 * 1024)}))
+    assert fault.code == "invalid_argument"
+    assert "64 MiB" in fault.failure.message
+
+
+async def test_progress_and_log_events_come_before_the_reply_in_order(connect_bus):
+    """Events sent by the handler reach the caller's callback."""
+    await start(await connect_bus(), Echo())
+    events: list[Any] = []
+    told = await ask(await connect_bus(), "steps", on_event=events.append)
+    assert told.text == "done"
+    assert [(e.kind, e.progress) for e in events] == [
+        ("progress", 1), ("progress", 2), ("progress", 3), ("log", 0)
+    ]  # fmt: skip
+    assert events[-1].data == {"at": "end"}
+
+
+async def test_actor_travels(connect_bus):
+    """The worker knows on whose behalf it acts, also with names outside ASCII."""
+    await start(await connect_bus(), Echo())
+    told = await ask(await connect_bus(), "who", actor=Actor(subject="Zoë ✓", roles=("a", "b")))
+    assert told == Told("Zoë ✓", by="a,b")
+
+
+async def test_tool_call_is_decoded_and_shaped(connect_bus):
+    """A tool's Struct becomes the structured part of its reply."""
+    await start(await connect_bus(), Echo())
+    bus = await connect_bus()
+    subject = bus.subjects.tool("voice", "shout")
+    reply = await bus.request(
+        subject,
+        {"tool": "shout", "arguments": {"word": "hey"}},
+        ToolReply,
+        service="echo",
+        timeout_s=5,
+    )
+    assert reply.structured == {"text": "HEY", "by": ""}
+    fault = await fault_of(
+        bus.request(subject, {"tool": "shout", "arguments": {"word": "", "x": 1}}, ToolReply,
+                    service="echo", timeout_s=5)
+    )  # fmt: skip
+    assert fault.code == "invalid_argument"
+    assert "word" in fault.failure.message
+    fault = await fault_of(
+        bus.request(bus.subjects.tool("voice", "nope"), ToolCall(tool="nope"), ToolReply,
+                    service="echo", timeout_s=5)
+    )  # fmt: skip
+    assert fault.code == "not_found"
+
+
+async def test_gather_names_what_did_not_arrive(connect_bus):
+    """A fan-out returns the replies and a failure for every other leg, in the legs' order."""
+    await start(await connect_bus(), Echo())
+    bus = await connect_bus()
+    say = bus.subjects.endpoint("echo", "say")
+    legs = {
+        "slow": Leg(say, Ask(wait_s=9), Told, "echo", timeout_s=0.2),
+        "good": Leg(say, Ask(text="1"), Told, "echo"),
+        "absent": Leg(bus.subjects.endpoint("nobody", "say"), Ask(), Told, "nobody"),
+        "garbage": Leg(say, Ask(), list[int], "echo"),
+        "bad": Leg(bus.subjects.endpoint("echo", "fail"), Ask(), Told, "echo"),
+        "also": Leg(say, Ask(text="2"), Told, "echo"),
+    }
+    gathered = await bus.gather(legs, timeout_s=3)
+    assert {name: told.text for name, told in gathered.replies.items()} == {
+        "good": "1",
+        "also": "2",
+    }
+    assert list(gathered.replies) == ["good", "also"]
+    assert {name: failure.code for name, failure in gathered.failures.items()} == {
+        "slow": "deadline_exceeded",
+        "absent": "unavailable",
+        "garbage": "internal",
+        "bad": "not_found",
+    }
+
+
+async def test_cancelled_gather_cancels_every_leg(connect_bus):
+    """No worker goes on for a caller that left."""
+    echo = Echo()
+    serving = await start(await connect_bus(), echo)
+    bus = await connect_bus()
+    leg = Leg(bus.subjects.endpoint("echo", "say"), Ask(wait_s=9), Told, "echo")
+    task = asyncio.create_task(bus.gather({str(i): leg for i in range(5)}, timeout_s=20))
+    await until(lambda: serving.in_flight == 5)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await until(lambda: echo.cancelled == 5)
+    assert bus.in_flight == 0
+
+
+async def test_drain_answers_everything_it_received(connect_bus):
+    """Requests under way when the drain starts get replies; later ones find another worker."""
+    leaving, staying = Echo("leaving"), Echo("staying")
+    serving = await start(await connect_bus(), leaving)
+    bus = await connect_bus()
+    under_way = [asyncio.create_task(ask(bus, ask={"wait_s": 0.3})) for _ in range(50)]
+    await until(lambda: leaving.started == 50)
+    await start(await connect_bus(), staying)
+    drained = asyncio.create_task(serving.drain())
+    later = [asyncio.create_task(ask(bus)) for _ in range(50)]
+    assert [told.by for told in await asyncio.gather(*under_way)] == ["leaving"] * 50
+    assert len(await asyncio.gather(*later)) == 50
+    await drained
+    assert (await ask(bus)).by == "staying"
+
+
+async def test_drain_answers_unavailable_for_what_takes_too_long(connect_bus):
+    """A request that outlasts the drain gets a typed failure, not silence."""
+    echo = Echo()
+    serving = await start(await connect_bus(), echo)
+    bus = await connect_bus()
+    task = asyncio.create_task(ask(bus, ask={"wait_s": 9}, timeout_s=20))
+    await until(lambda: echo.started == 1)
+    await serving.drain(timeout_s=0.1)
+    assert (await fault_of(task)).code == "unavailable"
+
+
+async def test_health_is_a_request_to_oneself(connect_bus):
+    """A serving worker is healthy; a drained one is not."""
+    serving = await start(await connect_bus(), Echo())
+    assert await serving.healthy()
+    await serving.drain()
+    assert not await serving.healthy(timeout_s=0.3)
+
+
+async def test_workers_are_discovered_with_their_catalogue(connect_bus):
+    """Discovery lists every worker with its catalogue's hash."""
+    bus = await connect_bus()
+    before = {worker.instance for worker in await bus.workers()}
+    servings = [await start(await connect_bus(), Echo()) for _ in range(2)]
+    found = [worker for worker in await bus.workers() if worker.instance not in before]
+    assert {worker.instance for worker in found} == {s.instance for s in servings}
+    assert {worker.catalog for worker in found} == {Echo().worker.catalog.digest}
+    assert {worker.service for worker in found} == {"echo"}
+
+
+@pytest.mark.parametrize(
+    ("subject_tail", "data", "headers"),
+    [
+        ("say", b"", {}),
+        ("say", b"\xff\xfe{", {}),
+        ("say", b'{"text": "\xff"}', {}),
+        ("say", b"[" * 200_000, {}),
+        ("say", b'{"text": 5}', {}),
+        ("say", b"{}", {"Timeout-Ms": "soon"}),
+        ("say", b"{}", {"Deadline-Ms": "-1"}),
+        ("say", b"{}", {"Actor": "{"}),
+        ("say", b"{}", {"Parts": "x"}),
+        (
+            "say",
+            b"",
+            {"Parts": '{"subject":"nowhere","count":1,"size_bytes":1,"sha256":"' + "0" * 64 + '"}'},
+        ),
+        ("say", b"{}", {"traceparent": "00-zz"}),
+        ("nope", b"{}", {}),
+    ],
+)
+async def test_malformed_message_gets_an_answer_and_harms_nobody(
+    connect_bus, subject_tail, data, headers
+):
+    """Whatever the bytes are, a request is answered and the worker lives on."""
+    await start(await connect_bus(), Echo())
+    bus = await connect_bus()
+    answers: list[bytes] = []
+    await bus.subscribe("inbox.bad", lambda data: _append(answers, data))
+    await bus.transport.flush()
+    await bus.transport.publish(
+        bus.subjects.endpoint("echo", subject_tail),
+        data,
+        reply="inbox.bad",
+        headers={"Req-Id": "1", **headers},
+    )
+    await until(lambda: answers)
+    assert (await ask(bus, ask={"text": "still here"})).text == "still here"

@@ -1,0 +1,165 @@
+"""The directory follows workers as they come, change, break and go."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Struct
+
+from searchbus_bus import Bus, Call, Directory, Worker
+from searchbus_bus.transport import Message, ServiceRecord
+from searchbus_contracts import (
+    CATALOG_KEY,
+    CONTRACT_KEY,
+    PromptDescriptor,
+    PromptMessage,
+    TextContent,
+    describe_tool,
+    encode,
+)
+
+
+class Nothing(Struct):
+    pass
+
+
+async def answer(call: Call, arguments: Nothing) -> Any:
+    return {}
+
+
+def tool_worker(service: str, *names: str, toolset: str | None = None) -> Worker:
+    worker = Worker(service)
+    for name in names:
+        worker.tool(
+            describe_tool(name, toolset=toolset or service, title=name, description=name,
+                          arguments=Nothing),
+            Nothing,
+            answer,
+        )  # fmt: skip
+    return worker
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(8):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+def names(directory: Directory) -> list[str]:
+    return [tool.name for catalog in directory.catalogs for tool in catalog.tools]
+
+
+@pytest.fixture
+async def directory(connect_bus):
+    directory = Directory(await connect_bus("directory"), grace_s=1.0, refresh_s=0.5)
+    await directory.start()
+    yield directory
+    await directory.close()
+
+
+async def test_worker_appears_at_its_announcement(connect_bus, directory):
+    """A worker's tools are known soon after it starts."""
+    bus: Bus = await connect_bus()
+    await bus.serve(tool_worker("alpha", "one", "two"))
+    await until(lambda: names(directory) == ["one", "two"])
+    assert directory.present("alpha")
+    assert directory.owner("alpha") == "alpha"
+    assert directory.generation == 1
+
+
+async def test_ten_replicas_cost_one_catalogue(connect_bus, directory):
+    """Replicas with the same hash change nothing."""
+    for _ in range(10):
+        await (await connect_bus()).serve(tool_worker("alpha", "one"))
+    await until(lambda: names(directory) == ["one"])
+    await directory.refresh()
+    assert directory.generation == 1
+
+
+async def test_changed_tools_are_followed(connect_bus, directory):
+    """refresh() of a serving worker brings its new tools to everybody."""
+    worker = tool_worker("alpha", "one")
+    serving = await (await connect_bus()).serve(worker)
+    await until(lambda: names(directory) == ["one"])
+    worker.tool(
+        describe_tool("two", toolset="beta", title="t", description="d", arguments=Nothing),
+        Nothing,
+        answer,
+    )
+    await serving.refresh()
+    await until(lambda: names(directory) == ["one", "two"])
+    assert directory.owner("beta") == "alpha"
+
+
+async def test_drained_worker_stays_listed_for_the_grace_period(connect_bus, directory):
+    """The list keeps its tools at first, and drops them when nobody came back."""
+    serving = await (await connect_bus()).serve(tool_worker("alpha", "one"))
+    await until(lambda: names(directory) == ["one"])
+    await serving.drain()
+    await until(lambda: not directory.present("alpha"))
+    assert names(directory) == ["one"]
+    await until(lambda: names(directory) == [])
+
+
+async def test_killed_worker_is_missed(connect_bus, directory):
+    """A worker that vanished without a word is found absent."""
+    bus = await connect_bus()
+    await bus.serve(tool_worker("alpha", "one"))
+    await until(lambda: directory.present("alpha"))
+    await bus.transport.close()
+    await until(lambda: not directory.present("alpha"))
+
+
+async def test_malformed_descriptor_harms_no_other(connect_bus):
+    """A broken tool is refused with its name and reason; its neighbours are listed."""
+
+    refusals: list[Any] = []
+    bus = await connect_bus()
+    body = msgspec.to_builtins(tool_worker("alpha", "one", "two").catalog)
+    one, two = body["tools"]
+    body["tools"] = [one, {"name": "bad name", "toolset": "alpha"}, two]
+
+    async def describe(message: Message) -> None:
+        await bus.transport.publish(message.reply, encode(body))
+
+    # A worker in another language: announced and answering, without this library's help.
+    await bus.transport.subscribe(bus.subjects.catalog("d" * 32), describe)
+    metadata = {CONTRACT_KEY: "v1", CATALOG_KEY: "d" * 32}
+    await bus.transport.announce(ServiceRecord("alpha", "1.0.0", "", metadata, []))
+    directory = Directory(
+        await connect_bus(), on_refusal=lambda service, refusal: refusals.append(refusal)
+    )
+    await directory.start()
+    await until(lambda: names(directory) == ["one", "two"])
+    assert [refusal.name for refusal in refusals] == ["bad name"]
+    await directory.close()
+
+
+async def test_toolset_belongs_to_whoever_had_it_first(connect_bus, directory):
+    """A second service that claims a toolset does not take it over."""
+    await (await connect_bus()).serve(tool_worker("zulu", "one", toolset="shared"))
+    await until(lambda: directory.owner("shared") == "zulu")
+    await (await connect_bus()).serve(tool_worker("alpha", "one", toolset="shared"))
+    await until(lambda: directory.present("alpha") and directory.generation == 2)
+    assert directory.owner("shared") == "zulu"
+
+
+async def test_catalogue_larger_than_a_message_arrives(connect_bus, directory):
+    """Thousands of prompts and tools fit, in parts."""
+    worker = tool_worker("alpha", *(f"tool_{i}" for i in range(500)))
+    worker.prompts(
+        *(
+            PromptDescriptor(
+                name=f"p{i}",
+                toolset="alpha",
+                messages=(PromptMessage(role="user", content=TextContent(text="x" * 4000)),),
+            )
+            for i in range(500)
+        )
+    )
+    await (await connect_bus()).serve(worker)
+    await until(lambda: len(names(directory)) == 500)
+    assert len(directory.catalogs[0].prompts) == 500

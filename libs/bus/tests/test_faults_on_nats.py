@@ -1,0 +1,202 @@
+"""What only a real server can show: restarts, dead workers, hostile bytes on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import psutil
+import pytest
+from msgspec import Struct
+
+from searchbus_bus import Bus, Call, Worker, connect
+from searchbus_contracts import Fault
+
+
+class Ask(Struct):
+    wait_s: float = 0.0
+
+
+class Told(Struct):
+    pid: int
+
+
+async def say(call: Call, ask: Ask) -> Told:
+    await asyncio.sleep(ask.wait_s)
+    return Told(pid=os.getpid())
+
+
+def echo_worker() -> Worker:
+    worker = Worker("echo", max_in_flight=256)
+    worker.endpoint("say", Ask, say)
+    return worker
+
+
+async def ask(bus: Bus, wait_s: float = 0.0, timeout_s: float = 10.0, **options: Any) -> Told:
+    return await bus.request(
+        bus.subjects.endpoint("echo", "say"), Ask(wait_s), Told, service="echo",
+        timeout_s=timeout_s, **options,
+    )  # fmt: skip
+
+
+async def test_connect_to_a_dead_port_fails_with_advice():
+    """Nobody there: a typed failure that says what to do."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(Fault, match="SEARCHBUS_NATS_URL"):
+            await connect(f"nats://127.0.0.1:{port}", name="x", connect_timeout_s=1.0)
+
+
+async def test_idempotent_requests_survive_a_restart_of_nats(own_nats_server):
+    """Requests under way when the server dies are answered after it is back."""
+    server = own_nats_server()
+    worker_bus = await connect(server.url, name="worker")
+    await worker_bus.serve(echo_worker())
+    bus = await connect(server.url, name="caller")
+    under_way = [asyncio.create_task(ask(bus, wait_s=0.5, timeout_s=20)) for _ in range(50)]
+    await asyncio.sleep(0.2)
+    server.stop()
+    during = [asyncio.create_task(ask(bus, timeout_s=20)) for _ in range(50)]
+    await asyncio.sleep(0.3)
+    server.start()
+    assert len(await asyncio.gather(*under_way, *during)) == 100
+    await bus.close()
+    await worker_bus.close()
+
+
+async def test_request_that_may_not_be_repeated_is_not_after_a_lost_connection(own_nats_server):
+    """A lost connection ends a request that is not idempotent with unavailable."""
+    server = own_nats_server()
+    worker_bus = await connect(server.url, name="worker")
+    await worker_bus.serve(echo_worker())
+    bus = await connect(server.url, name="caller")
+    task = asyncio.create_task(ask(bus, wait_s=5, idempotent=False))
+    await asyncio.sleep(0.2)
+    server.stop()
+    with pytest.raises(Fault, match="connection to the message bus was lost"):
+        await task
+    await bus.close()
+    await worker_bus.close()
+
+
+async def test_request_while_disconnected_ends_by_its_deadline(own_nats_server):
+    """With the server away the caller hears unavailable, in time."""
+    server = own_nats_server()
+    bus = await connect(server.url, name="caller")
+    server.stop()
+    await asyncio.sleep(0.2)
+    with pytest.raises(Fault) as caught:
+        await ask(bus, timeout_s=0.4)
+    assert caught.value.code == "unavailable"
+    await bus.close()
+
+
+WORKER_PROGRAM = textwrap.dedent("""
+    import asyncio, os, sys
+    from msgspec import Struct
+    from searchbus_bus import Worker, connect
+    class Ask(Struct):
+        wait_s: float = 0.0
+    class Told(Struct):
+        pid: int
+    async def say(call, ask):
+        await asyncio.sleep(ask.wait_s)
+        return Told(pid=os.getpid())
+    async def main():
+        bus = await connect(sys.argv[1], name="worker")
+        worker = Worker("echo", max_in_flight=256)
+        worker.endpoint("say", Ask, say)
+        await bus.serve(worker)
+        print("ready", flush=True)
+        await asyncio.sleep(60)
+    asyncio.run(main())
+""")
+
+
+async def test_killed_worker_costs_only_what_it_held(own_nats_server):
+    """After kill -9 of one of two workers new requests go to the other without a failure."""
+    server = own_nats_server()
+    workers = [
+        subprocess.Popen([sys.executable, "-c", WORKER_PROGRAM, server.url], stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    try:
+        for worker in workers:
+            assert worker.stdout.readline() == b"ready\n"
+        bus = await connect(server.url, name="caller")
+        assert {told.pid for told in await asyncio.gather(*(ask(bus) for _ in range(40)))} == {
+            worker.pid for worker in workers
+        }
+        workers[0].kill()
+        workers[0].wait()
+        await asyncio.sleep(0.1)
+        after = await asyncio.gather(*(ask(bus) for _ in range(40)))
+        assert {told.pid for told in after} == {workers[1].pid}
+        await bus.close()
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+
+
+def _hostile(rng: random.Random, subject: bytes, number: int) -> bytes:
+    body = rng.choice(
+        [b"", b"{", b"\xff\xfe", b"[" * rng.randint(1, 4000), b"null", b"{}" * 9,
+         bytes(rng.randrange(256) for _ in range(rng.randint(0, 200)))]
+    )  # fmt: skip
+    reply = rng.choice([b"", b"in.%d" % number, b"in.\xff%d" % number])
+    target = rng.choice(
+        [subject, subject + b".\xc3\x28", b"t.v1.tool.voice.\xff", b"t.v1.ctl.cancel.echo"]
+    )
+    if rng.random() < 0.5:
+        return b"PUB %s %s %d\r\n%s\r\n" % (target, reply, len(body), body)
+    lines = rng.choice(
+        [b"Req-Id: \xff\xff", b"Timeout-Ms: -1", b"Timeout-Ms: 9" * 9, b"Parts: {", b"novalue",
+         b"Actor: [[[[", b": empty", b"Chunk: 1/1", b"Event: progress"]
+    )  # fmt: skip
+    header = b"NATS/1.0%s\r\n%s\r\n\r\n" % (rng.choice([b"", b" 5\xff3", b" 503"]), lines)
+    return b"HPUB %s %s %d %d\r\n%s%s\r\n" % (
+        target, reply, len(header), len(header) + len(body), header, body,
+    )  # fmt: skip
+
+
+async def test_ten_thousand_malformed_messages_kill_and_silence_nothing(own_nats_server):
+    """Hostile bytes straight on the socket: every worker answers afterwards, memory stays."""
+    server = own_nats_server()
+    worker_bus = await connect(server.url, name="worker", prefix="t")
+    worker = echo_worker()
+    serving = await worker_bus.serve(worker)
+    bus = await connect(server.url, name="caller", prefix="t")
+    await ask(bus)
+    disconnects: list[int] = []
+    worker_bus.transport.on_disconnect(lambda: disconnects.append(1))
+    process = psutil.Process()
+    before = process.memory_info().rss
+    rng = random.Random(7)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n')
+    for number in range(10_000):
+        writer.write(_hostile(rng, b"t.v1.echo.say", number))
+        if number % 200 == 0:
+            await writer.drain()
+            assert (await ask(bus)).pid == os.getpid()
+    await writer.drain()
+    writer.close()
+    assert (await ask(bus)).pid == os.getpid()
+    assert await serving.healthy()
+    assert not disconnects
+    assert serving.served > 1000
+    async with asyncio.timeout(10):
+        while serving.in_flight:
+            await asyncio.sleep(0.05)
+    assert process.memory_info().rss - before < 32 * 1024 * 1024
+    await bus.close()
+    await worker_bus.close()
+    del reader
