@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from .subjects import TOKEN_PATTERN, check_tokens
 
@@ -99,8 +99,8 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     """A request to `tool.<toolset>.<tool>`."""
 
     tool: Name
-    arguments: Annotated[msgspec.Raw, Meta(description="An object fitting input_schema.")] = (
-        msgspec.Raw(b"{}")
+    arguments: Annotated[msgspec.Raw, Meta(description="An object fitting input_schema.")] = field(
+        default_factory=lambda: msgspec.Raw(b"{}")
     )
 
 

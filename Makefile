@@ -1,0 +1,52 @@
+# searchbus: `make run` and `make test` need git, make and Python 3.11+; they set themselves up.
+PY := .venv/bin/python
+DATA ?= data
+PORT ?= 8080
+BASE ?= python:3.11-slim
+TAG ?= dev
+SERVICES := edge retrieval
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check bench proto lock images up down clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## .venv with packages, model and searchbus; returns at once when it stands
+	@scripts/setup
+
+run: setup ## start the stack on this machine, show that it works, stay up (PORT=8080 DATA=data)
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/run --data "$(DATA)" --port "$(PORT)"
+
+test: setup ## the whole suite
+	@$(PY) -m pytest
+
+check: setup ## lint, format, types
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy libs/*/src services/*/src
+
+bench: setup ## measure; figures go to build/bench.json
+	@$(PY) -m tests.bench
+
+proto: setup ## generate proto/schema and proto/asyncapi.yaml from the contracts
+	@$(PY) proto/generate.py
+
+lock: ## resolve the lock files again (needs uv)
+	@scripts/lock --upgrade
+
+images: ## one container image a service (BASE=python:3.11-slim TAG=dev)
+	@for service in $(SERVICES); do \
+		docker build -f services/Dockerfile --build-arg BASE="$(BASE)" --build-arg SERVICE=$$service \
+			-t searchbus/$$service:$(TAG) . || exit 1; \
+	done
+
+up: ## the stack in containers
+	@docker compose up -d --wait
+
+down: ## stop the containers
+	@docker compose down
+
+clean: ## remove what setup, tests and runs made; your documents in $(DATA) stay
+	@rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

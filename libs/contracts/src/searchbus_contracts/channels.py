@@ -1,0 +1,66 @@
+"""Every subject of the bus with its messages: the table behind proto/asyncapi.yaml (§2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .catalog import Catalog, CatalogEvent, CatalogRequest
+from .control import Cancel, Ping, Pong
+from .resources import (
+    ResourceListReply,
+    ResourceListRequest,
+    ResourceReadReply,
+    ResourceReadRequest,
+)
+from .retrieval import (
+    DeleteReply,
+    DeleteRequest,
+    Document,
+    GetRequest,
+    IngestReply,
+    IngestRequest,
+    ListReply,
+    ListRequest,
+    SearchReply,
+    SearchRequest,
+)
+from .tools import ToolCall, ToolReply
+
+__all__ = ["CHANNELS", "Channel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One subject below `<prefix>.v1.`; `{name}` stands for one token. No reply: an event."""
+
+    address: str
+    summary: str
+    message: Any
+    reply: Any = None
+
+    @property
+    def key(self) -> str:
+        """The address as an identifier."""
+        return "_".join(part.strip("{}") for part in self.address.split("."))
+
+
+CHANNELS: tuple[Channel, ...] = (
+    Channel("tool.{toolset}.{tool}", "Call a tool.", ToolCall, ToolReply),
+    Channel("catalog.{hash}", "Ask for the descriptors behind a hash.", CatalogRequest, Catalog),
+    Channel(
+        "resource.{toolset}.list",
+        "Page through a toolset's resources.",
+        ResourceListRequest,
+        ResourceListReply,
+    ),
+    Channel("resource.{toolset}.read", "Read a resource.", ResourceReadRequest, ResourceReadReply),
+    Channel("retrieval.search", "Search documents.", SearchRequest, SearchReply),
+    Channel("retrieval.get", "Get a whole document.", GetRequest, Document),
+    Channel("retrieval.list", "List documents or collections.", ListRequest, ListReply),
+    Channel("retrieval.ingest", "Store documents, idempotently.", IngestRequest, IngestReply),
+    Channel("retrieval.delete", "Delete documents or a collection.", DeleteRequest, DeleteReply),
+    Channel("evt.catalog", "A worker came, went or changed its tools.", CatalogEvent),
+    Channel("ctl.cancel.{service}", "A request is no longer wanted.", Cancel),
+    Channel("ctl.ping.{instance}", "Ask whether one instance answers.", Ping, Pong),
+)

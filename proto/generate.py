@@ -1,0 +1,168 @@
+"""Writes proto/schema/ and proto/asyncapi.yaml from the contracts and the services' tools.
+
+    python proto/generate.py           # write
+    python proto/generate.py --check   # exit 1 and name the files that differ
+
+`make proto` runs the first, a test the second.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+import searchbus_contracts
+from searchbus_contracts import ErrorCode, Failure, ToolDescriptor, ToolEvent, json_schema
+from searchbus_contracts.channels import CHANNELS, Channel
+from searchbus_contracts.headers import Actor, Parts
+
+PROTO = Path(__file__).parent
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def messages() -> dict[str, Any]:
+    """Every message type of the contracts by name."""
+    found: dict[str, Any] = {}
+    for module_info in pkgutil.iter_modules(searchbus_contracts.__path__):
+        module = importlib.import_module(f"searchbus_contracts.{module_info.name}")
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name)
+            if isinstance(value, type) and issubclass(value, msgspec.Struct):
+                found[name] = value
+    return dict(sorted(found.items()))
+
+
+def tools() -> list[ToolDescriptor]:
+    """Every tool that an installed service declares in its tools module."""
+    found = {}
+    for entry in sorted(entry_points(group="searchbus.services"), key=lambda e: e.name):
+        try:
+            module = importlib.import_module(f"{entry.value}.tools")
+        except ModuleNotFoundError as error:
+            if error.name != f"{entry.value}.tools":
+                raise
+            continue
+        for value in vars(module).values():
+            if isinstance(value, ToolDescriptor):
+                found[value.toolset, value.name] = value
+    return [found[key] for key in sorted(found)]
+
+
+def asyncapi() -> dict[str, Any]:
+    """The AsyncAPI 3 document of the bus."""
+    kinds = {c.message.__name__: c.message for c in CHANNELS}
+    kinds |= {c.reply.__name__: c.reply for c in CHANNELS if c.reply is not None}
+    kinds |= {"Failure": Failure, "ToolEvent": ToolEvent}
+    channels: dict[str, Any] = {}
+    operations: dict[str, Any] = {}
+    for channel in CHANNELS:
+        channels[channel.key] = _channel(channel)
+        operations[channel.key] = _operation(channel)
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "searchbus",
+            "version": "1.0.0",
+            "description": "Messages between the edge and the workers. README.md beside this file "
+            "is normative; this document is generated from libs/contracts.",
+            "license": {"name": "Apache-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "servers": {"nats": {"host": "127.0.0.1:4222", "protocol": "nats"}},
+        "channels": channels,
+        "operations": operations,
+        "components": {
+            "messages": {
+                name: {"name": name, "payload": {"$ref": f"schema/{name}.json"}}
+                for name in sorted(kinds)
+            }
+        },
+    }
+
+
+def _channel(channel: Channel) -> dict[str, Any]:
+    parameters = [p.strip("{}") for p in channel.address.split(".") if p.startswith("{")]
+    names = [channel.message.__name__]
+    if channel.reply is not None:
+        names += [channel.reply.__name__, "Failure"]
+    if channel.address.startswith("tool."):
+        names.append("ToolEvent")
+    body: dict[str, Any] = {
+        "address": f"sb.v1.{channel.address}",
+        "description": channel.summary,
+        "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in names},
+    }
+    if parameters:
+        body["parameters"] = {name: {"description": f"One token: {name}."} for name in parameters}
+    return body
+
+
+def _operation(channel: Channel) -> dict[str, Any]:
+    def message(name: str) -> dict[str, str]:
+        return {"$ref": f"#/channels/{channel.key}/messages/{name}"}
+
+    body: dict[str, Any] = {
+        "action": "receive",
+        "summary": channel.summary,
+        "channel": {"$ref": f"#/channels/{channel.key}"},
+        "messages": [message(channel.message.__name__)],
+    }
+    if channel.reply is not None:
+        body["reply"] = {
+            "channel": {"$ref": f"#/channels/{channel.key}"},
+            "messages": [message(channel.reply.__name__), message("Failure")],
+        }
+    return body
+
+
+def files() -> dict[Path, str]:
+    """Every generated file and its content."""
+    out: dict[Path, str] = {}
+
+    def add_json(path: str, value: Any) -> None:
+        out[PROTO / "schema" / path] = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+    for name, kind in (messages() | {"Actor": Actor, "Parts": Parts}).items():
+        add_json(f"{name}.json", {"$schema": DIALECT, **json_schema(kind)})
+    add_json("error-codes.json", sorted(ErrorCode))
+    for tool in tools():
+        add_json(f"tools/{tool.toolset}.{tool.name}.json", msgspec.to_builtins(tool))
+    header = "# Generated by proto/generate.py from libs/contracts; edit the code, not this file.\n"
+    document = yaml.safe_dump(asyncapi(), sort_keys=False, allow_unicode=True, width=100)
+    out[PROTO / "asyncapi.yaml"] = header + document
+    return out
+
+
+def main() -> int:
+    """Write the files, or compare them with --check."""
+    wanted = files()
+    present = {*(PROTO / "schema").rglob("*.json"), PROTO / "asyncapi.yaml"}
+    differing = sorted(
+        path
+        for path in present | set(wanted)
+        if not path.exists() or path.read_text(encoding="utf-8") != wanted.get(path)
+    )
+    if "--check" in sys.argv:
+        for path in differing:
+            sys.stdout.write(f"differs from the code: {path.relative_to(PROTO.parent)}\n")
+        return 1 if differing else 0
+    for path in differing:
+        if path not in wanted:
+            path.unlink()
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(wanted[path], encoding="utf-8")
+    sys.stdout.write(f"proto: {len(wanted)} files, {len(differing)} changed\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

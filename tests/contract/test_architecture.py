@@ -1,0 +1,130 @@
+"""The dependency rule, held by reading every import of the product."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECTS = sorted(path.parent for path in ROOT.glob("*/*/pyproject.toml"))
+
+LAYERS = {
+    "searchbus_contracts": set(),
+    "searchbus_bus": {"searchbus_contracts"},
+    "searchbus_runtime": {"searchbus_contracts", "searchbus_bus"},
+    "searchbus_vectors": set(),
+    "searchbus_cli": {"searchbus_contracts", "searchbus_bus", "searchbus_runtime"},
+}
+SERVICE_MAY = {*LAYERS} - {"searchbus_cli"}
+OWNERS = {
+    "nats": {"searchbus_bus"},
+    "mcp": {"searchbus_edge"},
+    "mcp_types": {"searchbus_edge"},
+    "fastapi": {"searchbus_edge"},
+    "opentelemetry.sdk": {"searchbus_runtime"},
+    "opentelemetry.exporter": {"searchbus_runtime"},
+    "qdrant_client": {"searchbus_vectors"},
+    "qdrant_edge": {"searchbus_vectors"},
+    "fastembed": {"searchbus_vectors"},
+    "onnxruntime": {"searchbus_vectors"},
+}
+DISTRIBUTIONS = {
+    "nats-py": "nats",
+    "mcp": "mcp",
+    "fastapi": "fastapi",
+    "opentelemetry-sdk": "opentelemetry.sdk",
+    "qdrant-client": "qdrant_client",
+    "qdrant-edge-py": "qdrant_edge",
+    "fastembed": "fastembed",
+}
+
+
+def package_of(project: Path) -> str:
+    return next(path.name for path in (project / "src").iterdir() if path.is_dir())
+
+
+def imports(project: Path) -> Iterator[tuple[Path, str]]:
+    for path in sorted((project / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                yield from ((path, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                yield path, node.module or ""
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda path: path.name)
+def test_imports_follow_the_dependency_rule(project: Path):
+    """contracts ← bus ← runtime ← services; one owner for each big library."""
+    package = package_of(project)
+    may = LAYERS.get(package, SERVICE_MAY)
+    faults = []
+    for path, name in imports(project):
+        top = name.split(".")[0]
+        if top.startswith("searchbus_") and top != package and top not in may:
+            faults.append(f"{path.relative_to(ROOT)} imports {name}")
+        for library, owners in OWNERS.items():
+            if (name == library or name.startswith(f"{library}.")) and package not in owners:
+                faults.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert faults == []
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda path: path.name)
+def test_declared_dependencies_follow_the_rule_too(project: Path):
+    """What a package declares is what it may import, so that each installs alone."""
+    package = package_of(project)
+    declared = tomllib.loads((project / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = {re.match(r"[A-Za-z0-9._-]+", text)[0] for text in declared}  # type: ignore[index]
+    own = {name.replace("-", "_") for name in names if name.startswith("searchbus-")}
+    assert own <= LAYERS.get(package, SERVICE_MAY)
+    for distribution, library in DISTRIBUTIONS.items():
+        if distribution in names:
+            assert package in OWNERS[library], f"{package} declares {distribution}"
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda path: path.name)
+def test_package_declares_what_it_imports_of_searchbus(project: Path):
+    """An import of another searchbus package is covered by the declared ones."""
+    package = package_of(project)
+    declared = (project / "pyproject.toml").read_text()
+    closure = {name.replace("-", "_") for name in re.findall(r'"(searchbus-\w+)"', declared)}
+    for name in list(closure):
+        closure |= LAYERS.get(name, set())
+    used = {name.split(".")[0] for _, name in imports(project) if name.startswith("searchbus_")} - {
+        package
+    }
+    assert used <= closure
+
+
+def test_main_modules_are_short():
+    """A service's __main__ is settings → resources → serve → drain, in 30 lines."""
+    for path in ROOT.glob("services/*/src/*/__main__.py"):
+        assert len(path.read_text().splitlines()) <= 30, path
+
+
+def test_makefile_is_at_most_60_lines():
+    """The Makefile stays a list of doors."""
+    assert len((ROOT / "Makefile").read_text().splitlines()) <= 60
+
+
+def test_no_commit_names_a_registry():
+    """Locks and scripts hold no index address, so that any mirror serves."""
+    hosts = "|".join(
+        ["py" + r"pi\.org", "python" + "hosted", "registry" + r"\.npm", "deb" + r"\.debian"]
+    )
+    found = subprocess.run(
+        ["git", "grep", "-nIE", hosts, "--", "."], cwd=ROOT, capture_output=True, text=True
+    )
+    assert found.stdout == ""
+
+
+def test_locks_are_hashed():
+    """Every requirement of every lock has a hash."""
+    for path in (ROOT / "requirements").glob("*.txt"):
+        for block in re.split(r"\n(?=[a-z0-9])", path.read_text().strip()):
+            assert "--hash=sha256:" in block, f"{path.name}: {block.splitlines()[0]}"

@@ -1,0 +1,91 @@
+"""Frozen messages: what an older version sent, today's code must read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import searchbus_contracts
+from searchbus_contracts import Failure, Fault, decode, decode_catalog, encode, retrieval
+from searchbus_contracts.headers import Actor, Parts
+
+GOLDEN = Path(__file__).parents[2] / "proto" / "golden"
+EXTRA = {"Actor": Actor, "Parts": Parts, "Failure": Failure}
+
+
+def kind_of(name: str):
+    return EXTRA.get(name) or getattr(searchbus_contracts, name, None) or getattr(retrieval, name)
+
+
+CASES = sorted(GOLDEN.glob("*.json"))
+
+
+def test_there_are_golden_messages():
+    """Every request and reply of the bus is frozen at least once."""
+    from searchbus_contracts.channels import CHANNELS
+
+    frozen = {path.name.split(".")[0] for path in CASES}
+    kinds = {c.message.__name__ for c in CHANNELS} | {c.reply.__name__ for c in CHANNELS if c.reply}
+    assert kinds | {"Failure", "ToolEvent", "Actor", "Parts"} <= frozen
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_golden_message_decodes_to_the_same_values(path: Path):
+    """Every field of the frozen message arrives; encoding again loses none of them."""
+    frozen = json.loads(path.read_text())
+    message = decode(path.read_bytes(), kind_of(path.name.split(".")[0]))
+    assert _covers(json.loads(encode(message)), frozen), "a field of the frozen message was lost"
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_message_of_a_newer_peer_decodes(path: Path):
+    """A field that today's code does not know is ignored."""
+    frozen = json.loads(path.read_text())
+    if isinstance(frozen, dict):
+        newer = json.dumps({**frozen, "added_in_v9": [1]}).encode()
+        assert decode(newer, kind_of(path.name.split(".")[0])) is not None
+
+
+def test_catalogue_decodes_descriptor_by_descriptor():
+    """The frozen catalogue is read without a refusal."""
+    catalog, refusals = decode_catalog((GOLDEN / "Catalog.json").read_bytes())
+    assert refusals == []
+    assert [tool.name for tool in catalog.tools] == ["look_up"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "named"),
+    [
+        (retrieval.SearchRequest, b'{"query":"a","limit":51}', "limit"),
+        (retrieval.SearchRequest, b'{"query":"a","limit":"5"}', "limit"),
+        (retrieval.SearchRequest, b'{"limit":5}', "query"),
+        (retrieval.IngestRequest, b'{"collection":"a b","documents":[]}', "collection"),
+        (Parts, b'{"subject":"s","count":0,"size_bytes":1,"sha256":""}', "count"),
+    ],
+)
+def test_message_outside_its_limits_is_refused_by_name(kind, body, named):
+    """The refusal names the field."""
+    with pytest.raises(Fault, match=named) as caught:
+        decode(body, kind)
+    assert caught.value.code == "invalid_argument"
+
+
+def _covers(now, frozen) -> bool:
+    if isinstance(frozen, dict):
+        return isinstance(now, dict) and all(
+            _covers(now.get(key), value) for key, value in frozen.items() if value is not None
+        )
+    if isinstance(frozen, list):
+        return len(now) == len(frozen) and all(map(_covers, now, frozen))
+    return now == frozen or (now is None and not frozen)
+
+
+def test_struct_decoding_is_closed_over_bad_bytes():
+    """Bytes that are no JSON, no UTF-8 or too deep give a Fault and nothing else."""
+    for body in (b"", b"\xff", b'"\xff"', b'{"query":"\xff"}', b'{"query":' + b"[" * 100_000):
+        with pytest.raises(Fault):
+            decode(body, retrieval.SearchRequest)
+    assert issubclass(msgspec.DecodeError, msgspec.MsgspecError)
