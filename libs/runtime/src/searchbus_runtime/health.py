@@ -1,0 +1,75 @@
+"""/healthz, /readyz and /metrics, for the health port of workers and for the edge's own app."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+__all__ = ["Health", "health_app"]
+
+Check = Callable[[], Awaitable[bool]]
+
+
+class Health:
+    """What a process knows of its own state."""
+
+    def __init__(self) -> None:
+        self.draining = False
+        self._alive: dict[str, Check] = {}
+        self._ready: dict[str, Check] = {}
+
+    def add_liveness(self, name: str, check: Check) -> None:
+        """A check whose failure means: restart me."""
+        self._alive[name] = check
+
+    def add_readiness(self, name: str, check: Check) -> None:
+        """A check whose failure means: send me nothing for now."""
+        self._ready[name] = check
+
+    async def alive(self) -> dict[str, bool]:
+        """Every liveness check and its outcome."""
+        return {name: await _safely(check) for name, check in self._alive.items()}
+
+    async def ready(self) -> dict[str, bool]:
+        """Every readiness check and its outcome; a process that drains is not ready."""
+        outcomes = {name: await _safely(check) for name, check in self._ready.items()}
+        return {"accepting": not self.draining, **outcomes}
+
+
+async def _safely(check: Check) -> bool:
+    try:
+        return await check()
+    except Exception:
+        return False
+
+
+async def respond(health: Health, path: str) -> tuple[int, str, bytes]:
+    """Status, content type and body for one of the three paths; 404 for another."""
+    if path == "/metrics":
+        return 200, CONTENT_TYPE_LATEST, generate_latest()
+    if path in ("/healthz", "/readyz"):
+        checks = await (health.alive() if path == "/healthz" else health.ready())
+        ok = all(checks.values())
+        body = {"status": "ok" if ok else "failing", "checks": checks}
+        return (200 if ok else 503), "application/json", json.dumps(body).encode()
+    return 404, "text/plain", b"try /healthz, /readyz or /metrics\n"
+
+
+def health_app(health: Health) -> Callable[..., Awaitable[None]]:
+    """The three paths as an ASGI application."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        status, content_type, body = await respond(health, scope["path"])
+        headers = [
+            (b"content-type", content_type.encode()),
+            (b"content-length", b"%d" % len(body)),
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return app

@@ -1,0 +1,84 @@
+"""Settings from the environment and `.env`, read once, all faults reported at once.
+
+class EdgeSettings(ServiceSettings):
+    port: Annotated[int, Field(ge=0, le=65535)] = 8080      # SEARCHBUS_PORT
+
+settings = load_settings(EdgeSettings)
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+__all__ = ["ServiceSettings", "load_settings"]
+
+PREFIX = "SEARCHBUS_"
+EXIT_BAD_SETTINGS = 2
+
+S = TypeVar("S", bound="ServiceSettings")
+
+
+class ServiceSettings(BaseSettings):
+    """What every searchbus process reads; a service adds its own fields."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_file=".env", env_ignore_empty=True, extra="ignore"
+    )
+
+    nats_url: str = Field("nats://127.0.0.1:4222", description="One URL, or several with commas.")
+    subject_prefix: str = Field("sb", pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    connect_timeout_s: Annotated[float, Field(gt=0, le=600)] = 30.0
+    drain_timeout_s: Annotated[float, Field(ge=0, le=600)] = 10.0
+    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 64
+    data_dir: Path | None = Field(None, description="Folder for documents, traces and state.")
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "console"] = "auto"
+    health_host: str = "127.0.0.1"
+    health_port: Annotated[int, Field(ge=0, le=65535)] | None = Field(
+        None, description="Port of /healthz, /readyz and /metrics; 0 takes a free one."
+    )
+    otlp_endpoint: str | None = Field(None, description="Base URL of an OTLP/HTTP collector.")
+    trace_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
+    trace_file_bytes: Annotated[int, Field(ge=65_536)] = 16 * 1024 * 1024
+
+    @property
+    def trace_file(self) -> Path | None:
+        """The local trace file: where there is a data folder and no collector."""
+        if self.data_dir is None or self.otlp_endpoint:
+            return None
+        return self.data_dir / "traces.jsonl"
+
+
+def load_settings(cls: type[S], **overrides: Any) -> S:
+    """Read the settings; print every fault and exit with 2 where there are any.
+
+    Args:
+        overrides: values that win over the environment.
+    """
+    try:
+        return cls(**overrides)
+    except ValidationError as error:
+        _refuse(cls, error)
+
+
+def _refuse(cls: type[ServiceSettings], error: ValidationError) -> NoReturn:
+    lines = [f"{len(error.errors())} setting(s) are wrong:"]
+    for fault in error.errors():
+        name = str(fault["loc"][0]) if fault["loc"] else "?"
+        field = cls.model_fields.get(name)
+        secret = field is not None and "Secret" in str(field.annotation)
+        given = "" if secret or isinstance(fault["input"], SecretStr) else f" (got {_short(fault)})"
+        lines.append(f"  {PREFIX}{name.upper()}: {fault['msg']}{given}")
+    lines.append("Set them in the environment or in .env.")
+    sys.stderr.write("\n".join(lines) + "\n")
+    raise SystemExit(EXIT_BAD_SETTINGS)
+
+
+def _short(fault: Any) -> str:
+    text = repr(fault["input"])
+    return text if len(text) <= 60 else text[:57] + "..."

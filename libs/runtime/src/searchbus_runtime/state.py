@@ -1,0 +1,57 @@
+"""How commands find the running stack: the data folder and its state.json."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+__all__ = ["StackState", "data_folder", "read_state", "write_state"]
+
+STATE_FILE = "state.json"
+
+
+@dataclass(frozen=True, slots=True)
+class StackState:
+    """A running stack: where its edge and its NATS listen, and its processes' ids."""
+
+    url: str
+    nats_url: str
+    data: str
+    pid: int
+    processes: dict[str, int] = field(default_factory=dict)
+
+
+def data_folder(given: Path | None = None) -> Path:
+    """The data folder: what was given, `SEARCHBUS_DATA_DIR`, or the user's own."""
+    if given is not None:
+        return given.resolve()
+    named = os.environ.get("SEARCHBUS_DATA_DIR")
+    if named:
+        return Path(named).resolve()
+    home = os.environ.get("XDG_DATA_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "share") / "searchbus"
+
+
+def write_state(state: StackState) -> None:
+    """Write `<data>/state.json` in one step."""
+    path = Path(state.data) / STATE_FILE
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps(asdict(state), indent=2) + "\n")
+    draft.replace(path)
+
+
+def read_state(data: Path) -> StackState | None:
+    """The stack that runs on a data folder; None where none does."""
+    try:
+        state = StackState(**json.loads((data / STATE_FILE).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    try:
+        os.kill(state.pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass
+    return state

@@ -1,0 +1,55 @@
+"""Traces and metrics of a process: OTLP where a collector is set, else a local trace file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from opentelemetry import metrics, trace
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+
+from .settings import ServiceSettings
+from .tracefile import TraceFileExporter
+
+__all__ = ["configure_telemetry"]
+
+FLUSH_DELAY_MS = 200
+"""`searchbus trace --last` right after a call should find the call."""
+
+
+def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[], None]:
+    """Install the providers; returns what flushes and stops them."""
+    endpoint = settings.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+    resource = Resource.create({"service.name": service, "service.namespace": "searchbus"})
+    tracing = TracerProvider(
+        resource=resource,
+        sampler=ParentBased(TraceIdRatioBased(settings.trace_sample_ratio)),
+    )
+    readers: list[MetricReader] = [PrometheusMetricReader()]
+    if endpoint:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        base = endpoint.rstrip("/")
+        tracing.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{base}/v1/traces")))
+        readers.append(PeriodicExportingMetricReader(OTLPMetricExporter(f"{base}/v1/metrics")))
+    elif settings.trace_file is not None:
+        exporter = TraceFileExporter(settings.trace_file, max_bytes=settings.trace_file_bytes)
+        tracing.add_span_processor(
+            BatchSpanProcessor(exporter, schedule_delay_millis=FLUSH_DELAY_MS)
+        )
+    trace.set_tracer_provider(tracing)
+    measuring = MeterProvider(resource=resource, metric_readers=readers)
+    metrics.set_meter_provider(measuring)
+
+    def shutdown() -> None:
+        tracing.shutdown()
+        measuring.shutdown(timeout_millis=2000)
+
+    return shutdown

@@ -1,0 +1,45 @@
+"""One list out of two: min-max normalised scores, .4 BM25 + .6 cosine.
+
+Measured against reciprocal rank fusion (k = 2, 10, 60) and distribution-based fusion on Cranfield
+(nDCG@10 .444 against .435 to .439) and on seven public sets of tools (.636 against .606 to .633).
+Every candidate's cosine is known here, also of those that only BM25 found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["SPARSE_WEIGHT", "fuse"]
+
+SPARSE_WEIGHT = 0.4
+
+
+def fuse(
+    cosine: Mapping[str, float], sparse: Mapping[str, float], *, weight: float = SPARSE_WEIGHT
+) -> list[tuple[str, float]]:
+    """Rank candidates by the weighted sum of both normalised scores.
+
+    Args:
+        cosine: id → cosine similarity, for every candidate.
+        sparse: id → BM25 score, for those that BM25 found.
+        weight: of the BM25 part, 0 to 1.
+
+    Returns:
+        (id, score in 0..1), best first; ties are broken by id, so equal inputs give equal orders.
+    """
+    dense_part = _min_max(cosine)
+    sparse_part = _min_max(sparse)
+    scores = {
+        key: weight * sparse_part.get(key, 0.0) + (1 - weight) * value
+        for key, value in dense_part.items()
+    }
+    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _min_max(scores: Mapping[str, float]) -> dict[str, float]:
+    if not scores:
+        return {}
+    low, high = min(scores.values()), max(scores.values())
+    if high - low < 1e-9:
+        return dict.fromkeys(scores, 1.0)
+    return {key: (value - low) / (high - low) for key, value in scores.items()}

@@ -1,0 +1,218 @@
+"""A Qdrant server or cluster, through the official asynchronous client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from qdrant_client import AsyncQdrantClient
+from qdrant_client import models as q
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from .embedding import QueryVectors
+from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
+from .models import DIMENSIONS
+from .store import Candidate, CollectionMissing, FieldType, Page, Point, Record, VectorStore
+
+__all__ = ["ServerStore"]
+
+T = TypeVar("T")
+_DENSE, _SPARSE = "dense", "sparse"
+_POINTS_PER_REQUEST = 256
+"""A request of more might pass the server's limit of 32 MB."""
+
+
+class ServerStore(VectorStore):
+    """Collections on a server. Make it with `open`."""
+
+    engine = "server"
+
+    def __init__(self, client: AsyncQdrantClient, *, local: bool) -> None:
+        self._client = client
+        self._local = local
+
+    @classmethod
+    async def open(cls, url: str, *, api_key: str | None = None) -> ServerStore:
+        """Connect and make sure that the server answers.
+
+        Raises:
+            ConnectionError: it does not.
+        """
+        local = url == ":memory:"
+        client = (
+            AsyncQdrantClient(location=url)
+            if local
+            else AsyncQdrantClient(url=url, api_key=api_key, timeout=30)
+        )
+        try:
+            await client.get_collections()
+        except (ResponseHandlingException, UnexpectedResponse, OSError) as error:
+            await client.close()
+            raise ConnectionError(
+                f"Qdrant does not answer at {url}. Start it, or correct SEARCHBUS_QDRANT_URL."
+            ) from error
+        return cls(client, local=local)
+
+    async def ensure_collection(self, name: str, fields: Mapping[str, FieldType]) -> None:
+        """Create the collection and its payload indexes."""
+        if not await self._client.collection_exists(name):
+            try:
+                await self._client.create_collection(
+                    name,
+                    vectors_config={
+                        _DENSE: q.VectorParams(size=DIMENSIONS, distance=q.Distance.COSINE)
+                    },
+                    sparse_vectors_config={_SPARSE: q.SparseVectorParams(modifier=q.Modifier.IDF)},
+                )
+            except UnexpectedResponse as error:
+                if error.status_code != 409:  # another replica was quicker
+                    raise
+        if self._local:  # it has no payload indexes and warns about each
+            return
+        for field_name, kind in fields.items():
+            await self._client.create_payload_index(
+                name, field_name, field_schema=q.PayloadSchemaType(kind), wait=True
+            )
+
+    async def collections(self) -> list[str]:
+        """Names of the collections."""
+        return sorted(c.name for c in (await self._client.get_collections()).collections)
+
+    async def drop_collection(self, name: str) -> None:
+        """Delete the collection."""
+        await self._client.delete_collection(name)
+
+    async def upsert(self, collection: str, points: Sequence[Point]) -> None:
+        """Store points and wait until they are applied."""
+        for start in range(0, len(points), _POINTS_PER_REQUEST):
+            batch = [_to_point(p) for p in points[start : start + _POINTS_PER_REQUEST]]
+            await self._ask(collection, self._client.upsert(collection, batch, wait=True))
+
+    async def set_payload(self, collection: str, where: Filter, payload: dict[str, Any]) -> None:
+        """Merge keys into payloads."""
+        await self._ask(
+            collection,
+            self._client.set_payload(collection, payload, points=_to_filter(where), wait=True),
+        )
+
+    async def delete(self, collection: str, where: Filter) -> None:
+        """Delete every point that fits."""
+        selector = q.FilterSelector(filter=_to_filter(where))
+        await self._ask(collection, self._client.delete(collection, selector, wait=True))
+
+    async def get(self, collection: str, ids: Sequence[str]) -> list[Record]:
+        """The points with these ids, in their order."""
+        found = await self._ask(
+            collection, self._client.retrieve(collection, list(ids), with_payload=True)
+        )
+        by_id = {str(r.id): Record(str(r.id), r.payload or {}) for r in found}
+        return [by_id[i] for i in ids if i in by_id]
+
+    async def scroll(
+        self, collection: str, *, where: Filter | None = None, limit: int = 100,
+        start_id: str | None = None,
+    ) -> Page:  # fmt: skip
+        """Points in order of id."""
+        records, next_id = await self._ask(
+            collection,
+            self._client.scroll(
+                collection, scroll_filter=_to_filter(where) if where else None, limit=limit,
+                offset=start_id, with_payload=True,
+            ),
+        )  # fmt: skip
+        return Page(
+            [Record(str(r.id), r.payload or {}) for r in records],
+            None if next_id is None else str(next_id),
+        )
+
+    async def count(self, collection: str, where: Filter | None = None) -> int:
+        """How many points fit."""
+        condition = _to_filter(where) if where else None
+        found = await self._ask(
+            collection, self._client.count(collection, count_filter=condition, exact=True)
+        )
+        return found.count
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _candidates(
+        self, collection: str, query: QueryVectors, where: Filter | None, limit: int
+    ) -> tuple[list[Candidate], list[Candidate]]:
+        condition = _to_filter(where) if where else None
+
+        async def one(vector: Any, using: str) -> list[Candidate]:
+            found = await self._ask(
+                collection,
+                self._client.query_points(
+                    collection, query=vector, using=using, limit=limit, query_filter=condition,
+                    with_payload=True,
+                ),
+            )  # fmt: skip
+            return [Candidate(str(p.id), p.score, p.payload or {}) for p in found.points]
+
+        if not query.sparse.indices:
+            return await one(query.dense, _DENSE), []
+        terms = q.SparseVector(indices=query.sparse.indices, values=query.sparse.values)
+        dense, sparse = await asyncio.gather(one(query.dense, _DENSE), one(terms, _SPARSE))
+        return dense, sparse
+
+    async def _cosines(
+        self, collection: str, query: QueryVectors, ids: Sequence[str]
+    ) -> dict[str, float]:
+        found = await self._ask(
+            collection,
+            self._client.query_points(
+                collection, query=query.dense, using=_DENSE, limit=len(ids), with_payload=False,
+                query_filter=q.Filter(must=[q.HasIdCondition(has_id=list(ids))]),
+                search_params=q.SearchParams(exact=True),
+            ),
+        )  # fmt: skip
+        return {str(p.id): p.score for p in found.points}
+
+    async def _ask(self, collection: str, call: Awaitable[T]) -> T:
+        try:
+            return await call
+        except UnexpectedResponse as error:
+            if error.status_code == 404:
+                raise CollectionMissing(collection) from None
+            raise
+        except ValueError:  # what the local mode says of a missing collection
+            if self._local and not await self._client.collection_exists(collection):
+                raise CollectionMissing(collection) from None
+            raise
+
+
+def _to_point(point: Point) -> q.PointStruct:
+    vector: dict[str, Any] = {}
+    if point.vectors is not None:
+        sparse = point.vectors.sparse
+        vector[_DENSE] = point.vectors.dense
+        vector[_SPARSE] = q.SparseVector(indices=sparse.indices, values=sparse.values)
+    return q.PointStruct(id=point.id, vector=vector, payload=point.payload)
+
+
+def _to_filter(tree: Filter) -> q.Filter:
+    match tree:
+        case AllOf(parts):
+            return q.Filter(must=[_to_filter(part) for part in parts])
+        case AnyOf(parts):
+            return q.Filter(should=[_to_filter(part) for part in parts])
+        case Not(part):
+            return q.Filter(must_not=[_to_filter(part)])
+        case Equals(field, value):
+            condition = q.FieldCondition(key=field, match=q.MatchValue(value=value))
+        case IsIn(field, values):
+            any_of = cast(list[str], list(values))
+            condition = q.FieldCondition(key=field, match=q.MatchAny(any=any_of))
+        case NumberRange(field, gt, gte, lt, lte):
+            condition = q.FieldCondition(key=field, range=q.Range(gt=gt, gte=gte, lt=lt, lte=lte))
+        case DateRange(field, gt, gte, lt, lte):
+            condition = q.FieldCondition.model_validate(
+                {"key": field, "range": {"gt": gt, "gte": gte, "lt": lt, "lte": lte}}
+                if (gt or gte or lt or lte)
+                else {"key": field}
+            )
+    return q.Filter(must=[condition])

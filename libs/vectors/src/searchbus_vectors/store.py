@@ -1,0 +1,200 @@
+"""The vector store: points with a dense and a sparse vector and a payload, in collections.
+
+    store = await open_store(url=None, folder=Path("data/qdrant"))     # embedded
+    store = await open_store(url="http://qdrant:6333")                 # a server or cluster
+
+Both engines give the same answers: they fetch candidates, the fusion is ours (fusion.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from opentelemetry import trace
+
+from .embedding import QueryVectors, Vectors
+from .filters import Filter
+from .fusion import fuse
+
+__all__ = [
+    "Candidate",
+    "CollectionMissing",
+    "FieldType",
+    "Hit",
+    "Page",
+    "Point",
+    "Record",
+    "StoreLocked",
+    "VectorStore",
+    "open_store",
+]
+
+FieldType = Literal["keyword", "integer", "float", "datetime", "bool"]
+CANDIDATES = 100
+"""How many points each of the two searches contributes to the fusion."""
+
+_tracer = trace.get_tracer("searchbus.vectors")
+
+
+class CollectionMissing(LookupError):
+    """There is no collection of that name."""
+
+
+class StoreLocked(RuntimeError):
+    """Another process has the embedded store open; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What is stored. Without vectors it is found by filters and ids only."""
+
+    id: str
+    payload: dict[str, Any]
+    vectors: Vectors | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A stored point without its vectors."""
+
+    id: str
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A point that one of the two searches found, with that search's score."""
+
+    id: str
+    score: float
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A search result: the fused score (0..1, within one query) and the cosine similarity."""
+
+    id: str
+    score: float
+    cosine: float
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some records in order of id, and where the next ones begin (None: there are no more)."""
+
+    records: list[Record] = field(default_factory=list)
+    next_id: str | None = None
+
+
+class VectorStore(ABC):
+    """What both engines offer. Ids are UUID strings; every method may raise CollectionMissing."""
+
+    engine: str
+
+    @abstractmethod
+    async def ensure_collection(self, name: str, fields: Mapping[str, FieldType]) -> None:
+        """Create the collection where it is missing, and an index for each field."""
+
+    @abstractmethod
+    async def collections(self) -> list[str]:
+        """Names of all collections, sorted."""
+
+    @abstractmethod
+    async def drop_collection(self, name: str) -> None:
+        """Delete a collection; nothing happens where there is none."""
+
+    @abstractmethod
+    async def upsert(self, collection: str, points: Sequence[Point]) -> None:
+        """Store points, replacing those with equal ids; durable once it returns."""
+
+    @abstractmethod
+    async def set_payload(self, collection: str, where: Filter, payload: dict[str, Any]) -> None:
+        """Merge keys into the payload of every point that fits, in one step."""
+
+    @abstractmethod
+    async def delete(self, collection: str, where: Filter) -> None:
+        """Delete every point that fits."""
+
+    @abstractmethod
+    async def get(self, collection: str, ids: Sequence[str]) -> list[Record]:
+        """The points with these ids, those that exist, in the order of `ids`."""
+
+    @abstractmethod
+    async def scroll(
+        self, collection: str, *, where: Filter | None = None, limit: int = 100,
+        start_id: str | None = None,
+    ) -> Page:  # fmt: skip
+        """Points in order of id, from `start_id` on."""
+
+    @abstractmethod
+    async def count(self, collection: str, where: Filter | None = None) -> int:
+        """How many points fit, exactly."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Write everything down and let go."""
+
+    @abstractmethod
+    async def _candidates(
+        self, collection: str, query: QueryVectors, where: Filter | None, limit: int
+    ) -> tuple[list[Candidate], list[Candidate]]:
+        """The best points by cosine and the best by BM25."""
+
+    @abstractmethod
+    async def _cosines(
+        self, collection: str, query: QueryVectors, ids: Sequence[str]
+    ) -> dict[str, float]:
+        """The cosine similarity of the query to each of these points."""
+
+    async def search(
+        self,
+        collection: str,
+        query: QueryVectors,
+        *,
+        limit: int,
+        where: Filter | None = None,
+        candidates: int = CANDIDATES,
+    ) -> list[Hit]:
+        """Hybrid search: candidates by meaning and by words, fused; best first."""
+        with _tracer.start_as_current_span(
+            "store search",
+            attributes={"db.system.name": "qdrant", "db.collection.name": collection,
+                        "searchbus.engine": self.engine, "searchbus.limit": limit},
+        ) as span:  # fmt: skip
+            wanted = max(candidates, limit)
+            dense, sparse = await self._candidates(collection, query, where, wanted)
+            payloads = {c.id: c.payload for c in (*sparse, *dense)}
+            cosine = {c.id: c.score for c in dense}
+            by_words_only = [c.id for c in sparse if c.id not in cosine]
+            if by_words_only:
+                cosine |= await self._cosines(collection, query, by_words_only)
+            ranked = fuse(cosine, {c.id: c.score for c in sparse if c.id in cosine})[:limit]
+            span.set_attribute("searchbus.hits", len(ranked))
+            return [Hit(key, score, cosine[key], payloads[key]) for key, score in ranked]
+
+
+async def open_store(
+    *, url: str | None = None, folder: Path | None = None, api_key: str | None = None
+) -> VectorStore:
+    """Open a Qdrant server by URL (":memory:" in tests), or the embedded engine in a folder.
+
+    Raises:
+        StoreLocked: another process has the folder open.
+        ConnectionError: the server does not answer.
+    """
+    if url:
+        from .server import ServerStore
+
+        return await ServerStore.open(url, api_key=api_key)
+    if folder is None:
+        raise ValueError("open_store needs a url or a folder")
+    from .embedded import EmbeddedStore
+
+    return await asyncio.to_thread(EmbeddedStore, folder)

@@ -1,0 +1,346 @@
+"""One behaviour suite for both engines: the embedded one, and the server's client.
+
+Set QDRANT_URL to run it against a real server too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+import subprocess
+import sys
+import textwrap
+import uuid
+
+import pytest
+
+from searchbus_vectors import (
+    AllOf,
+    AnyOf,
+    CollectionMissing,
+    DateRange,
+    Equals,
+    IsIn,
+    Not,
+    NumberRange,
+    Point,
+    QueryVectors,
+    Sparse,
+    StoreLocked,
+    Vectors,
+    open_store,
+)
+
+FIELDS = {
+    "kind": "keyword",
+    "year": "integer",
+    "weight": "float",
+    "day": "datetime",
+    "live": "bool",
+}
+ENGINES = ["embedded", "memory", *(["server"] if os.environ.get("QDRANT_URL") else [])]
+
+
+@pytest.fixture(params=ENGINES)
+async def store(request, tmp_path):
+    if request.param == "embedded":
+        store = await open_store(folder=tmp_path / "store")
+    else:
+        store = await open_store(
+            url=":memory:" if request.param == "memory" else os.environ["QDRANT_URL"]
+        )
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def name(store):
+    name = f"c{secrets.token_hex(4)}"
+    await store.ensure_collection(name, FIELDS)
+    yield name
+    await store.drop_collection(name)
+
+
+def uid(number: int) -> str:
+    return str(uuid.UUID(int=number))
+
+
+def direction(*axes: int) -> list[float]:
+    return [1.0 if i in axes else 0.0 for i in range(384)]
+
+
+def vectors(axis: int, *terms: int) -> Vectors:
+    return Vectors(direction(axis), Sparse(list(terms), [1.0] * len(terms)))
+
+
+def query(axis: int, *terms: int) -> QueryVectors:
+    return QueryVectors(direction(axis), Sparse(list(terms), [1.0] * len(terms)))
+
+
+def point(number: int, **payload) -> Point:
+    return Point(uid(number), {"n": number, **payload}, vectors(number, 1000 + number))
+
+
+async def numbers(store, name, where=None) -> list[int]:
+    page = await store.scroll(name, where=where, limit=1000)
+    return [record.payload["n"] for record in page.records]
+
+
+async def test_search_fuses_meaning_and_words(store, name):
+    """The point that both searches like comes first; each hit carries its true cosine."""
+    await store.upsert(
+        name,
+        [
+            Point(uid(1), {"n": 1}, vectors(1, 7)),
+            Point(uid(2), {"n": 2}, vectors(1, 8)),
+            Point(uid(3), {"n": 3}, vectors(3, 7)),
+        ],
+    )
+    hits = await store.search(name, query(1, 7), limit=3)
+    assert [hit.payload["n"] for hit in hits][0] == 1
+    assert {hit.payload["n"]: round(hit.cosine, 4) for hit in hits} == {1: 1.0, 2: 1.0, 3: 0.0}
+    assert hits[0].score == pytest.approx(1.0)
+
+
+async def test_word_match_beyond_the_dense_candidates_has_a_cosine(store, name):
+    """A point that only BM25 found is ranked with its real cosine."""
+    await store.upsert(name, [Point(uid(i), {"n": i}, vectors(5, 1)) for i in range(1, 30)])
+    await store.upsert(
+        name, [Point(uid(99), {"n": 99}, Vectors(direction(5, 6), Sparse([77], [1.0])))]
+    )
+    hits = await store.search(name, query(5, 77), limit=40, candidates=5)
+    found = {hit.payload["n"]: hit.cosine for hit in hits}
+    assert found[99] == pytest.approx(0.7071, abs=1e-3)
+
+
+async def test_query_without_terms_is_searched_by_meaning(store, name):
+    """A query of stopwords alone still gets answers."""
+    await store.upsert(name, [point(i) for i in range(1, 4)])
+    hits = await store.search(name, query(2), limit=1)
+    assert [hit.payload["n"] for hit in hits] == [2]
+
+
+async def test_equal_scores_are_ordered_by_id(store, name):
+    """Ties are deterministic."""
+    ids = list(range(1, 20))
+    random.Random(3).shuffle(ids)
+    await store.upsert(name, [Point(uid(i), {"n": i}, vectors(1, 7)) for i in ids])
+    hits = await store.search(name, query(1, 7), limit=19)
+    assert [hit.payload["n"] for hit in hits] == sorted(ids)
+
+
+async def test_filter_applies_to_both_searches(store, name):
+    """No hit lies outside of the filter."""
+    await store.upsert(
+        name, [Point(uid(i), {"n": i, "year": 2000 + i % 3}, vectors(1, 7)) for i in range(1, 31)]
+    )
+    hits = await store.search(name, query(1, 7), limit=30, where=Equals("year", 2001))
+    assert sorted(hit.payload["n"] for hit in hits) == [i for i in range(1, 31) if i % 3 == 1]
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (Equals("kind", "a"), [1, 3]),
+        (Equals("live", True), [1, 2]),
+        (IsIn("kind", ("a", "b")), [1, 2, 3]),
+        (IsIn("year", (2001, 2003)), [1, 3]),
+        (NumberRange("year", gt=2001, lte=2003), [2, 3]),
+        (NumberRange("weight", gte=0.5, lte=0.5), [1]),
+        (DateRange("day", gte="2024-01-31", lt="2024-03-01"), [1, 2]),
+        (DateRange("day", gt="2024-01-31"), [2, 3]),
+        (DateRange("day", gte="2024-01-31", lte="2024-01-31"), [1]),
+        (Not(Equals("kind", "a")), [2, 4]),
+        (AllOf((Equals("kind", "a"), NumberRange("year", lt=2002))), [1]),
+        (AnyOf((Equals("kind", "b"), Equals("year", 2003))), [2, 3]),
+        (
+            AllOf((AnyOf((Equals("kind", "a"), Equals("kind", "b"))), Not(Equals("live", True)))),
+            [3],
+        ),
+        (AllOf(()), [1, 2, 3, 4]),
+    ],
+    ids=repr,
+)
+async def test_filters_mean_the_same_in_every_engine(store, name, where, expected):
+    """Each condition selects the same points."""
+    await store.upsert(
+        name,
+        [
+            point(1, kind="a", year=2001, weight=0.5, day="2024-01-31", live=True),
+            point(2, kind="b", year=2002, weight=0.7, day="2024-02-29", live=True),
+            point(3, kind="a", year=2003, weight=0.9, day="2024-03-01", live=False),
+            point(4),
+        ],
+    )
+    assert await numbers(store, name, where) == expected
+    assert await store.count(name, where) == len(expected)
+
+
+async def test_upsert_replaces_and_delete_removes(store, name):
+    """Equal ids replace; a filter deletes."""
+    await store.upsert(name, [point(1, kind="a"), point(2, kind="b")])
+    await store.upsert(name, [point(1, kind="c")])
+    assert await store.count(name) == 2
+    assert [r.payload["kind"] for r in await store.get(name, [uid(2), uid(1), uid(9)])] == [
+        "b",
+        "c",
+    ]
+    await store.delete(name, Equals("kind", "b"))
+    assert await numbers(store, name) == [1]
+
+
+async def test_set_payload_merges(store, name):
+    """Keys are added or changed, others stay."""
+    await store.upsert(name, [point(1, kind="a"), point(2, kind="a"), point(3, kind="b")])
+    await store.set_payload(name, Equals("kind", "a"), {"live": True})
+    assert await numbers(store, name, Equals("live", True)) == [1, 2]
+    assert (await store.get(name, [uid(1)]))[0].payload["kind"] == "a"
+
+
+async def test_points_without_vectors_are_stored_and_never_found_by_search(store, name):
+    """A record of bookkeeping is there for filters and ids alone."""
+    await store.upsert(name, [Point(uid(1), {"n": 1, "text": "x" * 200_000}), point(2)])
+    assert len((await store.get(name, [uid(1)]))[0].payload["text"]) == 200_000
+    hits = await store.search(name, query(2, 1002), limit=10)
+    assert [hit.payload["n"] for hit in hits] == [2]
+
+
+async def test_scroll_pages_in_order_without_gaps(store, name):
+    """Walking the pages gives each point once, in order of id."""
+    await store.upsert(name, [point(i) for i in range(1, 26)])
+    seen, start = [], None
+    while True:
+        page = await store.scroll(name, limit=7, start_id=start)
+        seen += [record.payload["n"] for record in page.records]
+        start = page.next_id
+        if start is None:
+            break
+    assert seen == list(range(1, 26))
+
+
+async def test_missing_collection_is_a_typed_error(store):
+    """Every access to an unknown collection raises CollectionMissing."""
+    for call in (
+        store.count("nope"),
+        store.search("nope", query(1, 1), limit=1),
+        store.get("nope", [uid(1)]),
+        store.scroll("nope"),
+        store.upsert("nope", [point(1)]),
+    ):
+        with pytest.raises(CollectionMissing):
+            await call
+
+
+async def test_collections_are_listed_and_dropped(store, name):
+    """A dropped collection is gone, and may be made again empty."""
+    await store.upsert(name, [point(1)])
+    assert name in await store.collections()
+    await store.drop_collection(name)
+    assert name not in await store.collections()
+    await store.ensure_collection(name, FIELDS)
+    assert await store.count(name) == 0
+
+
+async def test_reads_go_on_while_writes_run(store, name):
+    """Concurrent searches and upserts do not disturb each other."""
+    await store.upsert(name, [point(i) for i in range(1, 51)])
+
+    async def write():
+        for start in range(100, 300, 20):
+            await store.upsert(name, [point(i) for i in range(start, start + 20)])
+
+    async def read():
+        for _ in range(20):
+            assert (await store.search(name, query(7, 1007), limit=1))[0].payload["n"] == 7
+
+    await asyncio.gather(write(), read(), read())
+    assert await store.count(name) == 250
+
+
+async def test_embedded_store_survives_being_reopened(tmp_path):
+    """What was stored, and the indexes, are there after close and open."""
+    store = await open_store(folder=tmp_path)
+    await store.ensure_collection("c", FIELDS)
+    await store.upsert("c", [point(1, kind="a"), point(2, kind="b")])
+    await store.close()
+    store = await open_store(folder=tmp_path)
+    assert await numbers(store, "c", Equals("kind", "b")) == [2]
+    assert (await store.search("c", query(1, 1001), limit=1))[0].payload["n"] == 1
+    await store.close()
+
+
+async def test_second_owner_of_a_folder_is_refused_by_name(tmp_path):
+    """The error tells which process has it."""
+    store = await open_store(folder=tmp_path)
+    with pytest.raises(StoreLocked, match=str(os.getpid())):
+        await open_store(folder=tmp_path)
+    await store.close()
+    await (await open_store(folder=tmp_path)).close()
+
+
+KILLED = textwrap.dedent("""
+    import asyncio, sys, uuid
+    from pathlib import Path
+    from searchbus_vectors import Point, Sparse, Vectors, open_store
+    async def main():
+        store = await open_store(folder=Path(sys.argv[1]))
+        await store.ensure_collection("c", {"kind": "keyword"})
+        number = 0
+        while True:
+            points = []
+            for _ in range(50):
+                number += 1
+                dense = [1.0 if i == number % 384 else 0.0 for i in range(384)]
+                points.append(Point(str(uuid.UUID(int=number)), {"n": number, "kind": "a"},
+                                    Vectors(dense, Sparse([number], [1.0]))))
+            await store.upsert("c", points)
+            print(number, flush=True)
+    asyncio.run(main())
+""")
+
+
+async def test_kill_minus_nine_loses_nothing_that_was_acknowledged(tmp_path):
+    """Every upsert that returned is there after kill -9 of its process."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, tmp_path], stdout=subprocess.PIPE, text=True
+    )
+    acknowledged = 0
+    for line in process.stdout:
+        acknowledged = int(line)
+        if acknowledged >= 2000:
+            process.kill()
+            break
+    process.wait()
+    store = await open_store(folder=tmp_path)
+    present = await store.count("c", Equals("kind", "a"))
+    assert present >= acknowledged
+    records = await store.get("c", [uid(i) for i in range(1, acknowledged + 1)])
+    assert len(records) == acknowledged
+    await store.close()
+
+
+async def test_background_index_keeps_the_answers(tmp_path):
+    """Past the size the HNSW index is built, and searches go on meanwhile and afterwards."""
+    from searchbus_vectors.embedded import EmbeddedStore
+
+    store = EmbeddedStore(tmp_path, hnsw_from_points=1500)
+    await store.ensure_collection("c", FIELDS)
+    rng = random.Random(1)
+
+    def clustered(number: int) -> Point:
+        dense = [rng.gauss(0, 0.05) for _ in range(384)]
+        dense[number % 300] += 1.0
+        return Point(uid(number), {"n": number}, Vectors(dense, Sparse([number], [1.0])))
+
+    for start in range(1, 2001, 250):
+        await store.upsert("c", [clustered(i) for i in range(start, start + 250)])
+        hit = (await store.search("c", query(5, 5), limit=1))[0]
+        assert hit.payload["n"] % 300 == 5
+    await asyncio.gather(*store._optimizing.values())
+    info = store._shards["c"].info()
+    assert info.points_count == 2000
+    hits = await store.search("c", query(5, 5), limit=3)
+    assert hits[0].payload["n"] == 5
+    await store.close()
