@@ -1,1 +1,1 @@
-
+"""Documents in Qdrant: ingest, hybrid search, whole documents."""

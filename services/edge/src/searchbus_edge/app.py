@@ -1,0 +1,61 @@
+"""The HTTP application: /mcp, /mcp/<toolset>, health and a short description of itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.responses import Response
+from starlette.requests import Request
+from starlette.routing import Route
+
+from searchbus_runtime import Health
+from searchbus_runtime.health import respond
+
+from .edge import Edge
+from .guard import json_rpc_error
+from .server import VERSION
+
+__all__ = ["build_app"]
+
+
+def build_app(edge: Edge, health: Health) -> FastAPI:
+    """Put the edge's endpoints on exact routes."""
+    app = FastAPI(title="searchbus", version=VERSION, docs_url=None, redoc_url=None)
+
+    @app.get("/")
+    async def about() -> dict[str, Any]:
+        """What this is and where its endpoints are."""
+        return {
+            "name": "searchbus",
+            "version": VERSION,
+            "endpoints": ["/mcp", *(f"/mcp/{name}" for name in edge.catalogue.toolsets)],
+        }
+
+    @app.get("/healthz")
+    @app.get("/readyz")
+    @app.get("/metrics")
+    async def state(request: Request) -> Response:
+        """Liveness, readiness, metrics."""
+        status, content_type, body = await respond(health, request.url.path)
+        return Response(body, status_code=status, media_type=content_type)
+
+    app.router.routes.append(Route("/mcp", endpoint=_Endpoint(edge), methods=None))
+    app.router.routes.append(Route("/mcp/{toolset}", endpoint=_Endpoint(edge), methods=None))
+    return app
+
+
+class _Endpoint:
+    """An ASGI endpoint that finds the toolset's own application."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        toolset = scope.get("path_params", {}).get("toolset")
+        app = await self._edge.endpoint(toolset)
+        if app is None:
+            message = "There is no such toolset. GET / lists the endpoints."
+            await json_rpc_error(send, 404, -32600, message)
+            return
+        await app(scope, receive, send)

@@ -1,0 +1,140 @@
+"""tools/call: check the arguments, ask the worker, pass on progress, render the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import mcp_types as types
+import msgspec
+from mcp.server.context import ServerRequestContext
+from opentelemetry import trace
+
+from searchbus_bus import Bus
+from searchbus_contracts import Actor, ErrorCode, Fault, ToolCall, ToolEvent, ToolReply
+
+from .catalogue import ListedTool, View, visible
+from .faults import error_result, internal_error, invalid_params
+from .render import tool_result
+
+__all__ = ["Caller"]
+
+log = logging.getLogger("searchbus.edge")
+Context = ServerRequestContext[Any, Any]
+
+MAX_ERRORS_SHOWN = 3
+_MAX_MESSAGE_CHARS = 200
+
+
+class Caller:
+    """Calls tools over the bus.
+
+    Args:
+        timeout_cap_s: the most that a call may take, whatever its descriptor says.
+    """
+
+    def __init__(self, bus: Bus, *, timeout_cap_s: float) -> None:
+        self._bus = bus
+        self._timeout_cap_s = timeout_cap_s
+
+    async def call(
+        self, ctx: Context, view: View, actor: Actor, name: str, arguments: Mapping[str, Any] | None
+    ) -> types.CallToolResult:
+        """Answer one tools/call.
+
+        Raises:
+            MCPError: -32602 for an unknown (or hidden) tool and for arguments outside its schema,
+                -32603 for an internal error.
+        """
+        listed = view.tools.get(name)
+        if listed is None or not visible(actor, listed.descriptor):
+            raise invalid_params(f"Unknown tool: {name[:64]}. tools/list shows those there are.")
+        given = arguments or {}
+        check_arguments(listed, given)
+        descriptor = listed.descriptor
+        span = trace.get_current_span()
+        span.set_attribute("searchbus.toolset", descriptor.toolset)
+        try:
+            async with _forwarded_events(ctx) as on_event:
+                reply = await self._bus.request(
+                    self._bus.subjects.tool(descriptor.toolset, descriptor.name),
+                    ToolCall(
+                        tool=descriptor.name, arguments=msgspec.Raw(msgspec.json.encode(given))
+                    ),
+                    ToolReply,
+                    service=listed.service,
+                    timeout_s=min(descriptor.timeout_ms / 1000, self._timeout_cap_s),
+                    actor=actor,
+                    on_event=on_event,
+                )
+        except Fault as fault:
+            span.set_attribute("searchbus.error_code", fault.code)
+            if fault.code == ErrorCode.INTERNAL:
+                raise internal_error() from None
+            return error_result(fault)
+        return tool_result(listed, reply)
+
+
+def check_arguments(listed: ListedTool, arguments: Mapping[str, Any]) -> None:
+    """Hold the arguments against the tool's schema; -32602 names each field and its range."""
+    if listed.validator.is_valid(arguments):
+        return
+    lines = []
+    for error in listed.validator.iter_errors(arguments):
+        path = ".".join(str(part) for part in error.instance_path)
+        message = error.message
+        if len(message) > _MAX_MESSAGE_CHARS:  # it repeats the value
+            message = "…" + message[-_MAX_MESSAGE_CHARS:]
+        lines.append(f"{path}: {message}" if path else message)
+        if len(lines) == MAX_ERRORS_SHOWN:
+            break
+    raise invalid_params(f"Invalid arguments for {listed.name}: {'; '.join(lines)}.")
+
+
+@asynccontextmanager
+async def _forwarded_events(ctx: Context) -> AsyncIterator[Any]:
+    """A callback for events that sends them to the client, in order, before the answer."""
+    queue: asyncio.Queue[ToolEvent | None] = asyncio.Queue(maxsize=1000)
+    pump: asyncio.Task[None] | None = None
+
+    async def forward() -> None:
+        while (event := await queue.get()) is not None:
+            try:
+                await _send(ctx, event)
+            except Exception:
+                log.debug("an event could not be sent to the client", exc_info=True)
+
+    def on_event(event: ToolEvent) -> None:
+        nonlocal pump
+        if pump is None:
+            pump = asyncio.get_running_loop().create_task(forward())
+        if not queue.full():  # a client that does not read loses progress, not the answer
+            queue.put_nowait(event)
+
+    try:
+        yield on_event
+    except BaseException:
+        if pump is not None:
+            pump.cancel()
+        raise
+    if pump is not None:
+        await queue.put(None)
+        await pump
+
+
+async def _send(ctx: Context, event: ToolEvent) -> None:
+    if event.kind == "progress":
+        await ctx.session.report_progress(event.progress, event.total, event.message)
+    else:
+        # Deprecated in 2026-07-28, where it goes out only to a request that asked for it.
+        data = event.data if event.data is not None else event.message
+        await ctx.session.send_log_message(
+            event.level,
+            json.loads(json.dumps(data, default=str)),
+            event.logger,
+            related_request_id=ctx.request_id,
+        )

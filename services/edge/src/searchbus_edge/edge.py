@@ -1,0 +1,144 @@
+"""The edge as a whole: directory, catalogue, one server an endpoint, listeners for changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from typing import Any
+
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ToolsListChanged,
+)
+from mcp.server.transport_security import TransportSecuritySettings
+
+from searchbus_bus import Bus, Directory
+
+from .calls import Caller
+from .catalogue import Catalogue
+from .guard import McpGuard
+from .server import EndpointServer
+from .settings import EdgeSettings
+
+__all__ = ["Edge"]
+
+log = logging.getLogger("searchbus.edge")
+
+
+class Edge:
+    """Owns what the endpoints share. Use as an asynchronous context manager."""
+
+    def __init__(self, bus: Bus, settings: EdgeSettings) -> None:
+        self.settings = settings
+        self.bus = bus
+        self.directory = Directory(bus, grace_s=settings.grace_s, on_change=self._changed)
+        self.catalogue = Catalogue(self.directory, settings.toolset_order)
+        self._caller = Caller(bus, timeout_cap_s=settings.call_timeout_cap_s)
+        self._changes = InMemorySubscriptionBus()
+        self._listen = ListenHandler(self._changes)
+        self._servers: dict[str | None, EndpointServer] = {}
+        self._endpoints: dict[str | None, McpGuard] = {}
+        self._stack = AsyncExitStack()
+        self._opening = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Edge:
+        await self.directory.start()
+        self._stack.push_async_callback(self.directory.close)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    def server(self, toolset: str | None = None) -> EndpointServer:
+        """The server of an endpoint."""
+        server = self._servers.get(toolset)
+        if server is None:
+            server = self._servers[toolset] = EndpointServer(
+                self.bus,
+                self.catalogue,
+                self._caller,
+                self._listen,
+                toolset=toolset,
+                page_size=self.settings.page_size,
+                list_ttl_ms=self.settings.list_ttl_ms,
+            )
+        return server
+
+    async def endpoint(self, toolset: str | None) -> McpGuard | None:
+        """The ASGI application of an endpoint; None for a toolset that nobody offers.
+
+        Endpoints are opened when first asked for: a new worker's toolset needs no restart.
+        """
+        if toolset is not None and toolset not in self.catalogue.toolsets:
+            return None
+        async with self._opening:
+            app = self._endpoints.get(toolset)
+            if app is None:
+                manager = StreamableHTTPSessionManager(
+                    app=self.server(toolset).mcp,
+                    stateless=True,
+                    # JSON responses would drop progress and miss a client's disconnect.
+                    json_response=False,
+                    security_settings=TransportSecuritySettings(
+                        allowed_hosts=self.settings.hosts, allowed_origins=self.settings.origins
+                    ),
+                    max_request_body_size=self.settings.body_limit_bytes,
+                )
+                await self._run(manager)
+                app = self._endpoints[toolset] = McpGuard(manager.handle_request)
+        return app
+
+    async def ready(self) -> bool:
+        """Whether every required service has a worker."""
+        return all(self.directory.present(name) for name in self.settings.required_services)
+
+    async def end_streams(self) -> None:
+        """End the open listen streams: they would hold the server's shutdown for its whole time."""
+        self._listen.close()
+
+    async def _run(self, manager: StreamableHTTPSessionManager) -> None:
+        """Hold a manager open in a task of its own.
+
+        Its task group must be entered and left by the same task, and requests come in many.
+        """
+        started = asyncio.Event()
+        stop = asyncio.Event()
+
+        async def hold() -> None:
+            async with manager.run():
+                started.set()
+                await stop.wait()
+
+        task = asyncio.get_running_loop().create_task(hold())
+
+        async def end() -> None:
+            stop.set()
+            await asyncio.wait([task], timeout=5)
+
+        self._stack.push_async_callback(end)
+        await started.wait()
+
+    def _changed(self) -> None:
+        log.info(
+            "the catalogue changed: %s",
+            {catalog.service: len(catalog.tools) for catalog in self.directory.catalogs},
+        )
+
+        async def tell() -> None:
+            events: tuple[Any, ...] = (
+                ToolsListChanged(),
+                PromptsListChanged(),
+                ResourcesListChanged(),
+            )
+            for event in events:
+                await self._changes.publish(event)
+
+        task = asyncio.get_running_loop().create_task(tell())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

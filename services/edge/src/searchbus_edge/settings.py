@@ -1,0 +1,78 @@
+"""Settings of the edge (environment prefix SEARCHBUS_)."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from searchbus_runtime import ServiceSettings
+
+__all__ = ["EdgeSettings"]
+
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+class EdgeSettings(ServiceSettings):
+    """What the edge reads. Lists are JSON: SEARCHBUS_ALLOWED_HOSTS='["search.example.org"]'."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    port_file: Path | None = Field(None, description="Gets the bound port once the edge listens.")
+    auth: Literal["none"] | None = Field(
+        None, description="'none' says in so many words that everybody may call everything."
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        (), description="Host headers besides loopback's; 'name:*' allows any port."
+    )
+    allowed_origins: tuple[str, ...] = Field((), description="Origins besides loopback's.")
+    toolset_order: tuple[str, ...] = Field(
+        ("connector", "web", "fomc", "ddg"),
+        description="Who gets a name on /mcp that several toolsets use; others follow by name.",
+    )
+    required_services: tuple[str, ...] = Field(
+        (), description="Ready only while these have a worker."
+    )
+    grace_s: Annotated[float, Field(ge=0, le=86_400)] = 30.0
+    body_limit_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
+    page_size: Annotated[int, Field(ge=1, le=10_000)] = 200
+    list_ttl_ms: Annotated[int, Field(ge=0)] = 5_000
+    call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = 120.0
+
+    @model_validator(mode="after")
+    def _open_only_when_told(self) -> EdgeSettings:
+        if not self.on_loopback and self.auth != "none":
+            raise ValueError(
+                f"host {self.host} is reachable from outside and there is no access control. "
+                "Listen on 127.0.0.1, or set SEARCHBUS_AUTH=none to open it to everybody"
+            )
+        return self
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def hosts(self) -> list[str]:
+        """Allowed Host headers, with and without a port."""
+        return [form for name in _LOOPBACK_NAMES for form in (name, f"{name}:*")] + [
+            *self.allowed_hosts
+        ]
+
+    @property
+    def origins(self) -> list[str]:
+        """Allowed Origin headers."""
+        return [
+            form
+            for name in _LOOPBACK_NAMES
+            for scheme in ("http", "https")
+            for form in (f"{scheme}://{name}", f"{scheme}://{name}:*")
+        ] + [*self.allowed_origins]

@@ -1,0 +1,19 @@
+"""What `searchbus doctor` asks of this service."""
+
+from __future__ import annotations
+
+from searchbus_vectors import ModelNotFound, resolve_model
+
+from .settings import RetrievalSettings
+
+__all__ = ["model"]
+
+
+def model() -> tuple[str, bool, str]:
+    """Whether the embedding model is there."""
+    settings = RetrievalSettings()
+    try:
+        folder = resolve_model(settings.model_dir, allow_download=settings.model_download)
+    except ModelNotFound as error:
+        return "embedding model", False, str(error)
+    return "embedding model", True, str(folder or "will be downloaded")

@@ -1,0 +1,113 @@
+"""Dates that a question names: they say which documents are meant, so they guide the ranking.
+
+mentioned_periods("why did rates rise in March 2022?")   # [Period(2022-03-01, 2022-04-01)]
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+__all__ = ["Period", "mentioned_periods"]
+
+_MONTHS = (
+    "january february march april may june july august september october november december"
+).split()
+_MONTH = r"(?P<month>" + "|".join([*_MONTHS, *(m[:3] for m in _MONTHS), "sept"]) + r")\.?"
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_PATTERNS = (
+    re.compile(r"\b(?P<y>(?:19|20)\d\d)-(?P<m>\d\d)(?:-(?P<d>\d\d))?\b"),
+    re.compile(
+        rf"\b{_MONTH}\s+(?P<day>\d{{1,2}})(?:\s*(?:-|–|and|to)\s*(?P<last>\d{{1,2}}))?,?\s+{_YEAR}\b",
+        re.I,
+    ),
+    re.compile(rf"\b{_MONTH}(?:\s+of)?,?\s+{_YEAR}\b", re.I),
+    re.compile(rf"\bq(?P<quarter>[1-4])\s*(?:of\s+)?{_YEAR}\b", re.I),
+    re.compile(rf"\b(?P<ordinal>first|second|third|fourth)\s+quarter\s+(?:of\s+)?{_YEAR}\b", re.I),
+    re.compile(
+        rf"\b(?P<part>early|mid|late|spring|summer|autumn|fall|winter|beginning of|end of)"
+        rf"[\s-]+(?:of\s+)?{_YEAR}\b",
+        re.I,
+    ),
+    re.compile(rf"\b{_YEAR}\b"),
+)
+_FAR_END = re.compile(
+    r"\b(?:through|thru|until|till|by|before|after|beyond|to (?:begin|start|end) in)\s+"
+    r"(?:the\s+)?(?:end\s+of\s+)?(?:the\s+)?$",
+    re.I,
+)
+"""Before a date that is spoken about: "low at least through mid-2013" was said long before."""
+_PARTS = {
+    "early": (1, 4), "beginning of": (1, 3), "winter": (1, 3), "spring": (3, 6), "mid": (5, 8),
+    "summer": (6, 9), "autumn": (9, 12), "fall": (9, 12), "late": (9, 12), "end of": (10, 12),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From `start` until just before `end`."""
+
+    start: date
+    end: date
+
+    @property
+    def days(self) -> int:
+        """How long it is."""
+        return (self.end - self.start).days
+
+
+def mentioned_periods(question: str) -> list[Period]:
+    """Every period that the question names, in order, the most exact reading of each."""
+    taken: list[tuple[int, int]] = []
+    found: list[tuple[int, Period]] = []
+    for pattern in _PATTERNS:
+        for match in pattern.finditer(question):
+            if _FAR_END.search(question, 0, match.start()):
+                taken.append(match.span())
+                continue
+            if any(match.start() < end and start < match.end() for start, end in taken):
+                continue
+            period = _period(match.groupdict())
+            if period is not None:
+                taken.append(match.span())
+                found.append((match.start(), period))
+    return [period for _, period in sorted(found, key=lambda pair: pair[0])]
+
+
+def _period(parts: dict[str, str | None]) -> Period | None:
+    try:
+        if parts.get("y"):
+            year, month = int(parts["y"] or 0), int(parts["m"] or 0)
+            if parts["d"]:
+                return _days(date(year, month, int(parts["d"])), 1)
+            return _months(year, month, month)
+        year = int(parts["year"] or 0)
+        if parts.get("month"):
+            month = [m[:3] for m in _MONTHS].index((parts["month"] or "")[:3].lower()) + 1
+            if parts.get("day"):
+                # Meetings end a day after they begin: "January 30-31" and "January 30" alike.
+                start = date(year, month, int(parts["day"] or 0))
+                last = int(parts["last"] or 0) if parts.get("last") else start.day + 1
+                return _days(start, max(1, last - start.day + 1))
+            return _months(year, month, month)
+        if parts.get("quarter"):
+            first = 3 * int(parts["quarter"] or 1) - 2
+            return _months(year, first, first + 2)
+        if parts.get("ordinal"):
+            order = ["first", "second", "third", "fourth"].index((parts["ordinal"] or "").lower())
+            return _months(year, 3 * order + 1, 3 * order + 3)
+        if parts.get("part"):
+            return _months(year, *_PARTS[re.sub(r"\s+", " ", (parts["part"] or "").lower())])
+        return _months(year, 1, 12)
+    except ValueError:
+        return None
+
+
+def _days(start: date, count: int) -> Period:
+    return Period(start, start + timedelta(days=count))
+
+
+def _months(year: int, first: int, last: int) -> Period:
+    end = date(year + 1, 1, 1) if last == 12 else date(year, last + 1, 1)
+    return Period(date(year, first, 1), end)

@@ -1,0 +1,93 @@
+"""The typed endpoints `retrieval.{search,get,list,ingest,delete}` for other services."""
+
+from __future__ import annotations
+
+import asyncio
+
+from searchbus_bus import Call, Worker
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.retrieval import (
+    DeleteReply,
+    DeleteRequest,
+    Document,
+    GetRequest,
+    IngestReply,
+    IngestRequest,
+    IngestResult,
+    ListReply,
+    ListRequest,
+    NewDocument,
+    SearchHit,
+    SearchReply,
+    SearchRequest,
+)
+
+from .library import Library
+
+__all__ = ["add_endpoints"]
+
+_DOCUMENTS_AT_ONCE = 4
+
+
+def add_endpoints(worker: Worker, library: Library) -> None:
+    """Answer the typed requests on a worker."""
+
+    async def search(call: Call, request: SearchRequest) -> SearchReply:
+        names = request.collections or tuple(info.name for info in await library.list_collections())
+        outcomes = await asyncio.gather(
+            *(
+                library.search(
+                    name, request.query, limit=request.limit, where=request.where,
+                    per_document=request.per_document,
+                )
+                for name in names
+            ),
+            return_exceptions=True,
+        )  # fmt: skip
+        hits: list[SearchHit] = []
+        failed: dict[str, str] = {}
+        for name, outcome in zip(names, outcomes, strict=True):
+            if isinstance(outcome, Fault):
+                if len(names) == 1 or outcome.code == ErrorCode.INVALID_QUERY:
+                    raise outcome
+                failed[name] = outcome.code
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            else:
+                hits.extend(outcome)
+        if names and len(failed) == len(names):
+            raise Fault(ErrorCode.INVALID_ARGUMENT, "No collection could be searched that way.")
+        # Fused scores are relative to their own collection; the cosine is comparable across them.
+        if len(names) > 1:
+            hits.sort(key=lambda hit: (-(0.5 * hit.score + hit.cosine), hit.chunk_id))
+        return SearchReply(hits=tuple(hits[: request.limit]), failed=failed)
+
+    async def get(call: Call, request: GetRequest) -> Document:
+        return await library.get(request.collection, request.document_id)
+
+    async def list_(call: Call, request: ListRequest) -> ListReply:
+        if request.collection is None:
+            return ListReply(collections=tuple(await library.list_collections()))
+        documents, next_id = await library.list_documents(
+            request.collection, limit=request.limit, start_id=request.cursor
+        )
+        return ListReply(documents=tuple(documents), next_cursor=next_id)
+
+    async def ingest(call: Call, request: IngestRequest) -> IngestReply:
+        slots = asyncio.Semaphore(_DOCUMENTS_AT_ONCE)
+
+        async def store(document: NewDocument) -> IngestResult:
+            async with slots:
+                return await library.store(request.collection, document, request.fields)
+
+        results = await asyncio.gather(*(store(document) for document in request.documents))
+        return IngestReply(results=tuple(results))
+
+    async def delete(call: Call, request: DeleteRequest) -> DeleteReply:
+        return DeleteReply(documents=await library.delete(request.collection, request.document_ids))
+
+    worker.endpoint("search", SearchRequest, search)
+    worker.endpoint("get", GetRequest, get)
+    worker.endpoint("list", ListRequest, list_)
+    worker.endpoint("ingest", IngestRequest, ingest)
+    worker.endpoint("delete", DeleteRequest, delete)

@@ -1,0 +1,148 @@
+"""Where a text's sections begin.
+
+Three styles of text, three ways: Markdown's `#` lines; headings on lines of their own, as in the
+minutes since 2020; and, in texts that lost their line breaks (the minutes before 2020), the set
+phrases that the Federal Reserve uses as headings, where a sentence ended before and a new one
+begins after.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+__all__ = ["Heading", "find_headings"]
+
+MAX_HEADING_CHARS = 110
+_LEAST_PARAGRAPH_CHARS = 140
+"""A short line counts as a heading only above a real paragraph; name lists have none."""
+
+_MARKDOWN = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$", re.M)
+_FENCE = re.compile(r"^(```|~~~).*?^\1[ \t]*$", re.M | re.S)
+_LINE = re.compile(r"^[ \t]*(\S[^\n]*?)[ \t]*$", re.M)
+_FOOTNOTE = re.compile(r"(?<=[A-Za-z.])\d{1,2}$")
+
+_TITLE_WORD = r"(?:[A-Z][\w'’\-]*|of|and|the|in|for|on|to|with|by|a|an|,)"
+_INLINE = re.compile(
+    r"(?P<before>^|[.!?:;)\]\"'”’\d]\s+|[a-z]\s+|\s)"
+    r"(?P<title>"
+    r"Annual Organizational Matters"
+    r"|Developments in Financial Markets(?: and (?:the )?(?:Federal Reserve['’]s Balance Sheet"
+    r"|Open Market Operations))?"
+    r"|Staff Review of (?:the )?(?:Economic|Financial) Situation"
+    r"|Staff Economic Outlook"
+    r"|Participants['’] Views on (?:the )?Current (?:Economic )?Conditions and the Economic Outlook"
+    r"|Committee Policy Actions?"
+    r"|Notation Votes?"
+    r"|Secretary['’]s [Nn]ote"
+    r"|(?:Review|Discussion) of (?:Monetary Policy|Guidelines|the Economic|Issues|Options|Exit)"
+    r"(?: " + _TITLE_WORD + r"){0,9}?"
+    r"|(?:Monetary Policy|Longer-Run|Long-Run|System Open Market Account)"
+    r"(?: [A-Z][\w'’\-]*){1,5}"
+    r")(?P<note>\d{1,2})?"
+    r"(?P<after>\s+|(?=By |The ))"
+    r"(?=(?:The|In|By|At|A|An|On|With|During|Participants|Members|Secretary|Consistent|Over|As|For"
+    r"|Domestic|Developments|Investor|Information|Financial|Real|Since|This|Following|Before|To"
+    r"|Meeting|Broad|Chair|Vice|Treasury|Market|Several|Most|All|Although|After|Sentiment|U\.S\."
+    r"|Available|Data|Economic|Conditions)\b)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading: its title, where it begins, and where the text below it begins (characters)."""
+
+    title: str
+    start: int
+    body_start: int
+
+
+def find_headings(text: str, *, markdown: bool = False) -> list[Heading]:
+    """Headings in order of place; none overlaps another."""
+    if markdown:
+        return _markdown(text)
+    on_lines = _on_lines(text)
+    return on_lines if on_lines or text.count("\n") > 20 else _inline(text)
+
+
+def _markdown(text: str) -> list[Heading]:
+    code = [match.span() for match in _FENCE.finditer(text)]
+    return [
+        Heading(match[2].strip("`* "), match.start(), match.end())
+        for match in _MARKDOWN.finditer(text)
+        if not any(start <= match.start() < end for start, end in code)
+    ]
+
+
+def _on_lines(text: str) -> list[Heading]:
+    lines = list(_LINE.finditer(text))
+    found = []
+    for line, below in pairwise(lines):
+        title = line[1]
+        if (
+            len(title) <= MAX_HEADING_CHARS
+            and len(below[1]) >= _LEAST_PARAGRAPH_CHARS
+            and _looks_like_a_title(title)
+        ):
+            found.append(Heading(_FOOTNOTE.sub("", title), line.start(), line.end()))
+    return found
+
+
+_PERSON = re.compile(
+    r",\d?\s.*\b(Adviser|President|Economists?|Director|Secretary|Manager|Counsel|Board|Chief|Analyst"
+    r"|Chair|Head)\b"
+    r"|^[A-Z][\w'’.\-]+ (?:[A-Z]\. )?[A-Z][\w'’\-]+$(?<=[a-z])(?<!Vote)(?<!Votes)(?<!Outlook)"
+    r"|^(?:Associate )?Economists?$|\bBank$"
+)
+_SMALL_WORDS = frozenset("of and the in for on to with by a an or as at from".split())
+_NO_HEADINGS = frozenset({"Secretary", "Attendance", "PRESENT"})
+
+
+def _looks_like_a_title(line: str) -> bool:
+    if line[-1] in '.,;:!?"”' or not line[0].isupper() or line in _NO_HEADINGS:
+        return False
+    words = line.split()
+    if not 1 <= len(words) <= 14 or any(c.isdigit() for c in words[0]):
+        return False
+    # A capitalised line may also be a person with an office, or the date of the meeting.
+    return (
+        all(word in _SMALL_WORDS for word in words if word[0].islower())
+        and not _PERSON.search(line)
+        and not re.search(r"\b(19|20)\d\d\b", line)
+    )
+
+
+def _inline(text: str) -> list[Heading]:
+    found: list[Heading] = []
+    for match in _INLINE.finditer(text):
+        before = match["before"].rstrip()
+        # In the middle of a sentence the same words are no heading: "… the staff economic outlook".
+        if before and before[-1] in ",;(":
+            continue
+        if (
+            before
+            and before[-1].islower()
+            and not text[: match.start("title")]
+            .rstrip()
+            .endswith(("Bank", "York", "Richmond", "Chicago", "respectively", "Board"))
+            and match["title"] not in _NEVER_RUNNING_TEXT
+        ):
+            continue
+        title = re.sub(r"\s+", " ", match["title"]).removesuffix(" The").strip(" ,")
+        end = match.end("note") if match["note"] else match.end("title")
+        found.append(Heading(title, match.start("title"), end))
+    return found
+
+
+_NEVER_RUNNING_TEXT = frozenset(
+    {
+        "Annual Organizational Matters",
+        "Staff Review of the Economic Situation",
+        "Staff Review of the Financial Situation",
+        "Staff Economic Outlook",
+        "Committee Policy Action",
+        "Committee Policy Actions",
+        "Notation Vote",
+    }
+)

@@ -1,0 +1,265 @@
+"""The documents as callers see them: search, get, list. Knows no bus, no MCP, no files.
+
+library = await Library.open(store, embedder)
+hits = await library.search("fomc", "why did rates rise?", limit=5)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.retrieval import (
+    MAX_QUERY_CHARS,
+    CollectionInfo,
+    Document,
+    DocumentSummary,
+    FieldType,
+    IngestResult,
+    NewDocument,
+    SearchHit,
+)
+from searchbus_vectors import (
+    AllOf,
+    CollectionMissing,
+    Embedder,
+    Equals,
+    Filter,
+    Hit,
+    QueryVectors,
+    VectorStore,
+)
+
+from . import identity
+from .ranking import Preference, rank
+from .records import field_specs, is_live_chunk, summary_of
+from .where import compile_where
+from .writing import Writer
+
+__all__ = ["Library"]
+
+log = logging.getLogger("searchbus.retrieval")
+
+
+class Library:
+    """Collections of documents in one store. Make it with `open`."""
+
+    def __init__(self, store: VectorStore, embedder: Embedder) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._fields: dict[str, dict[str, FieldType]] = {}
+        self._writer = Writer(store, embedder, self._fields)
+
+    @classmethod
+    async def open(cls, store: VectorStore, embedder: Embedder, *, repair: bool = True) -> Library:
+        """Read what collections there are and repair what a crash left.
+
+        Args:
+            repair: off where several services share a server: another may be writing.
+        """
+        self = cls(store, embedder)
+        for name in await store.collections():
+            await self._writer.load_fields(name)
+            if repair and name in self._fields:
+                await self._writer.repair(name)
+        return self
+
+    async def search(
+        self,
+        collection: str,
+        query: str,
+        *,
+        limit: int = 5,
+        where: Mapping[str, Any] | None = None,
+        per_document: bool = False,
+        prefer: Sequence[Preference] = (),
+        aliases: Mapping[str, str] | None = None,
+    ) -> list[SearchHit]:
+        """Search one collection; best first.
+
+        Args:
+            query: 1 to 1000 characters of natural language.
+            where: filter on metadata, see where.py.
+            per_document: only the best chunk of each document.
+            prefer: documents that the question seems to mean; they are ranked higher.
+            aliases: other names for fields in `where`.
+
+        Raises:
+            Fault: invalid_query, invalid_argument, not_found (no such collection).
+        """
+        check_query(query)
+        fields = await self._fields_of(collection)
+        condition: Filter = is_live_chunk
+        if where:
+            specs = field_specs(fields)
+            for alias, name in (aliases or {}).items():
+                if name in specs:
+                    specs[alias] = specs.pop(name)
+            condition = AllOf((is_live_chunk, compile_where(where, specs)))
+        vectors = await self._embedder.embed_query(query)
+        wanted = limit * 6 if per_document else limit
+        try:
+            hits = await self._ranked(collection, vectors, condition, wanted, prefer)
+        except CollectionMissing:
+            raise _unknown(collection) from None
+        found = [_to_hit(collection, hit) for hit in hits]
+        if per_document:
+            found = list({hit.document_id: hit for hit in reversed(found)}.values())[::-1]
+            found.sort(key=lambda hit: -hit.score)
+        return found[:limit]
+
+    async def _ranked(
+        self,
+        collection: str,
+        vectors: QueryVectors,
+        condition: Filter,
+        limit: int,
+        prefer: Sequence[Preference],
+    ) -> list[Hit]:
+        """One search over all, one for each preference; merged by ranking.py."""
+        legs = [self._store.search(collection, vectors, limit=limit, where=condition)]
+        for preference in prefer:
+            inside = AllOf((condition, preference.condition))
+            legs.append(self._store.search(collection, vectors, limit=limit, where=inside))
+        everywhere, *preferred = await asyncio.gather(*legs)
+        return rank(everywhere, list(zip(prefer, preferred, strict=True)))[:limit]
+
+    async def get(self, collection: str | None, document_id: str) -> Document:
+        """One whole document; without a collection, from whichever has it.
+
+        Raises:
+            Fault: not_found.
+        """
+        names = [collection] if collection else sorted(await self._known())
+        for name in names:
+            document = await self._get(name, document_id)
+            if document is not None:
+                return document
+        raise Fault(
+            ErrorCode.NOT_FOUND,
+            "There is no document of that id. Take document_id from a search result.",
+        )
+
+    async def _get(self, collection: str, document_id: str) -> Document | None:
+        # A writer may replace the document between the reads: then look again.
+        for _ in range(3):
+            try:
+                records = await self._store.get(collection, [identity.record_id(document_id)])
+                if not records:
+                    return None
+                payload = records[0].payload
+                revision = payload["revision"]
+                ids = [
+                    identity.text_id(document_id, revision, ordinal)
+                    for ordinal in range(payload["text_parts"])
+                ]
+                parts = await self._store.get(collection, ids)
+            except CollectionMissing:
+                return None
+            if len(parts) == len(ids):
+                summary = summary_of(collection, payload)
+                return Document(
+                    collection=collection,
+                    document_id=document_id,
+                    title=summary.title,
+                    text="".join(part.payload["text"] for part in parts),
+                    chunk_count=summary.chunk_count,
+                    url=summary.url,
+                    metadata=summary.metadata,
+                )
+        raise Fault(ErrorCode.UNAVAILABLE, "The document is being replaced. Try again.")
+
+    async def list_documents(
+        self, collection: str, *, limit: int, start_id: str | None = None
+    ) -> tuple[list[DocumentSummary], str | None]:
+        """A page of documents and where the next page begins."""
+        try:
+            page = await self._store.scroll(
+                collection, where=Equals("kind", "record"), limit=limit, start_id=start_id
+            )
+        except CollectionMissing:
+            raise _unknown(collection) from None
+        return [summary_of(collection, record.payload) for record in page.records], page.next_id
+
+    async def list_collections(self) -> list[CollectionInfo]:
+        """Every collection with its sizes and fields."""
+        return [
+            CollectionInfo(
+                name=name,
+                documents=await self.count_documents(name),
+                chunks=await self._store.count(name, is_live_chunk),
+                fields=fields,
+            )
+            for name, fields in sorted((await self._known()).items())
+        ]
+
+    async def count_documents(self, collection: str) -> int:
+        """How many documents a collection has; 0 where there is none of that name."""
+        try:
+            return await self._store.count(collection, Equals("kind", "record"))
+        except CollectionMissing:
+            return 0
+
+    async def store(
+        self, collection: str, document: NewDocument, fields: dict[str, FieldType] | None = None
+    ) -> IngestResult:
+        """Store one document; see writing.py."""
+        return await self._writer.store(collection, document, fields or {})
+
+    async def delete(self, collection: str, document_ids: tuple[str, ...]) -> int:
+        """Delete documents, or a collection; returns the number of documents."""
+        try:
+            return await self._writer.delete(collection, document_ids)
+        except CollectionMissing:
+            raise _unknown(collection) from None
+
+    async def _fields_of(self, collection: str) -> dict[str, FieldType]:
+        if collection not in self._fields:
+            await self._writer.load_fields(collection)  # another replica may have made it
+        if collection not in self._fields:
+            raise _unknown(collection)
+        return self._fields[collection]
+
+    async def _known(self) -> dict[str, dict[str, FieldType]]:
+        for name in await self._store.collections():
+            if name not in self._fields:
+                await self._writer.load_fields(name)
+        return self._fields
+
+
+def check_query(query: str) -> None:
+    """Raise Fault(invalid_query) unless the query has 1 to 1000 characters to go by."""
+    if not query.strip():
+        raise Fault(ErrorCode.INVALID_QUERY, "query is empty. Ask in natural language.")
+    if len(query) > MAX_QUERY_CHARS:
+        raise Fault(
+            ErrorCode.INVALID_QUERY,
+            f"query has {len(query)} characters; at most {MAX_QUERY_CHARS} are allowed.",
+        )
+
+
+def _unknown(collection: str) -> Fault:
+    return Fault(
+        ErrorCode.NOT_FOUND,
+        f"There is no collection '{collection}'. Make it by "
+        f"`searchbus ingest SOURCE --collection {collection}`.",
+    )
+
+
+def _to_hit(collection: str, hit: Hit) -> SearchHit:
+    payload = hit.payload
+    return SearchHit(
+        collection=collection,
+        document_id=payload["document_id"],
+        chunk_id=hit.id,
+        title=payload["title"],
+        text=payload["text"],
+        score=hit.score,
+        cosine=min(1.0, max(0.0, hit.cosine)),
+        url=payload.get("url"),
+        section=payload.get("section"),
+        metadata=payload.get("m") or {},
+    )

@@ -1,0 +1,120 @@
+"""How documents lie in the store: three kinds of points in each collection.
+
+    record      one a document: title, url, metadata, revision. Written last, it is the commit.
+    text        the whole text, in parts; no vectors, so no search finds it
+    chunk       a passage with its vectors
+
+Chunks and text parts carry their document's revision, and `live`: false until the record stands.
+Metadata lies under `m`, so that no name clashes with the service's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from searchbus_contracts.retrieval import DocumentSummary, FieldType, Metadata, NewDocument
+from searchbus_vectors import AllOf, Equals, Filter
+
+from .where import FieldSpec
+
+__all__ = [
+    "OWN_FIELDS",
+    "TEXT_PART_CHARS",
+    "field_specs",
+    "infer_fields",
+    "is_live_chunk",
+    "of_document",
+    "record_payload",
+    "store_fields",
+    "summary_of",
+]
+
+TEXT_PART_CHARS = 100_000
+
+OWN_FIELDS: dict[str, FieldType] = {
+    "kind": "keyword",
+    "live": "bool",
+    "document_id": "keyword",
+    "revision": "keyword",
+    "title": "keyword",
+    "section": "keyword",
+    "url": "keyword",
+}
+"""Indexed in every collection; the last five may be filtered by the caller."""
+
+is_live_chunk: Filter = AllOf((Equals("kind", "chunk"), Equals("live", True)))
+
+
+def of_document(document_id: str) -> Filter:
+    """Every point of a document."""
+    return Equals("document_id", document_id)
+
+
+def field_specs(fields: dict[str, FieldType]) -> dict[str, FieldSpec]:
+    """What a caller may filter by: the document's own fields and its metadata."""
+    own = {
+        name: FieldSpec(name, OWN_FIELDS[name])
+        for name in ("document_id", "title", "section", "url")
+    }
+    return own | {name: FieldSpec(f"m.{name}", kind) for name, kind in fields.items()}
+
+
+def store_fields(fields: dict[str, FieldType]) -> dict[str, FieldType]:
+    """The store's field paths and types for a collection's metadata fields."""
+    return OWN_FIELDS | {f"m.{name}": kind for name, kind in fields.items()}
+
+
+def infer_fields(metadata: Metadata) -> dict[str, FieldType]:
+    """Field types from one document's values; ISO dates are dates."""
+    kinds: dict[str, FieldType] = {}
+    for name, value in metadata.items():
+        if isinstance(value, bool):
+            kinds[name] = "bool"
+        elif isinstance(value, int):
+            kinds[name] = "integer"
+        elif isinstance(value, float):
+            kinds[name] = "float"
+        elif isinstance(value, str):
+            kinds[name] = "datetime" if _is_date(value) else "keyword"
+    return kinds
+
+
+def _is_date(text: str) -> bool:
+    from datetime import datetime
+
+    if not 10 <= len(text) <= 40 or text[4] != "-":
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def record_payload(document: NewDocument, revision: str, size_bytes: int) -> dict[str, Any]:
+    """The payload of a document's record."""
+    return {
+        "kind": "record",
+        "document_id": document.document_id,
+        "title": document.title,
+        "url": document.url,
+        "m": document.metadata,
+        "revision": revision,
+        "chunks": len(document.chunks),
+        "size_bytes": size_bytes,
+        "text_parts": -(-len(document.text) // TEXT_PART_CHARS),
+    }
+
+
+def summary_of(collection: str, payload: dict[str, Any]) -> DocumentSummary:
+    """A record as it travels."""
+    return DocumentSummary(
+        collection=collection,
+        document_id=payload["document_id"],
+        title=payload["title"],
+        url=payload.get("url"),
+        metadata=payload.get("m") or {},
+        chunk_count=payload["chunks"],
+        revision=payload["revision"],
+        size_bytes=payload["size_bytes"],
+    )

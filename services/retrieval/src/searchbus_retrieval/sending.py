@@ -1,0 +1,170 @@
+"""Sends documents to the retrieval service in acknowledged batches, skipping what it has.
+
+A rerun after a kill asks what is stored already (id and revision) and sends only the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
+
+from searchbus_bus import Bus
+from searchbus_contracts import Actor
+from searchbus_contracts.errors import ErrorCode, Fault
+from searchbus_contracts.retrieval import (
+    DeleteReply,
+    DeleteRequest,
+    FieldType,
+    IngestReply,
+    IngestRequest,
+    ListReply,
+    ListRequest,
+    NewDocument,
+)
+
+from .identity import revision_of
+from .sources.item import Item
+
+__all__ = ["Summary", "delete_documents", "send"]
+
+BATCH_CHUNKS = 128
+"""About three seconds of embedding on two cores: small enough to show progress and to retry."""
+BATCHES_AT_ONCE = 2
+TIMEOUT_S = 600.0
+_OPERATOR = Actor(subject="searchbus-ingest", roles=("*",))
+
+
+@dataclass(slots=True)
+class Summary:
+    """What became of the documents of one run."""
+
+    stored: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    chunks: int = 0
+    skipped: list[str] = field(default_factory=list)
+
+    @property
+    def documents(self) -> int:
+        """Documents that are in the collection now."""
+        return self.stored + self.replaced + self.unchanged
+
+
+async def send(
+    bus: Bus,
+    collection: str,
+    items: Iterable[Item],
+    *,
+    fields: dict[str, FieldType] | None = None,
+    prune: bool = False,
+    on_progress: Callable[[Summary], None] = lambda summary: None,
+) -> Summary:
+    """Send every document and report each problem.
+
+    Args:
+        items: read in a thread, as fast as they are taken.
+        prune: delete documents of the collection that are not among the items.
+
+    Raises:
+        Fault: the service is not there, or failed.
+    """
+    summary = Summary()
+    present = await _present(bus, collection)
+    seen: set[str] = set()
+    slots = asyncio.Semaphore(BATCHES_AT_ONCE)
+
+    async def deliver(batch: list[NewDocument]) -> None:
+        try:
+            reply = await bus.request(
+                bus.subjects.endpoint("retrieval", "ingest"),
+                IngestRequest(collection=collection, documents=tuple(batch), fields=fields or {}),
+                IngestReply,
+                service="retrieval",
+                timeout_s=TIMEOUT_S,
+                actor=_OPERATOR,
+            )
+        finally:
+            slots.release()
+        for result in reply.results:
+            summary.chunks += result.chunks
+            if result.outcome == "refused":
+                summary.skipped.append(f"{result.document_id}: {result.reason}")
+            else:
+                setattr(summary, result.outcome, getattr(summary, result.outcome) + 1)
+        on_progress(summary)
+
+    async with asyncio.TaskGroup() as group:
+        batch: list[NewDocument] = []
+        async for item in _in_thread(items):
+            if item.document is None:
+                summary.skipped.append(f"{item.origin}: {item.problem}")
+                on_progress(summary)
+                continue
+            seen.add(item.document.document_id)
+            if present.get(item.document.document_id) == revision_of(item.document):
+                summary.unchanged += 1
+                on_progress(summary)
+                continue
+            batch.append(item.document)
+            if sum(len(d.chunks) for d in batch) >= BATCH_CHUNKS:
+                await slots.acquire()
+                group.create_task(deliver(batch))
+                batch = []
+        if batch:
+            await slots.acquire()
+            group.create_task(deliver(batch))
+    if prune:
+        gone = tuple(sorted(set(present) - seen))
+        summary.deleted = await delete_documents(bus, collection, gone) if gone else 0
+    return summary
+
+
+async def delete_documents(bus: Bus, collection: str, document_ids: tuple[str, ...]) -> int:
+    """Delete documents; without ids the collection. Returns how many documents went."""
+    reply = await bus.request(
+        bus.subjects.endpoint("retrieval", "delete"),
+        DeleteRequest(collection=collection, document_ids=document_ids),
+        DeleteReply,
+        service="retrieval",
+        timeout_s=TIMEOUT_S,
+        actor=_OPERATOR,
+    )
+    return reply.documents
+
+
+async def _present(bus: Bus, collection: str) -> dict[str, str]:
+    """Id → revision of what the collection holds."""
+    present: dict[str, str] = {}
+    cursor: str | None = None
+    while True:
+        try:
+            page = await bus.request(
+                bus.subjects.endpoint("retrieval", "list"),
+                ListRequest(collection=collection, cursor=cursor, limit=1000),
+                ListReply,
+                service="retrieval",
+                timeout_s=60,
+                actor=_OPERATOR,
+            )
+        except Fault as fault:
+            if fault.code == ErrorCode.NOT_FOUND:
+                return present
+            raise
+        present |= {d.document_id: d.revision for d in page.documents}
+        cursor = page.next_cursor
+        if cursor is None:
+            return present
+
+
+async def _in_thread(items: Iterable[Item]) -> AsyncIterator[Item]:
+    """Iterate without blocking the loop: readers parse, cut and fetch."""
+    iterator = iter(items)
+    end = object()
+    while True:
+        item = await asyncio.to_thread(next, iterator, end)
+        if item is end:
+            return
+        assert isinstance(item, Item)
+        yield item

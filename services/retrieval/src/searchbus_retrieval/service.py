@@ -1,0 +1,50 @@
+"""Wires the service: store, model, library, worker. Each part may be replaced by keyword."""
+
+from __future__ import annotations
+
+from searchbus_bus import Worker
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_runtime import Process
+from searchbus_vectors import Embedder, ModelNotFound, StoreLocked, open_store
+
+from .endpoints import add_endpoints
+from .library import Library
+from .settings import RetrievalSettings
+from .tools import add_tools
+
+__all__ = ["build_worker", "start"]
+
+
+def build_worker(library: Library, *, max_in_flight: int = 64) -> Worker:
+    """The worker of a library."""
+    worker = Worker(
+        "retrieval",
+        max_in_flight=max_in_flight,
+        description="Documents in Qdrant: hybrid search, whole documents, ingest.",
+    )
+    add_tools(worker, library)
+    add_endpoints(worker, library)
+    return worker
+
+
+async def start(process: Process[RetrievalSettings]) -> None:
+    """Open store and model, then serve."""
+    settings = process.settings
+    key = settings.qdrant_api_key
+    try:
+        store = await open_store(
+            url=settings.qdrant_url,
+            folder=settings.store_folder,
+            api_key=key.get_secret_value() if key else None,
+        )
+        process.resources.push_async_callback(store.close)
+        embedder = await Embedder.load(
+            settings.model_dir,
+            allow_download=settings.model_download,
+            document_threads=settings.embed_threads,
+        )
+        process.resources.push_async_callback(embedder.close)
+    except (StoreLocked, ModelNotFound, ConnectionError) as error:
+        raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
+    library = await Library.open(store, embedder, repair=settings.qdrant_url is None)
+    await process.serve(build_worker(library, max_in_flight=settings.max_in_flight))

@@ -1,0 +1,27 @@
+"""Settings of the retrieval service (environment prefix SEARCHBUS_)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr
+
+from searchbus_runtime import ServiceSettings, data_folder
+
+__all__ = ["RetrievalSettings"]
+
+
+class RetrievalSettings(ServiceSettings):
+    """What the retrieval service reads."""
+
+    qdrant_url: str | None = Field(None, description="A Qdrant server; unset: the embedded engine.")
+    qdrant_api_key: SecretStr | None = None
+    model_dir: Path | None = Field(None, description="Folder of the embedding model.")
+    model_download: bool = Field(False, description="May fetch the model from the hub.")
+    embed_threads: Annotated[int, Field(ge=1, le=256)] | None = None
+
+    @property
+    def store_folder(self) -> Path:
+        """Where the embedded engine keeps its files."""
+        return (self.data_dir or data_folder()) / "qdrant"

@@ -1,0 +1,196 @@
+"""The Federal Reserve's own pages: FOMC statements and minutes, politely and resumably.
+
+    site = FomcSite(cache=Path("data/fomc-site"))
+    for item in site.read("fomc"): …
+
+Calendar pages list the meetings of recent years (fomccalendars.htm), historical pages those of one
+year each (fomchistoricalYYYY.htm). One request a second, robots.txt is obeyed, pages are kept on
+disk with their validators; what was fetched once is not fetched again, save the current calendar.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import urljoin, urlsplit
+from urllib.robotparser import RobotFileParser
+
+import httpx
+
+from .html import html_to_markdown
+from .item import Item, make_document
+
+__all__ = ["FomcSite"]
+
+BASE_URL = "https://www.federalreserve.gov"
+USER_AGENT = "searchbus-fomc/0.1 (document ingest; one request a second)"
+CALENDAR = "/monetarypolicy/fomccalendars.htm"
+FIRST_HISTORICAL_YEAR = 1993
+MAX_PAGE_BYTES = 16 * 1024 * 1024
+_ATTEMPTS = 4
+
+_STATEMENT = re.compile(
+    r"/newsevents/pressreleases/monetary(\d{8})a\d?\.htm$"
+    r"|/newsevents/press/monetary/(\d{8})a\.htm$"
+    r"|/boarddocs/press/(?:monetary|general)/\d{4}/(\d{8})(?:default\.htm|/?(?:default\.htm)?)$"
+)
+_MINUTES = re.compile(
+    r"/monetarypolicy/fomcminutes(\d{8})\.htm$|/fomc/minutes/(\d{8})\.htm$"
+    r"|/fomc/MINUTES/\d{4}/(\d{8})min\.htm$"
+)
+_HREF = re.compile(r"""href\s*=\s*["']([^"'#]+)""", re.I)
+_CONTENT = "#article, #content, #leftText"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Link:
+    day: date
+    kind: str
+    url: str
+
+
+class FomcSite:
+    """Reads the site through a cache folder.
+
+    Args:
+        cache: pages and their validators; a rerun goes on where the last one ended.
+        base_url: another address, for tests and mirrors.
+        pause_s: least time between two requests.
+    """
+
+    def __init__(
+        self, cache: Path, *, base_url: str = BASE_URL, pause_s: float = 1.0,
+        first_year: int = FIRST_HISTORICAL_YEAR,
+    ) -> None:  # fmt: skip
+        self._cache = cache
+        self._base_url = base_url.rstrip("/")
+        self._pause_s = pause_s
+        self._first_year = first_year
+        self._next_request_s = 0.0
+        self._client = httpx.Client(
+            headers={"User-Agent": USER_AGENT}, timeout=30, follow_redirects=True, trust_env=False
+        )
+        self._robots: RobotFileParser | None = None
+        cache.mkdir(parents=True, exist_ok=True)
+
+    def read(self, collection: str) -> Iterator[Item]:
+        """Every statement and minutes of the site, oldest first."""
+        for link in self._links():
+            title = f"FOMC {link.kind.capitalize()}, {link.day:%B} {link.day.day}, {link.day.year}"
+            try:
+                page = self._fetch(link.url, keep=True)
+            except (httpx.HTTPError, PermissionError, ValueError) as error:
+                yield Item(link.url, problem=f"not fetched: {error}")
+                continue
+            _, text = html_to_markdown(page, selector=_CONTENT)
+            yield make_document(
+                link.url,
+                collection=collection,
+                source_id=f"{link.kind}-{link.day.isoformat()}",
+                title=title,
+                text=text,
+                url=link.url,
+                metadata={"date": link.day.isoformat(), "type": link.kind},
+                markdown=True,
+            )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _links(self) -> list[_Link]:
+        pages = [f"{self._base_url}{CALENDAR}"]
+        this_year = time.gmtime().tm_year
+        pages += [
+            f"{self._base_url}/monetarypolicy/fomchistorical{year}.htm"
+            for year in range(self._first_year, this_year - 4)
+        ]
+        found: dict[tuple[date, str], _Link] = {}
+        for page_url in pages:
+            try:
+                page = self._fetch(page_url, keep=page_url != pages[0])
+            except (httpx.HTTPError, PermissionError):
+                continue  # a year that has no page of its own yet
+            for href in _HREF.findall(page.decode("utf-8", "replace")):
+                link = self._link(urljoin(page_url, href))
+                if link is not None:
+                    found.setdefault((link.day, link.kind), link)
+        return sorted(found.values())
+
+    def _link(self, url: str) -> _Link | None:
+        if urlsplit(url).netloc != urlsplit(self._base_url).netloc:
+            return None
+        for kind, pattern in (("statement", _STATEMENT), ("minutes", _MINUTES)):
+            match = pattern.search(url)
+            if match is not None:
+                digits = next(group for group in match.groups() if group)
+                try:
+                    return _Link(date.fromisoformat(digits), kind, url)
+                except ValueError:
+                    return None
+        return None
+
+    def _fetch(self, url: str, *, keep: bool) -> bytes:
+        """The page; from the cache where it may be kept, revalidated otherwise."""
+        path = self._cache / sha256(url.encode()).hexdigest()[:32]
+        meta = path.with_suffix(".json")
+        if keep and path.exists():
+            return path.read_bytes()
+        if not self._allowed(url):
+            raise PermissionError("robots.txt forbids it")
+        headers = {}
+        if path.exists() and meta.exists():
+            validators = json.loads(meta.read_text())
+            if validators.get("etag"):
+                headers["If-None-Match"] = validators["etag"]
+            if validators.get("last-modified"):
+                headers["If-Modified-Since"] = validators["last-modified"]
+        response = self._get(url, headers)
+        if response.status_code == httpx.codes.NOT_MODIFIED:
+            return path.read_bytes()
+        response.raise_for_status()
+        if len(response.content) > MAX_PAGE_BYTES:
+            raise ValueError("the page is larger than 16 MiB")
+        # The page appears whole or not at all: a kill in between leaves a .part behind.
+        part = path.with_suffix(".part")
+        part.write_bytes(response.content)
+        part.replace(path)
+        keys = ("etag", "last-modified")
+        meta.write_text(json.dumps({"url": url, **{k: response.headers.get(k) for k in keys}}))
+        return response.content
+
+    def _get(self, url: str, headers: dict[str, str]) -> httpx.Response:
+        for attempt in range(1, _ATTEMPTS + 1):
+            wait_s = self._next_request_s - time.monotonic()
+            if wait_s > 0:
+                time.sleep(wait_s)
+            self._next_request_s = time.monotonic() + self._pause_s
+            try:
+                response = self._client.get(url, headers=headers)
+            except httpx.TransportError:
+                if attempt == _ATTEMPTS:
+                    raise
+                continue
+            if response.status_code not in (429, 500, 502, 503, 504) or attempt == _ATTEMPTS:
+                return response
+            asked = response.headers.get("retry-after", "")
+            pause_s = float(asked) if asked.isdigit() else self._pause_s * 2**attempt
+            self._next_request_s = time.monotonic() + min(pause_s, 60.0)
+        raise AssertionError("unreachable")
+
+    def _allowed(self, url: str) -> bool:
+        if self._robots is None:
+            self._robots = RobotFileParser()
+            try:
+                response = self._get(f"{self._base_url}/robots.txt", {})
+                lines = response.text.splitlines() if response.is_success else []
+            except httpx.TransportError:
+                lines = []
+            self._robots.parse(lines)
+        return self._robots.can_fetch(USER_AGENT, url)

@@ -1,0 +1,126 @@
+"""The tools of toolset `fomc`: search_fomc and get_document."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from searchbus_bus import Call, Worker
+from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, describe_tool
+from searchbus_contracts.retrieval import MAX_TOP_K
+
+from . import fomc
+from .library import Library
+
+__all__ = ["GET_DOCUMENT", "SEARCH_FOMC", "add_tools"]
+
+_READ_ONLY = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+
+
+class SearchFomc(Struct, forbid_unknown_fields=True):
+    """Arguments of search_fomc."""
+
+    query: Annotated[str, Meta(description="Natural language search query, 1 to 1000 characters")]
+    top_k: Annotated[
+        int, Meta(ge=1, le=MAX_TOP_K, description="Number of results to return (max 50)")
+    ] = 5
+    where: Annotated[
+        dict[str, Any] | UnsetType,
+        Meta(
+            description="ChromaDB metadata filter with $and $or $eq $ne $gt $gte $lt $lte $in $nin "
+            "on document_date, document_type, document_name, document_id, section_header "
+            '(e.g., {"$and": [{"document_date": {"$gte": "2024-01-01"}}, '
+            '{"document_date": {"$lte": "2024-12-31"}}]})'
+        ),
+    ] = UNSET
+
+
+class FomcPassage(Struct):
+    """One result of search_fomc."""
+
+    chunk_id: Annotated[str, Meta(description="Unique identifier of the matched chunk")]
+    document_name: Annotated[str, Meta(description="Title of the source FOMC document")]
+    document_date: Annotated[str, Meta(description="Date of the FOMC document (ISO)")]
+    document_id: Annotated[
+        str, Meta(description="ID of the parent document (for use with get_document)")
+    ]
+    section_header: Annotated[
+        str | None, Meta(description="Section of the document this chunk belongs to")
+    ]
+    chunk_text: Annotated[str, Meta(description="The matched text passage")]
+    relevance_score: Annotated[float, Meta(ge=0, le=1, description="Cosine similarity score")]
+
+
+class GetDocument(Struct, forbid_unknown_fields=True):
+    """Arguments of get_document."""
+
+    document_id: Annotated[
+        str, Meta(max_length=512, description="Unique identifier of the document")
+    ]
+
+
+class FomcDocument(Struct):
+    """The result of get_document."""
+
+    id: Annotated[str, Meta(description="Document ID")]
+    title: Annotated[str, Meta(description="Document title")]
+    date: Annotated[str, Meta(description="Document date (ISO)")]
+    document_type: Annotated[str, Meta(description='"statement" or "minutes"')]
+    source_url: Annotated[str, Meta(description="Original URL on federalreserve.gov")]
+    full_text: Annotated[str, Meta(description="Complete document text")]
+    chunk_count: Annotated[int, Meta(description="Number of chunks generated from this document")]
+
+
+SEARCH_FOMC = describe_tool(
+    "search_fomc",
+    toolset="fomc",
+    title="Search FOMC documents",
+    description="Search the FOMC document corpus using semantic similarity.",
+    arguments=SearchFomc,
+    reply=FomcPassage,
+    renderer="results",
+    annotations=_READ_ONLY,
+    timeout_ms=15_000,
+    examples=("why did the Committee raise rates in March 2022", "views on inflation in 2021"),
+    keywords=("Federal Reserve", "Fed", "interest rates", "monetary policy", "minutes"),
+)
+GET_DOCUMENT = describe_tool(
+    "get_document",
+    toolset="fomc",
+    title="Get an FOMC document",
+    description="Retrieve the full text and metadata of a specific FOMC document.",
+    arguments=GetDocument,
+    reply=FomcDocument,
+    renderer="json",
+    annotations=_READ_ONLY,
+    timeout_ms=30_000,
+    keywords=("Federal Reserve", "minutes", "statement", "full text"),
+)
+
+
+def add_tools(worker: Worker, library: Library) -> None:
+    """Offer the tools on a worker."""
+
+    async def search_fomc(call: Call, arguments: SearchFomc) -> list[dict[str, Any]]:
+        where = None if isinstance(arguments.where, UnsetType) else arguments.where
+        return await fomc.search(library, arguments.query, arguments.top_k, where)
+
+    async def get_document(call: Call, arguments: GetDocument) -> FomcDocument:
+        if not arguments.document_id.strip():
+            raise Fault(ErrorCode.NOT_FOUND, "document_id is empty. Take it from search_fomc.")
+        document = await library.get(fomc.COLLECTION, arguments.document_id)
+        return FomcDocument(
+            id=document.document_id,
+            title=document.title,
+            date=str(document.metadata.get("date") or ""),
+            document_type=str(document.metadata.get("type") or ""),
+            source_url=document.url or "",
+            full_text=document.text,
+            chunk_count=document.chunk_count,
+        )
+
+    worker.tool(SEARCH_FOMC, SearchFomc, search_fomc)
+    worker.tool(GET_DOCUMENT, GetDocument, get_document)

@@ -1,0 +1,77 @@
+"""Known-item questions on the 523 FOMC documents: the right document first, or among five."""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from searchbus_retrieval.fomc import COLLECTION, search
+from searchbus_retrieval.identity import document_id
+from searchbus_retrieval.library import Library
+from searchbus_retrieval.sources.jsonl import read_jsonl
+from searchbus_vectors import Embedder, open_store
+
+from .metrics import success
+
+__all__ = ["questions", "run"]
+
+
+def questions() -> list[dict[str, Any]]:
+    """The questions, each with the ids of the documents that answer it."""
+    path = Path(__file__).with_name("fomc_questions.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+async def run(reference: Path, workdir: Path) -> dict[str, Any]:
+    """Ingest everything into an embedded store and ask."""
+    embedder = await Embedder.load()
+    store = await open_store(folder=workdir / "fomc")
+    try:
+        library = await Library.open(store, embedder)
+        started_s = time.perf_counter()
+        chunks = documents = 0
+        for item in read_jsonl(reference / "data" / "fomc" / "docs.jsonl", COLLECTION):
+            assert item.document is not None, item
+            result = await library.store(COLLECTION, item.document, {})
+            chunks += result.chunks
+            documents += 1
+        seconds = time.perf_counter() - started_s
+        figures = await ask(library)
+    finally:
+        await store.close()
+        await embedder.close()
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {
+        **figures,
+        "documents": documents,
+        "chunks": chunks,
+        "documents/s": round(documents / seconds, 2),
+        "chunks/s": round(chunks / seconds, 1),
+        "peak RSS MiB": round(peak_mib),
+    }
+
+
+async def ask(library: Library) -> dict[str, Any]:
+    """Recall at 1 and 5 over all questions, and over each half (odd and even numbers)."""
+    rows: list[tuple[float, float]] = []
+    missed = []
+    for number, question in enumerate(questions()):
+        gold = {document_id(COLLECTION, key) for key in question["documents"]}
+        hits = await search(library, question["question"], 40, None)
+        ranked = list(dict.fromkeys(hit["document_id"] for hit in hits))
+        rows.append((success(ranked, gold, 1), success(ranked, gold, 5)))
+        if not rows[-1][0]:
+            names = list(dict.fromkeys(hit["document_name"] for hit in hits))[:3]
+            missed.append(f"{number}: {question['question']} -> {names}")
+    return {
+        "questions": len(rows),
+        "R@1": round(mean(r[0] for r in rows), 4),
+        "R@5": round(mean(r[1] for r in rows), 4),
+        "R@1 halves": [round(mean(r[0] for r in rows[i::2]), 4) for i in (0, 1)],
+        "R@5 halves": [round(mean(r[1] for r in rows[i::2]), 4) for i in (0, 1)],
+        "first answer wrong": missed,
+    }
