@@ -1,1 +1,1 @@
-
+"""The `searchbus` command: start the stack, call tools, read traces."""

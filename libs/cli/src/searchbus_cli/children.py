@@ -1,0 +1,143 @@
+"""One child process: started with prefixed logs, restarted when it dies, ended in good order.
+
+On Linux a child gets SIGTERM when its parent dies (PR_SET_PDEATHSIG), so that even `kill -9` of
+`searchbus up` leaves nobody behind; elsewhere children end with the terminal's process group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from rich.markup import escape
+
+from .output import err
+
+__all__ = ["Child", "GaveUp"]
+
+QUICK_DEATH_S = 10.0
+MAX_QUICK_DEATHS = 5
+_COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green")
+_PR_SET_PDEATHSIG = 1
+
+
+class GaveUp(RuntimeError):
+    """A child died again and again right after its start."""
+
+
+@dataclass
+class Child:
+    """A process that should run.
+
+    Args:
+        name: stands before each of its lines.
+        command: program and arguments.
+        environment: added to our own.
+    """
+
+    name: str
+    command: list[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    color: str = ""
+    process: asyncio.subprocess.Process | None = None
+    stopping: bool = False
+    _deaths_s: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.color = self.color or _COLORS[sum(self.name.encode()) % len(_COLORS)]
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id while it runs."""
+        if self.process is None or self.process.returncode is not None:
+            return None
+        return self.process.pid
+
+    async def keep_running(self, on_start: Callable[[Child], None]) -> None:
+        """Start it and start it again whenever it ends, until `stop`.
+
+        Raises:
+            GaveUp: it died too often too quickly.
+        """
+        while not self.stopping:
+            await self._start()
+            on_start(self)
+            started_s = time.monotonic()
+            code = await self._follow()
+            if self._is_stopping():
+                return
+            lived_s = time.monotonic() - started_s
+            self._deaths_s = [*self._deaths_s, lived_s][-MAX_QUICK_DEATHS:]
+            quick = [lived for lived in self._deaths_s if lived < QUICK_DEATH_S]
+            if code == 2 or len(quick) == MAX_QUICK_DEATHS:
+                raise GaveUp(f"{self.name} ended with code {code}; its last lines say why.")
+            pause_s = min(5.0, 0.2 * 2 ** len(quick)) if lived_s < QUICK_DEATH_S else 0.2
+            self.say(f"ended with code {code} after {lived_s:.1f} s; starts again")
+            await asyncio.sleep(pause_s)
+
+    def _is_stopping(self) -> bool:
+        return self.stopping
+
+    async def stop(self, timeout_s: float = 15.0) -> None:
+        """SIGTERM, and SIGKILL for one that does not listen."""
+        self.stopping = True
+        process = self.process
+        if process is None or process.returncode is not None:
+            return
+        try:
+            process.terminate()
+            async with asyncio.timeout(timeout_s):
+                await process.wait()
+        except TimeoutError:
+            self.say("does not stop; it is killed")
+            process.kill()
+            await process.wait()
+        except ProcessLookupError:
+            return
+
+    def say(self, line: str) -> None:
+        """Print a line under its name."""
+        err.print(
+            f"[{self.color}]{self.name:>12}[/] {escape(line)}", highlight=False, soft_wrap=True
+        )
+
+    async def _start(self) -> None:
+        self.process = await asyncio.create_subprocess_exec(
+            *self.command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, **self.environment},
+            # A Ctrl-C goes to the whole group of the terminal; the order of the end is ours.
+            start_new_session=True,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            limit=1024 * 1024,
+        )
+
+    async def _follow(self) -> int:
+        process = self.process
+        assert process is not None
+        assert process.stdout is not None
+        while True:
+            try:
+                line = await process.stdout.readline()
+            except ValueError:  # a line longer than the limit
+                continue
+            if not line:
+                break
+            self.say(line.decode(errors="replace").rstrip())
+        return await process.wait()
+
+
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def _die_with_parent() -> None:
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,106 @@
+"""`searchbus doctor`: what is in order, what is not, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated
+
+import httpx
+import typer
+
+from searchbus_bus import connect
+from searchbus_contracts import Fault
+from searchbus_runtime import data_folder, read_state
+
+from .output import out
+from .stack import StackError, known_services, nats_server_binary
+
+__all__ = ["doctor"]
+
+Check = tuple[str, bool, str]
+LEAST_FREE_BYTES = 500 * 1024 * 1024
+
+
+def doctor(
+    data: Annotated[Path | None, typer.Option(help="Data folder to look at.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The checks as JSON.")] = False,
+) -> None:
+    """Check this machine and the running stack.
+
+    Example: searchbus doctor
+    """
+    folder = data_folder(data)
+    checks = [*_machine(folder), *_plugins(), *_stack(folder)]
+    if as_json:
+        rows = [{"check": name, "ok": ok, "message": text} for name, ok, text in checks]
+        typer.echo(json.dumps(rows))
+    else:
+        for name, ok, text in checks:
+            mark = "[green]ok[/]  " if ok else "[red]FAIL[/]"
+            out.print(f"{mark} {name:<18} {text}", highlight=False, soft_wrap=True)
+    if not all(ok for _, ok, _ in checks):
+        raise typer.Exit(1)
+
+
+def _machine(folder: Path) -> Iterator[Check]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield "python", sys.version_info >= (3, 11), f"{version} (3.11 or newer is needed)"
+    try:
+        yield "nats-server", True, str(nats_server_binary())
+    except StackError as error:
+        yield "nats-server", False, str(error)
+    services = known_services()
+    yield "services", bool(services), ", ".join(sorted(services)) or "none; pip install one"
+    parent = next((p for p in (folder, *folder.parents) if p.exists()), folder)
+    writable = os.access(parent, os.W_OK)
+    advice = "" if writable else "; choose another with --data"
+    yield "data folder", writable, f"{folder}{advice}"
+    free = shutil.disk_usage(parent).free
+    yield "disk", free > LEAST_FREE_BYTES, f"{free / 2**30:.1f} GiB free"
+
+
+def _plugins() -> Iterator[Check]:
+    for entry in sorted(entry_points(group="searchbus.checks"), key=lambda e: e.name):
+        try:
+            yield entry.load()()
+        except Exception as error:  # a broken check is a finding, not a crash
+            yield entry.name, False, f"the check itself failed: {error}"
+
+
+def _stack(folder: Path) -> Iterator[Check]:
+    state = read_state(folder)
+    if state is None:
+        yield "stack", True, "not running; start it: searchbus up"
+        return
+    try:
+        answer = httpx.get(f"{state.url}/readyz", timeout=3, trust_env=False)
+        failing = [name for name, ok in answer.json()["checks"].items() if not ok]
+        text = f"{state.url}/mcp" if not failing else f"not ready: {', '.join(failing)}"
+        yield "edge", answer.status_code == httpx.codes.OK, text
+    except (httpx.HTTPError, ValueError, KeyError):
+        yield "edge", False, f"{state.url} does not answer; see the log of searchbus up"
+    try:
+        yield from asyncio.run(_workers(state.nats_url))
+    except Fault as fault:
+        yield "nats", False, fault.failure.message
+
+
+async def _workers(nats_url: str) -> list[Check]:
+    bus = await connect(nats_url, name="doctor", connect_timeout_s=3)
+    try:
+        workers = await bus.workers(window_s=0.5)
+    finally:
+        await bus.close()
+    checks: list[Check] = [("nats", True, nats_url)]
+    if not workers:
+        checks.append(("workers", False, "no worker answers; see the log of searchbus up"))
+    return checks + [
+        (f"worker {w.service}", True, f"{w.instance}, catalogue {w.catalog[:8]}") for w in workers
+    ]

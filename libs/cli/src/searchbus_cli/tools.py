@@ -1,0 +1,162 @@
+"""`searchbus tools`: what there is, and calling it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from searchbus_runtime import data_folder, read_state
+
+from .mcp_client import McpError, McpHttp
+from .output import err, fail, out
+
+__all__ = ["tools"]
+
+tools = typer.Typer(help="List and call the tools of the running stack.", no_args_is_help=True)
+
+DataOption = Annotated[Path | None, typer.Option(help="Data folder of the running stack.")]
+UrlOption = Annotated[str | None, typer.Option(help="An edge's address instead of the stack's.")]
+ToolsetOption = Annotated[str | None, typer.Option(help="Use /mcp/<toolset>.")]
+
+
+@tools.command("list")
+def list_tools(
+    toolset: ToolsetOption = None,
+    url: UrlOption = None,
+    data: DataOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The tools as JSON.")] = False,
+) -> None:
+    """List the tools with their required arguments.
+
+    Example: searchbus tools list --toolset fomc
+    """
+    client = _client(url, toolset, data)
+    try:
+        found = client.pages("tools/list", "tools")
+    except McpError as error:
+        raise fail(str(error)) from None
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False))
+        return
+    table = Table(box=None)
+    for heading in ("tool", "arguments", "what it does"):
+        table.add_column(heading, overflow="fold")
+    for tool in found:
+        schema = tool["inputSchema"]
+        required = schema.get("required", [])
+        names = [n if n in required else f"[{n}]" for n in schema.get("properties", {})]
+        first_line = (tool.get("description") or "").strip().split("\n")[0]
+        table.add_row(tool["name"], " ".join(names).replace("[", "\\["), first_line)
+    out.print(table)
+
+
+@tools.command("call")
+def call(
+    name: Annotated[str, typer.Argument(help="The tool's name as `tools list` shows it.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments.")
+    ] = None,
+    args_json: Annotated[
+        str | None, typer.Option("--json", help="Arguments as a JSON object; merged.")
+    ] = None,
+    toolset: ToolsetOption = None,
+    url: UrlOption = None,
+    data: DataOption = None,
+    raw: Annotated[bool, typer.Option("--raw", help="The whole result as JSON.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print the trace id.")] = False,
+) -> None:
+    """Call a tool and print its answer.
+
+    Values are typed by the tool's schema; objects and arrays are JSON.
+
+    Example: searchbus tools call search_fomc query="views on inflation" top_k=3
+    """
+    client = _client(url, toolset, data)
+    try:
+        known = {tool["name"]: tool for tool in client.pages("tools/list", "tools")}
+        if name not in known:
+            names = ", ".join(sorted(known)) or "none"
+            raise fail(f"There is no tool {name}. There are: {names}.")
+        schema = known[name]["inputSchema"]
+        given = _arguments(arguments or [], args_json, schema.get("properties", {}))
+        result = client.request("tools/call", {"name": name, "arguments": given})
+    except McpError as error:
+        raise fail(str(error)) from None
+    finally:
+        if verbose:
+            err.print(f"trace {client.trace_id}", highlight=False)
+    if raw:
+        typer.echo(json.dumps(result, ensure_ascii=False))
+    else:
+        _print(result)
+    if result.get("isError"):
+        raise typer.Exit(1)
+
+
+def _print(result: dict[str, Any]) -> None:
+    for block in result["content"]:
+        if block["type"] != "text":
+            out.print(f"[{block['type']}]", markup=False)
+            continue
+        text = block["text"]
+        if result.get("isError"):
+            err.print(f"[red]error:[/] {text}", highlight=False, soft_wrap=True)
+            continue
+        try:
+            value = json.loads(text)
+        except ValueError:
+            typer.echo(text)
+        else:
+            if out.is_terminal:
+                out.print_json(data=value)
+            else:
+                typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _arguments(
+    pairs: list[str], args_json: str | None, properties: dict[str, Any]
+) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    if args_json is not None:
+        try:
+            given = json.loads(args_json)
+        except ValueError as error:
+            raise fail(f"--json is no JSON: {error}", 2) from None
+        if not isinstance(given, dict):
+            raise fail("--json must be an object with the arguments.", 2)
+    for pair in pairs:
+        key, sign, text = pair.partition("=")
+        if not (key and sign):
+            raise fail(f"{pair}: write KEY=VALUE.", 2)
+        given[key] = _typed(key, text, properties.get(key, {}))
+    return given
+
+
+def _typed(key: str, text: str, schema: dict[str, Any]) -> Any:
+    options = [schema, *schema.get("anyOf", []), *schema.get("oneOf", [])]
+    kinds = {kind for option in options for kind in _list(option.get("type"))}
+    if "string" in kinds or not kinds:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise fail(f"{key} must be of type {' or '.join(sorted(kinds))}.", 2) from None
+
+
+def _list(kind: Any) -> list[str]:
+    return [kind] if isinstance(kind, str) else list(kind or [])
+
+
+def _client(url: str | None, toolset: str | None, data: Path | None) -> McpHttp:
+    if url is None:
+        folder = data_folder(data)
+        state = read_state(folder)
+        if state is None:
+            raise fail(f"No stack is running on {folder}. Start one: searchbus up")
+        url = state.url
+    base = url.rstrip("/").removesuffix("/mcp")
+    return McpHttp(f"{base}/mcp/{toolset}" if toolset else f"{base}/mcp")

@@ -1,0 +1,91 @@
+"""`searchbus up`: the whole stack on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from searchbus_runtime import data_folder
+
+from .output import err, fail
+from .stack import Stack, StackError
+
+__all__ = ["up"]
+
+
+def up(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Data folder [default: $SEARCHBUS_DATA_DIR or the user's own]."),
+    ] = None,
+    scale: Annotated[
+        list[str] | None, typer.Option(help="SERVICE=N processes; may be repeated.")
+    ] = None,
+    service: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=MODULE of a further worker to run; may be repeated."),
+    ] = None,
+) -> None:
+    """Start NATS, every installed service and the edge; stop all with Ctrl-C.
+
+    Writes <data>/state.json once the edge is ready, so that other commands find the stack.
+
+    Example: searchbus up --port 0 --data ./data
+    """
+    stack = Stack(
+        data=data_folder(data),
+        host=host,
+        port=port,
+        scale=_scale(scale or []),
+        extra=dict(_pair(text, "--service", "name=module") for text in service or []),
+    )
+    try:
+        asyncio.run(_run(stack))
+    except StackError as error:
+        raise fail(str(error)) from None
+
+
+async def _run(stack: Stack) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    starting = loop.create_task(stack.start())
+    stopped = loop.create_task(stop.wait())
+    try:
+        await asyncio.wait([starting, stopped], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            return
+        starting.result()
+        err.print(f"\n[bold green]searchbus is up[/] at [bold]{stack.url}/mcp[/]")
+        err.print(f"documents and traces: {stack.data}; stop with Ctrl-C\n", highlight=False)
+        await stack.wait(stop)
+    finally:
+        stopped.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await stack.stop()
+
+
+def _scale(texts: list[str]) -> dict[str, int]:
+    scale = {}
+    for text in texts:
+        name, count = _pair(text, "--scale", "service=number")
+        if not count.isdigit() or not 1 <= int(count) <= 4 * (os.cpu_count() or 1) + 28:
+            raise fail(f"--scale {text}: the number of processes must be 1 or more.", 2)
+        scale[name] = int(count)
+    return scale
+
+
+def _pair(text: str, option: str, form: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not (name and sign and value):
+        raise fail(f"{option} {text}: write {form}.", 2)
+    return name, value
