@@ -43,7 +43,11 @@ Handler = Callable[["Call", Any], Awaitable[Any]]
 
 
 class Call:
-    """One request as its handler sees it."""
+    """One request as its handler sees it.
+
+    The last three belong to tools that ask the client for input (`InputRequired`): its answers,
+    the tool's own state given back, and what the client can be asked for.
+    """
 
     def __init__(
         self,
@@ -56,6 +60,9 @@ class Call:
         send_event: Callable[[ToolEvent], Awaitable[None]],
     ) -> None:
         self.req_id = req_id
+        self.input_responses: dict[str, Any] | None = None
+        self.state: str | None = None
+        self.client_capabilities: tuple[str, ...] = ()
         self.service = service
         self.subject = subject
         self.actor = actor
@@ -108,6 +115,9 @@ class ToolEndpoint:
         """Handle one call of the tool."""
         if not call.actor.holds(self.descriptor.required_roles):
             raise Fault(ErrorCode.FORBIDDEN, "The caller's roles do not allow this tool.")
+        call.input_responses = request.input_responses
+        call.state = request.state
+        call.client_capabilities = request.client_capabilities
         value = await self.handler(call, decode(bytes(request.arguments), self.arguments))
         if isinstance(value, ToolReply):
             return value

@@ -24,6 +24,7 @@ __all__ = [
     "Content",
     "EmbeddedResource",
     "ImageContent",
+    "InputRequired",
     "Name",
     "Renderer",
     "ResourceBody",
@@ -78,6 +79,10 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout_ms: Annotated[
         int, Meta(ge=1, le=600_000, description="The budget an edge gives one call.")
     ] = 30_000
+    client_capabilities: Annotated[
+        tuple[str, ...],
+        Meta(description="MCP capabilities that a client must declare to call, e.g. 'sampling'."),
+    ] = ()
     examples: Annotated[
         tuple[str, ...], Meta(max_length=50, description="Requests the tool serves; indexed.")
     ] = ()
@@ -95,13 +100,34 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError("output_schema must have type 'object'")
 
 
-class ToolCall(Struct, frozen=True, kw_only=True):
+class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request to `tool.<toolset>.<tool>`."""
 
     tool: Name
     arguments: Annotated[msgspec.Raw, Meta(description="An object fitting input_schema.")] = field(
         default_factory=lambda: msgspec.Raw(b"{}")
     )
+    input_responses: Annotated[
+        dict[str, Any] | None, Meta(description="The client's answers to InputRequired.requests.")
+    ] = None
+    state: Annotated[str | None, Meta(description="InputRequired.state, given back.")] = None
+    client_capabilities: Annotated[
+        tuple[str, ...], Meta(description="What the client declared: 'sampling', 'elicitation', …")
+    ] = ()
+
+
+class InputRequired(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a tool needs of the client before it can answer (MCP 2026-07-28, SEP-2322).
+
+    The client answers `requests` and calls again; the edge seals `state` on its way out and
+    verifies it on its way back, so a worker gets back only what it wrote.
+    """
+
+    requests: Annotated[
+        dict[str, dict[str, Any]],
+        Meta(description="Key → MCP request ('method', 'params') for the client to fulfil."),
+    ] = {}
+    state: Annotated[str, Meta(max_length=65_536)] | None = None
 
 
 class ResourceBody(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -164,6 +190,9 @@ class ToolReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     content: tuple[Content, ...] = ()
     structured: dict[str, Any] | None = None
     is_error: bool = False
+    input_required: Annotated[
+        InputRequired | None, Meta(description="Instead of an answer: ask the client first.")
+    ] = None
 
 
 class ToolEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -206,6 +235,7 @@ def describe_tool(
     annotations: ToolAnnotations | None = None,
     required_roles: tuple[str, ...] = (),
     timeout_ms: int = 30_000,
+    client_capabilities: tuple[str, ...] = (),
     examples: tuple[str, ...] = (),
     keywords: tuple[str, ...] = (),
 ) -> ToolDescriptor:
@@ -236,6 +266,7 @@ def describe_tool(
         annotations=annotations,
         required_roles=required_roles,
         timeout_ms=timeout_ms,
+        client_capabilities=client_capabilities,
         examples=examples,
         keywords=keywords,
     )

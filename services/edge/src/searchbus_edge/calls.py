@@ -15,10 +15,16 @@ from mcp.server.context import ServerRequestContext
 from opentelemetry import trace
 
 from searchbus_bus import Bus
-from searchbus_contracts import Actor, ErrorCode, Fault, ToolCall, ToolEvent, ToolReply
+from searchbus_contracts import Actor, ErrorCode, Fault, ToolCall, ToolEvent, ToolReply, encode
 
 from .catalogue import ListedTool, View, visible
 from .faults import error_result, internal_error, invalid_params
+from .input_required import (
+    ask_client,
+    client_capabilities,
+    dump_responses,
+    require_capabilities,
+)
 from .render import tool_result
 
 __all__ = ["Caller"]
@@ -42,20 +48,23 @@ class Caller:
         self._timeout_cap_s = timeout_cap_s
 
     async def call(
-        self, ctx: Context, view: View, actor: Actor, name: str, arguments: Mapping[str, Any] | None
-    ) -> types.CallToolResult:
+        self, ctx: Context, view: View, actor: Actor, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         """Answer one tools/call.
 
         Raises:
             MCPError: -32602 for an unknown (or hidden) tool and for arguments outside its schema,
                 -32603 for an internal error.
         """
+        name = params.name
         listed = view.tools.get(name)
         if listed is None or not visible(actor, listed.descriptor):
             raise invalid_params(f"Unknown tool: {name[:64]}. tools/list shows those there are.")
-        given = arguments or {}
+        given = params.arguments or {}
         check_arguments(listed, given)
         descriptor = listed.descriptor
+        capabilities = client_capabilities(ctx)
+        require_capabilities(descriptor, capabilities)
         span = trace.get_current_span()
         span.set_attribute("searchbus.toolset", descriptor.toolset)
         try:
@@ -63,7 +72,11 @@ class Caller:
                 reply = await self._bus.request(
                     self._bus.subjects.tool(descriptor.toolset, descriptor.name),
                     ToolCall(
-                        tool=descriptor.name, arguments=msgspec.Raw(msgspec.json.encode(given))
+                        tool=descriptor.name,
+                        arguments=msgspec.Raw(encode(given)),
+                        input_responses=dump_responses(params),
+                        state=params.request_state,
+                        client_capabilities=capabilities,
                     ),
                     ToolReply,
                     service=listed.service,
@@ -76,6 +89,8 @@ class Caller:
             if fault.code == ErrorCode.INTERNAL:
                 raise internal_error() from None
             return error_result(fault)
+        if reply.input_required is not None:
+            return ask_client(ctx, reply.input_required)
         return tool_result(listed, reply)
 
 

@@ -7,6 +7,7 @@ import logging
 from contextlib import AsyncExitStack
 from typing import Any
 
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
@@ -41,6 +42,13 @@ class Edge:
         self._caller = Caller(bus, timeout_cap_s=settings.call_timeout_cap_s)
         self._changes = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._changes)
+        key = settings.state_key
+        self._state_boundary = RequestStateBoundary(
+            RequestStateSecurity(keys=[key.get_secret_value()])
+            if key is not None
+            else RequestStateSecurity.ephemeral(),
+            default_audience="searchbus",
+        )
         self._servers: dict[str | None, EndpointServer] = {}
         self._endpoints: dict[str | None, McpGuard] = {}
         self._stack = AsyncExitStack()
@@ -64,6 +72,7 @@ class Edge:
                 self.catalogue,
                 self._caller,
                 self._listen,
+                state_boundary=self._state_boundary,
                 toolset=toolset,
                 page_size=self.settings.page_size,
                 list_ttl_ms=self.settings.list_ttl_ms,

@@ -14,6 +14,7 @@ import mcp_types as types
 from mcp.server import Server
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
+from mcp.server.request_state import RequestStateBoundary
 from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
@@ -49,6 +50,7 @@ class EndpointServer:
         caller: Caller,
         listen: ListenHandler,
         *,
+        state_boundary: RequestStateBoundary,
         toolset: str | None,
         page_size: int,
         list_ttl_ms: int,
@@ -83,6 +85,8 @@ class EndpointServer:
             on_unsubscribe_resource=_guarded(self._accept),
             on_subscriptions_listen=listen,
         )
+        # State that a client carries for a tool comes back unchanged or not at all.
+        self.mcp.middleware.append(state_boundary)
         # Deprecated in 2026-07-28 and warned of by the constructor; older clients still send it.
         self.mcp.add_request_handler(
             "logging/setLevel", types.SetLevelRequestParams, _guarded(self._accept)
@@ -107,8 +111,8 @@ class EndpointServer:
 
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        return await self._caller.call(ctx, self.view, actor_of(ctx), params.name, params.arguments)
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        return await self._caller.call(ctx, self.view, actor_of(ctx), params)
 
     async def _list_prompts(
         self, ctx: Context, params: types.PaginatedRequestParams | None

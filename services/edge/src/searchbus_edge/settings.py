@@ -6,7 +6,7 @@ import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from searchbus_runtime import ServiceSettings
 
@@ -39,6 +39,11 @@ class EdgeSettings(ServiceSettings):
     body_limit_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
     page_size: Annotated[int, Field(ge=1, le=10_000)] = 200
     list_ttl_ms: Annotated[int, Field(ge=0)] = 5_000
+    state_key: SecretStr | None = Field(
+        None,
+        min_length=32,
+        description="Seals the state that clients carry for tools; several edges share one key.",
+    )
     call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = 120.0
 
     @model_validator(mode="after")

