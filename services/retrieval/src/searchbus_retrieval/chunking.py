@@ -22,8 +22,8 @@ _LEAST_CHARS = 250
 _MOST_CHARS = 1600
 
 _ABBREVIATIONS = frozenset(
-    "mr mrs ms messrs dr prof st no vs etc inc co corp jr sr u.s u.k e.g i.e cf fig eq al gov sen "
-    "rep gen jan feb mar apr jun jul aug sep sept oct nov dec p.m a.m".split()
+    "approx mr mrs ms messrs dr prof st no vs etc inc co corp jr sr u.s u.k e.g i.e cf fig eq al "
+    "gov sen rep gen jan feb mar apr jun jul aug sep sept oct nov dec p.m a.m".split()
 )
 _BOUNDARY = re.compile(r"([.!?][\"'”’)\]]*\d{0,2})\s+(?=[\"'“‘(\[]?[A-Z0-9])|\n\s*\n|\n(?=[-*•] )")
 _WORD_BEFORE = re.compile(r"([\w.]+)$")

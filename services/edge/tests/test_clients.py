@@ -1,0 +1,239 @@
+"""The SDK's own client against the edge, on old and new revisions."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from searchbus_contracts import Actor
+from searchbus_edge import server
+
+MODES = ["legacy", "auto"]
+"""The handshake of revisions to 2025-11-25, and whatever is newest (2026-07-28)."""
+
+
+def with_client(*modes):
+    """Run a test once a mode, with a connected client (its scopes must not leave the test's task)."""
+
+    def decorate(test):
+        names = [n for n in inspect.signature(test).parameters if n not in ("client", "running")]
+
+        async def run(running, mode, **options):
+            async with Client(f"{running.url}/mcp/dictionary", mode=mode) as client:
+                if "running" in inspect.signature(test).parameters:
+                    options["running"] = running
+                await test(client=client, **options)
+
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        run.__signature__ = inspect.Signature(
+            [inspect.Parameter(name, kind) for name in ("running", "mode", *names)]
+        )
+        run.__name__, run.__doc__ = test.__name__, test.__doc__
+        run.pytestmark = getattr(test, "pytestmark", [])
+        return pytest.mark.parametrize("mode", modes or MODES)(run)
+
+    return decorate
+
+
+@pytest.fixture(autouse=True)
+def caller_without_every_role(monkeypatch):
+    """As with access control, so that a tool can be hidden."""
+    monkeypatch.setattr(server, "EVERYBODY", Actor(subject="reader", roles=("READER",)))
+
+
+async def fault_of(call) -> MCPError:
+    with pytest.raises(MCPError) as caught:
+        await call
+    return caught.value
+
+
+@with_client()
+async def test_tools_are_listed_in_order_with_the_workers_schema(client, running):
+    """What the worker published is what the client sees; hidden tools are not there."""
+    tools = (await client.list_tools()).tools
+    assert [tool.name for tool in tools] == [
+        "break", "brief", "fail", "list_words", "look_up", "say", "slow", "steps"
+    ]  # fmt: skip
+    look_up = next(tool for tool in tools if tool.name == "look_up")
+    assert look_up.input_schema["properties"]["count"]["maximum"] == 50
+    assert look_up.output_schema["properties"].keys() == {"word", "sense"}
+
+
+@with_client()
+async def test_json_reply_has_equal_text_and_structure(client):
+    """The text is the structured content as JSON."""
+    result = await client.call_tool("look_up", {"word": "bus"})
+    assert result.structured_content == {"word": "bus", "sense": "é ✓"}
+    assert json.loads(result.content[0].text) == result.structured_content
+    assert "é ✓" in result.content[0].text
+    assert not result.is_error
+
+
+@with_client()
+async def test_results_reply_shows_the_bare_array_as_text(client):
+    """A spec that shows an array gets an array as text, an object beside it."""
+    result = await client.call_tool("list_words", {"word": "bus", "count": 2})
+    assert json.loads(result.content[0].text) == result.structured_content["results"]
+    assert len(result.structured_content["results"]) == 2
+
+
+@with_client()
+async def test_failure_is_an_error_result_with_its_code(client):
+    """The text begins with the code; the structure has everything."""
+    result = await client.call_tool("fail", {})
+    assert result.is_error
+    assert result.content[0].text == "rate_limited: Too many. Wait."
+    assert result.structured_content == {
+        "error": {
+            "code": "rate_limited",
+            "message": "Too many. Wait.",
+            "retryable": True,
+            "retry_after_ms": 1500,
+        }
+    }
+
+
+@with_client()
+async def test_deadline_of_a_tool_is_kept(client, running):
+    """A tool beyond its own time limit fails typed, and its worker stops."""
+    result = await client.call_tool("brief", {})
+    assert result.content[0].text.startswith("deadline_exceeded: ")
+    assert running.dictionary.cancelled == 1
+
+
+@with_client()
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({}, '"word" is a required property'),
+        ({"word": 5}, "word: 5 is not of type"),
+        ({"word": "a", "count": 51}, "count: 51 is greater than the maximum of 50"),
+        ({"word": "a", "extra": 1}, "extra"),
+        ({"word": "x" * 5000}, "longer than 100"),
+    ],
+)
+async def test_arguments_outside_the_schema_are_invalid_params(client, arguments, named):
+    """-32602 names the field and the range and does not echo a huge value."""
+    error = await fault_of(client.call_tool("look_up", arguments))
+    assert error.code == -32602
+    assert named in error.message
+    assert len(error.message) < 600
+
+
+@with_client()
+@pytest.mark.parametrize("name", ["nope", "secret"])
+async def test_unknown_and_hidden_tools_look_the_same(client, name):
+    """No answer tells whether a tool exists that the caller may not use."""
+    error = await fault_of(client.call_tool(name, {}))
+    assert (error.code, error.message) == (
+        -32602,
+        f"Unknown tool: {name}. tools/list shows those there are.",
+    )
+
+
+@with_client()
+async def test_unforeseen_exception_of_a_worker_leaks_nothing(client):
+    """-32603 with fixed text and the trace id."""
+    error = await fault_of(client.call_tool("break", {}))
+    assert error.code == -32603
+    assert "canary" not in error.message
+
+
+@with_client()
+async def test_progress_reaches_the_client_in_order(client):
+    """Every step, before the result."""
+    seen = []
+
+    async def on_progress(progress, total, message):
+        seen.append((progress, total, message))
+
+    result = await client.call_tool("steps", {}, progress_callback=on_progress)
+    assert result.content[0].text == "done"
+    assert seen == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
+
+
+@with_client("auto")
+async def test_cancelled_call_stops_the_worker(client, running):
+    """Cancelling at the client closes its stream, and that reaches the handler.
+
+    The older client sends a notification instead, which no stateless server can place; it is
+    heard when it disconnects (test_http.py).
+    """
+    task = asyncio.create_task(client.call_tool("slow", {}))
+    async with asyncio.timeout(5):
+        while not running.dictionary.started:
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    async with asyncio.timeout(5):
+        while not running.dictionary.cancelled:
+            await asyncio.sleep(0.01)
+
+
+@with_client()
+async def test_prompts_are_listed_filled_and_completed(client):
+    """Without asking the worker."""
+    prompts = (await client.list_prompts()).prompts
+    assert [prompt.name for prompt in prompts] == ["define"]
+    filled = await client.get_prompt("define", {"word": "{word} bus"})
+    assert filled.messages[0].content.text == "Define {word} bus."
+    error = await fault_of(client.get_prompt("define", {}))
+    assert "needs the argument word" in error.message
+    assert (await fault_of(client.get_prompt("nope", {}))).code == -32602
+
+
+@with_client()
+async def test_resources_are_listed_and_read(client):
+    """Fixed ones and templates; unknown ones have the revision's own error."""
+    assert [r.uri for r in (await client.list_resources()).resources] == ["dict://all"]
+    templates = (await client.list_resource_templates()).resource_templates
+    assert [t.uri_template for t in templates] == ["dict://word/{word}"]
+    read = await client.read_resource("dict://word/bus")
+    assert read.contents[0].text == "about dict://word/bus"
+    for uri in ("dict://nope", "dict://word/none", "dict://word/a/b"):
+        error = await fault_of(client.read_resource(uri))
+        assert error.code in (-32602, -32002)
+        assert "not found" in error.message
+
+
+async def test_all_tools_endpoint_gives_colliding_names_by_order(running):
+    """A name belongs to the first toolset of the order; a later holder is prefixed."""
+    async with Client(f"{running.url}/mcp") as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        assert names.index("look_up") < names.index("atlas_look_up")
+        assert "odd" not in names  # its schema is broken; it harms no other
+        result = await client.call_tool("atlas_look_up", {})
+        assert result.content[0].text == "from the atlas"
+
+
+@pytest.mark.parametrize("running", [{"page_size": 3}], indirect=True)
+async def test_pages_hold_every_tool_once(running):
+    """Walking the cursors gives the whole list; a made-up cursor is refused."""
+    async with Client(f"{running.url}/mcp") as client:
+        names, cursor = [], None
+        while True:
+            page = await client.list_tools(cursor=cursor)
+            assert len(page.tools) <= 3
+            names += [tool.name for tool in page.tools]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        assert len(names) == len(set(names)) == 9
+        for bad in ("x", "OTk5LmFiYw", "é", ""):
+            assert (await fault_of(client.list_tools(cursor=bad))).code == -32602
+
+
+async def test_new_workers_tools_appear_and_vanished_ones_are_unavailable(running):
+    """No restart of the edge; a tool whose worker went answers unavailable."""
+    async with Client(f"{running.url}/mcp/dictionary") as client:
+        assert (await client.call_tool("say", {})).content[0].text == "hello"
+        await running.buses[1].close()
+        result = await client.call_tool("say", {})
+        assert result.is_error
+        assert result.content[0].text.startswith("unavailable: ")
+        assert len((await client.list_tools()).tools) == 8

@@ -1,0 +1,120 @@
+"""What is not well-formed MCP: the right status, a JSON-RPC error, never a word too much."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+
+import httpx
+import pytest
+
+from searchbus_edge.settings import EdgeSettings
+
+HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+
+
+@pytest.fixture
+async def http(running):
+    async with httpx.AsyncClient(base_url=running.url, headers=HEADERS) as http:
+        yield http
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status", "code"),
+    [
+        (b"", {}, 400, -32700),
+        (b"{", {}, 400, -32700),
+        (b"\xff\xfe", {}, 400, -32700),
+        (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', {}, 400, -32700),
+        (b"[" * 100_000, {}, 400, -32700),
+        (b'{"a":' * 100_000, {}, 400, -32700),
+        (b"5", {}, 400, None),
+        (b"{}", {}, 400, None),
+        (json.dumps(LIST).encode(), {"Content-Type": "text/plain"}, 400, None),
+        (json.dumps(LIST).encode(), {"Accept": "text/html"}, 406, None),
+        (json.dumps(LIST).encode(), {"MCP-Protocol-Version": "1999-01-01"}, 400, None),
+        (json.dumps(LIST).encode(), {"Host": "evil.example"}, 421, None),
+        (json.dumps(LIST).encode(), {"Origin": "http://evil.example"}, 403, None),
+        (b'"' + b"x" * (5 * 1024 * 1024) + b'"', {}, 413, None),
+    ],
+)
+async def test_bad_request_gets_its_error(http, content, headers, status, code):
+    """Neither a traceback nor the text of an exception."""
+    response = await http.post("/mcp", content=content, headers=headers)
+    assert response.status_code == status
+    assert "Traceback" not in response.text
+    if code is not None:
+        assert response.json()["error"]["code"] == code
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH"])
+async def test_other_methods_are_not_allowed(http, method):
+    """A stateless endpoint has no stream to open and no session to end."""
+    response = await http.request(method, "/mcp")
+    assert response.status_code == 405
+    assert response.headers["allow"] == "POST"
+    assert response.json()["error"]["code"] == -32600
+
+
+async def test_unknown_toolset_is_not_found(http):
+    """With a JSON-RPC body that says where to look."""
+    response = await http.post("/mcp/nope", json=LIST)
+    assert response.status_code == 404
+    assert "GET /" in response.json()["error"]["message"]
+
+
+async def test_unknown_method_is_method_not_found(http):
+    """-32601, on the oldest and the newest wire."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": "no/such", "params": {}}
+    response = await http.post("/mcp", json=body)
+    assert "-32601" in response.text
+
+
+async def test_about_lists_the_endpoints(http):
+    """The root says what there is."""
+    assert (await http.get("/")).json()["endpoints"] == ["/mcp", "/mcp/dictionary", "/mcp/atlas"]
+
+
+async def test_client_that_disconnects_stops_the_worker(running):
+    """Closing the connection in the middle of a call cancels it at the worker."""
+    body = json.dumps(
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "slow", "arguments": {}},
+        }
+    )
+    port = int(running.url.rsplit(":", 1)[1])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
+    writer.write(
+        f"POST /mcp/dictionary HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{head}"
+        f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+    )
+    async with asyncio.timeout(5):
+        while not running.dictionary.started:
+            await asyncio.sleep(0.01)
+    writer.close()
+    async with asyncio.timeout(5):
+        while not running.dictionary.cancelled:
+            await asyncio.sleep(0.01)
+    del reader
+
+
+async def test_json_corpus_never_breaks_the_edge(http, reference):
+    """Every file of a public corpus of odd JSON gets a client error, never a 500."""
+    for path in sorted((reference / "corpora" / "jsontestsuite" / "test_parsing").glob("*.json")):
+        response = await http.post("/mcp", content=path.read_bytes())
+        assert 400 <= response.status_code < 500, path.name
+
+
+def test_edge_refuses_to_be_open_by_accident():
+    """Off loopback it starts only when told in so many words."""
+    with pytest.raises(ValueError, match="SEARCHBUS_AUTH=none"):
+        EdgeSettings(host="0.0.0.0")
+    assert not EdgeSettings(host="0.0.0.0", auth="none").on_loopback
+    assert EdgeSettings(host="::1").on_loopback
+    assert EdgeSettings(host=socket.inet_ntoa(b"\x7f\x00\x00\x05")).on_loopback
