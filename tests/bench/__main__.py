@@ -1,0 +1,63 @@
+"""`make bench`: measures and writes build/bench.json. Give names to run only some.
+
+    python -m tests.bench [cranfield] [fomc] [latency]
+
+Needs the reference data beside the checkout. Times are given as ratios to a baseline of the same
+run, since machines differ and are noisy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from . import cranfield, fomc, latency
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT.parent / "shared"
+BENCHES = {"cranfield": cranfield.run, "fomc": fomc.run, "latency": latency.run}
+BARS: dict[str, dict[str, Any]] = {
+    "cranfield": {"ndcg@10": (">=", 0.43)},
+    "fomc": {"R@1": (">=", 0.75), "R@5": (">=", 0.92)},
+    "latency": {"edge p50 / store p50": ("<=", 4.0)},
+}
+
+
+def main() -> int:
+    """Run, print, write; exit code 1 when a bar is missed."""
+    if not REFERENCE.is_dir():
+        sys.stdout.write(f"bench: skipped, no reference data at {REFERENCE}\n")
+        return 0
+    names = sys.argv[1:] or list(BENCHES)
+    unknown = set(names) - set(BENCHES)
+    if unknown:
+        sys.stderr.write(f"bench: unknown {sorted(unknown)}; there are {sorted(BENCHES)}\n")
+        return 2
+    results: dict[str, Any] = {"machine": {"cpus": os.cpu_count()}}
+    missed = []
+    # latency searches the store that fomc fills.
+    workdir = Path(tempfile.mkdtemp(prefix="searchbus-bench-"))
+    for name in names:
+        sys.stdout.write(f"--- {name}\n")
+        results[name] = asyncio.run(BENCHES[name](REFERENCE, workdir))
+        sys.stdout.write(json.dumps(results[name], indent=2) + "\n")
+        for key, (sign, bar) in BARS.get(name, {}).items():
+            value = results[name][key]
+            if not (value >= bar if sign == ">=" else value <= bar):
+                missed.append(f"{name}: {key} is {value}, should be {sign} {bar}")
+    out = ROOT / "build" / "bench.json"
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps(results, indent=2) + "\n")
+    for line in missed:
+        sys.stdout.write(f"MISSED {line}\n")
+    sys.stdout.write(f"written to {out}\n")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
