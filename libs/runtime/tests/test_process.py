@@ -1,0 +1,119 @@
+"""The life of a process, as a supervisor sees it: logs, health, drain, exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import httpx
+from msgspec import Struct
+
+from searchbus_bus import connect
+
+PROGRAM = """
+import asyncio, logging, sys
+from msgspec import Struct
+from searchbus_bus import Worker
+from searchbus_runtime import ServiceSettings, load_settings, run
+
+class Ask(Struct):
+    wait_s: float = 0.0
+class Told(Struct):
+    text: str = "done"
+
+async def say(call, ask):
+    logging.getLogger("t").info("working")
+    await asyncio.sleep(ask.wait_s)
+    return Told()
+
+async def start(process):
+    worker = Worker("echo")
+    worker.endpoint("say", Ask, say)
+    await process.serve(worker)
+
+sys.exit(run("echo", load_settings(ServiceSettings), start))
+"""
+
+
+class Ask(Struct):
+    wait_s: float = 0.0
+
+
+class Told(Struct):
+    text: str = ""
+
+
+def start(server, tmp_path, **settings) -> subprocess.Popen[str]:
+    environment = {
+        "SEARCHBUS_NATS_URL": server.url,
+        "SEARCHBUS_SUBJECT_PREFIX": "proc",
+        "SEARCHBUS_HEALTH_PORT": "0",
+        "SEARCHBUS_LOG_FORMAT": "json",
+        "SEARCHBUS_DATA_DIR": str(tmp_path),
+        **{f"SEARCHBUS_{key.upper()}": str(value) for key, value in settings.items()},
+    }
+    import os
+
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], env={**os.environ, **environment},
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def health_url(process) -> str:
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        match = re.search(r"health at (http://[\d.:]+)/readyz", line)
+        if match:
+            return match[1]
+    raise AssertionError("".join(lines))
+
+
+async def test_sigterm_finishes_running_requests_and_exits_clean(nats_server, tmp_path):
+    """Healthy and ready while it runs; a request under way when SIGTERM comes is answered."""
+    process = start(nats_server, tmp_path)
+    url = health_url(process)
+    async with httpx.AsyncClient() as http:
+        assert (await http.get(f"{url}/healthz")).json() == {
+            "status": "ok",
+            "checks": {"echo": True},
+        }
+        assert (await http.get(f"{url}/readyz")).status_code == 200
+        assert "python_info" in (await http.get(f"{url}/metrics")).text
+        assert (await http.get(f"{url}/other")).status_code == 404
+    bus = await connect(nats_server.url, name="t", prefix="proc")
+    task = asyncio.create_task(
+        bus.request(
+            bus.subjects.endpoint("echo", "say"), Ask(1.0), Told, service="echo", timeout_s=10
+        )
+    )
+    await asyncio.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    assert (await task).text == "done"
+    assert await asyncio.to_thread(process.wait, 20) == 0
+    lines = [json.loads(line) for line in process.stderr.read().splitlines()]
+    assert [line["event"] for line in lines][-1] == "echo is stopping"
+    working = next(line for line in lines if line["event"] == "working")
+    assert len(working["trace_id"]) == 32
+    assert working["service"] == "echo"
+    await bus.close()
+
+
+def test_missing_nats_ends_with_advice(tmp_path):
+    """After the time it was given, with exit code 1 and a sentence."""
+
+    class Nowhere:
+        url = "nats://127.0.0.1:1"
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        Nowhere.url = f"nats://127.0.0.1:{taken.getsockname()[1]}"
+        process = start(Nowhere, tmp_path, connect_timeout_s=1)
+        assert process.wait(30) == 1
+    assert "SEARCHBUS_NATS_URL" in process.stderr.read()

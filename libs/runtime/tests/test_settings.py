@@ -1,0 +1,52 @@
+"""Settings: all faults at once, secrets never shown, files and overrides."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import SecretStr
+
+from searchbus_runtime import ServiceSettings, load_settings
+
+
+class Settings(ServiceSettings):
+    """Settings of a service of the tests."""
+
+    key: SecretStr | None = None
+    workers: int = 1
+
+
+def test_every_fault_is_reported_at_once(monkeypatch, capsys):
+    """One start shows all that is wrong, by the names that the user sets."""
+    monkeypatch.setenv("SEARCHBUS_DRAIN_TIMEOUT_S", "soon")
+    monkeypatch.setenv("SEARCHBUS_LOG_LEVEL", "loud")
+    monkeypatch.setenv("SEARCHBUS_WORKERS", "many")
+    with pytest.raises(SystemExit) as caught:
+        load_settings(Settings)
+    assert caught.value.code == 2
+    text = capsys.readouterr().err
+    assert text.startswith("3 setting(s) are wrong")
+    for name, given in (("DRAIN_TIMEOUT_S", "soon"), ("LOG_LEVEL", "loud"), ("WORKERS", "many")):
+        assert f"SEARCHBUS_{name}" in text
+        assert given in text
+
+
+def test_dotenv_is_read_and_the_environment_wins(monkeypatch, tmp_path):
+    """`.env` in the working folder gives values; the environment overrides them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("SEARCHBUS_WORKERS=3\nSEARCHBUS_LOG_LEVEL=debug\n")
+    monkeypatch.setenv("SEARCHBUS_WORKERS", "4")
+    settings = load_settings(Settings)
+    assert (settings.workers, settings.log_level) == (4, "debug")
+    assert load_settings(Settings, workers=5).workers == 5
+
+
+def test_trace_file_needs_a_data_folder_and_no_collector(tmp_path):
+    """A collector replaces the local file."""
+    assert Settings().trace_file is None
+    assert Settings(data_dir=tmp_path).trace_file == tmp_path / "traces.jsonl"
+    assert Settings(data_dir=tmp_path, otlp_endpoint="http://127.0.0.1:1").trace_file is None
+
+
+def test_secret_is_not_in_the_representation():
+    """A key that is logged by accident stays hidden."""
+    assert "canary" not in repr(Settings(key="canary"))
