@@ -149,7 +149,10 @@ class Directory:
         return min(1.0, self._refresh_s) if missing else self._refresh_s
 
     async def _on_event(self, data: bytes) -> None:
-        event = decode(data, CatalogEvent)
+        try:
+            event = decode(data, CatalogEvent)
+        except Fault:
+            return  # $SRV.INFO is the truth; a garbled event is none
         known = self._services.get(event.service)
         if event.event == "down" and known is not None:
             known.instances.pop(event.instance, None)
