@@ -61,7 +61,9 @@ async def test_tools_are_listed_in_order_with_the_workers_schema(client, running
     ]  # fmt: skip
     look_up = next(tool for tool in tools if tool.name == "look_up")
     assert look_up.input_schema["properties"]["count"]["maximum"] == 50
-    assert look_up.output_schema["properties"].keys() == {"word", "sense"}
+    success, failure = look_up.output_schema["anyOf"]
+    assert success["properties"].keys() == {"word", "sense"}
+    assert failure["required"] == ["error"]
 
 
 @with_client()
@@ -84,7 +86,7 @@ async def test_results_reply_shows_the_bare_array_as_text(client):
 
 @with_client()
 async def test_failure_is_an_error_result_with_its_code(client):
-    """The text begins with the code; the structure has everything."""
+    """The text begins with the code; the structure has everything and fits the output schema."""
     result = await client.call_tool("fail", {})
     assert result.is_error
     assert result.content[0].text == "rate_limited: Too many. Wait."

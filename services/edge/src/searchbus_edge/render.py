@@ -13,6 +13,7 @@ from searchbus_contracts import (
     ResourceBody,
     ResourceDescriptor,
     ResourceTemplate,
+    ToolDescriptor,
     ToolReply,
     encode,
 )
@@ -27,6 +28,7 @@ from .catalogue import ListedTool
 
 __all__ = [
     "content_block",
+    "output_schema",
     "prompt",
     "resource",
     "resource_contents",
@@ -34,6 +36,38 @@ __all__ = [
     "tool",
     "tool_result",
 ]
+
+
+ERROR_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "title": "Failure",
+    "description": "With isError: what failed.",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {
+                "code": {"type": "string"},
+                "message": {"type": "string"},
+                "retryable": {"type": "boolean"},
+                "retry_after_ms": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            },
+            "required": ["code", "message", "retryable"],
+        }
+    },
+    "required": ["error"],
+}
+
+
+def output_schema(descriptor: ToolDescriptor) -> dict[str, Any] | None:
+    """The worker's schema or the failure's: some hosts hold failed results against it too."""
+    if descriptor.output_schema is None:
+        return None
+    schema = dict(descriptor.output_schema)
+    definitions = schema.pop("$defs", None)
+    either: dict[str, Any] = {"type": "object", "anyOf": [schema, ERROR_SCHEMA]}
+    if definitions:
+        either["$defs"] = definitions  # "#/$defs/…" is looked up from the root
+    return either
 
 
 def tool(listed: ListedTool) -> types.Tool:
@@ -45,7 +79,7 @@ def tool(listed: ListedTool) -> types.Tool:
         title=descriptor.title,
         description=descriptor.description,
         input_schema=descriptor.input_schema,
-        output_schema=descriptor.output_schema,
+        output_schema=output_schema(descriptor),
         annotations=types.ToolAnnotations.model_validate(msgspec.to_builtins(hints))
         if hints
         else None,
