@@ -114,6 +114,8 @@ def test_folder_of_mixed_files_is_ingested(stack, tmp_path):
     done = stack.command("ingest", str(folder), "--collection", "sea", "--json")
     summary = json.loads(done.stdout)
     assert (summary["stored"], summary["skipped"], done.returncode) == (3, [], 0)
+    found = stack.command("search", "songs of whales", "--collection", "sea", "--json")
+    assert json.loads(found.stdout)["hits"][0]["section"] == "Far"
     (folder / "sub" / "b.txt").unlink()
     again = json.loads(
         stack.command("ingest", str(folder), "--collection", "sea", "--json", "--prune").stdout

@@ -98,6 +98,18 @@ async def test_request_while_disconnected_ends_by_its_deadline(own_nats_server):
     await bus.close()
 
 
+async def test_drain_without_a_server_ends_soon(own_nats_server):
+    """A worker whose server is gone leaves without waiting for it at every step."""
+    server = own_nats_server()
+    bus = await connect(server.url, name="worker")
+    serving = await bus.serve(echo_worker())
+    server.stop()
+    await asyncio.sleep(0.3)
+    async with asyncio.timeout(8):  # nine subscriptions took ten seconds each
+        await serving.drain()
+        await bus.close()
+
+
 WORKER_PROGRAM = textwrap.dedent("""
     import asyncio, os, sys
     from msgspec import Struct

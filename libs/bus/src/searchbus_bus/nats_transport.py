@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import nats.errors
@@ -29,6 +29,7 @@ log = logging.getLogger("searchbus.bus")
 PING_INTERVAL_S = 5
 MAX_OUTSTANDING_PINGS = 2
 RECONNECT_WAIT_S = 0.25
+LEAVE_TIMEOUT_S = 5.0
 
 
 class _TolerantClient(Client):
@@ -77,33 +78,37 @@ class _DescribedService(Service):
         )
 
 
+async def _bounded(client: Client, leave: Callable[[], Awaitable[Any]]) -> None:
+    """Leave in good order while there is a server to tell; each step waits 10 s for one else."""
+    if not client.is_connected:
+        return
+    try:
+        async with asyncio.timeout(LEAVE_TIMEOUT_S):
+            await leave()
+    except (TimeoutError, nats.errors.Error):
+        log.debug("the connection was gone before it could be left in good order")
+
+
 class _Announcement:
-    def __init__(self, service: Service) -> None:
+    def __init__(self, client: Client, service: Service) -> None:
+        self._client = client
         self._service = service
         self.instance: str = service.id
 
     async def withdraw(self) -> None:
-        try:
-            await self._service.stop()
-        except nats.errors.Error:
-            log.debug("the connection was gone before the worker could withdraw")
+        await _bounded(self._client, self._service.stop)
 
 
 class _Subscription:
-    def __init__(self, subscription: Any) -> None:
+    def __init__(self, client: Client, subscription: Any) -> None:
+        self._client = client
         self._subscription = subscription
 
     async def drain(self) -> None:
-        try:
-            await self._subscription.drain()
-        except nats.errors.Error:
-            log.debug("the connection was gone before the subscription could drain")
+        await _bounded(self._client, self._subscription.drain)
 
     async def unsubscribe(self) -> None:
-        try:
-            await self._subscription.unsubscribe()
-        except nats.errors.Error:
-            log.debug("the connection was gone before the subscription could end")
+        await _bounded(self._client, self._subscription.unsubscribe)
 
 
 class NatsTransport:
@@ -217,23 +222,26 @@ class NatsTransport:
             )
 
         return _Subscription(
+            self._client,
             await self._client.subscribe(
                 subject,
                 queue=queue,
                 cb=deliver,
                 pending_msgs_limit=pending_limit,
                 pending_bytes_limit=256 * 1024 * 1024,
-            )
+            ),
         )
 
     async def announce(self, record: ServiceRecord) -> _Announcement:
         """Answer `$SRV.*` for a worker, by nats.micro."""
         service = _DescribedService(self._client, record)
         await service.start()
-        return _Announcement(service)
+        return _Announcement(self._client, service)
 
     async def flush(self, timeout_s: float = 2.0) -> None:
         """Return when the server has everything sent so far, or the time is over."""
+        if not self._client.is_connected:
+            return
         try:
             await self._client.flush(timeout=max(1, round(timeout_s)))
         except (nats.errors.Error, TimeoutError):

@@ -26,7 +26,7 @@ def trace(
     trace_id: Annotated[
         str | None, typer.Argument(help="A trace's id, or the beginning of one.")
     ] = None,
-    last: Annotated[bool, typer.Option("--last", help="The newest tool call.")] = False,
+    last: Annotated[bool, typer.Option("--last", help="The newest tool call or search.")] = False,
     data: Annotated[Path | None, typer.Option(help="Data folder of the stack.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The spans as JSON.")] = False,
 ) -> None:
@@ -73,9 +73,9 @@ def _grow(tree: Tree, node: SpanNode, origin_ns: int) -> None:
 
 
 def _latest(spans: list[SpanRecord]) -> str:
-    """The newest trace of a tool call; of anything, where no tool was called."""
-    calls = [span for span in spans if span.name.startswith("tools/call")]
-    return max(calls or spans, key=lambda span: span.start_ns).trace_id
+    """The newest trace that asked something: a tool call or a typed search."""
+    asked = [s for s in spans if s.name.startswith("tools/call") or s.name.endswith(".search")]
+    return max(asked or spans, key=lambda span: span.start_ns).trace_id
 
 
 def _list(spans: list[SpanRecord], as_json: bool) -> None:
