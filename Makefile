@@ -1,6 +1,6 @@
 # searchbus: `make run` and `make test` need git, make and Python 3.11+; they set themselves up.
 PY := .venv/bin/python
-DATA ?= data
+DATA ?=
 PORT ?= 8080
 BASE ?= python:3.11-slim
 TAG ?= dev
@@ -15,8 +15,8 @@ help: ## list the targets
 setup: ## .venv with packages, model and searchbus; returns at once when it stands
 	@scripts/setup
 
-run: setup ## start the stack on this machine, show that it works, stay up (PORT=8080 DATA=data)
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/run --data "$(DATA)" --port "$(PORT)"
+run: setup ## start the stack on this machine, show that it works, stay up (PORT=8080 DATA=folder)
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/run $(if $(DATA),--data "$(DATA)") --port "$(PORT)"
 
 test: setup ## the whole suite
 	@$(PY) -m pytest
@@ -47,6 +47,6 @@ up: ## the stack in containers
 down: ## stop the containers
 	@docker compose down
 
-clean: ## remove what setup, tests and runs made; your documents in $(DATA) stay
+clean: ## remove what setup, tests and runs made; your documents stay
 	@rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

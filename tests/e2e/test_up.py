@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -140,3 +142,31 @@ def test_readme_commands_work(stack):
         known = "empty_corpus" in done.stderr or "no traces" in done.stderr
         assert done.returncode == 0 or known, f"{command}\n{done.stderr}"
         assert "Traceback" not in done.stderr
+
+
+def test_make_run_shows_that_it_works_and_stays_up(tmp_path):
+    """From the documentation to a traced answer; Ctrl-C ends it, and nobody is left."""
+    root = Path(__file__).parents[2]
+    log = (tmp_path / "run.log").open("w+")
+    environment = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "SEARCHBUS_DATA_DIR": str(tmp_path / "data"),
+    }
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    running = subprocess.Popen(
+        [root / "scripts" / "run", "--port", "0"], cwd=root, env=environment,
+        stdout=log, stderr=log, start_new_session=True,
+    )  # fmt: skip
+    try:
+        wait_for(lambda: "Stop with Ctrl-C." in (tmp_path / "run.log").read_text()
+                 or running.poll() is not None, 90)  # fmt: skip
+        text = (tmp_path / "run.log").read_text()
+        assert running.poll() is None, text
+        assert "docs: 10 stored" in text
+        assert "retrieval.search" in text
+        pids = json.loads((tmp_path / "data" / "state.json").read_text())["processes"].values()
+    finally:
+        os.killpg(running.pid, signal.SIGINT)
+        running.wait(40)
+    wait_for(lambda: not alive(pids))

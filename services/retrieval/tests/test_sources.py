@@ -41,6 +41,21 @@ def test_bad_lines_are_reported_with_number_and_reason(tmp_path):
     assert (last.title, last.url) == ("8", "https://example.org")
 
 
+def test_folder_is_walked_in_order_by_globs(tmp_path):
+    """`*` stays within a folder, `**` crosses; hidden and built folders are left out."""
+    for name in ("b.md", "a.md", "sub/c.md", "sub/deep/d.md", ".git/e.md", "node_modules/x/f.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"# {name}\n\nText.\n")
+
+    def names(*include):
+        return [item.origin for item in read_path(tmp_path, "c", include=include)]
+
+    assert names() == ["a.md", "b.md", "sub/c.md", "sub/deep/d.md"]
+    assert names("*.md") == ["a.md", "b.md"]
+    assert names("sub/*.md") == ["sub/c.md"]
+    assert names("**/*.md") == names()
+
+
 def test_html_keeps_structure_and_drops_the_rest():
     """Headings, lists and tables stay; scripts and menus go."""
     title, text = html_to_markdown(

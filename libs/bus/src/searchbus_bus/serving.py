@@ -7,7 +7,6 @@ the tasks → cancel the rest, which answer `unavailable` → flush.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -22,30 +21,25 @@ from searchbus_contracts import (
     CatalogEvent,
     CatalogRequest,
     ErrorCode,
-    Failure,
     Fault,
     Parts,
     Ping,
     Pong,
     Subjects,
     ToolCall,
-    ToolEvent,
     decode,
     encode,
 )
 from searchbus_contracts.headers import (
     ACTOR,
-    CHUNK,
-    ERROR_CODE,
-    ERROR_TEXT,
-    EVENT,
     PARTS,
     REQ_ID,
 )
 
 from . import telemetry
 from .deadline import Deadline
-from .parts import Assembly, ChunkMark, part_size_bytes, split
+from .parts import Assembly
+from .replies import Replies
 from .requests import Requester
 from .transport import Announcement, Message, ServiceRecord, Subscription, Transport
 from .worker import Call, Worker
@@ -68,6 +62,7 @@ class Serving:
         self.shed = 0
         self.unanswerable = 0
         self._transport = transport
+        self._replies = Replies(transport)
         self._requester = requester
         self._subjects = subjects
         self._tasks: dict[asyncio.Task[None], str] = {}
@@ -225,7 +220,7 @@ class Serving:
                 return
             if len(self._tasks) >= self.worker.max_in_flight:
                 self.shed += 1
-                await self._fail(
+                await self._replies.fail(
                     message,
                     Fault(
                         ErrorCode.OVERLOADED,
@@ -251,7 +246,7 @@ class Serving:
         name = ".".join(message.subject.split(".")[2:])
         with telemetry.server_span(name, message.headers, message.subject) as span:
             try:
-                await self._reply(message, encode(await self._answer(message, answer)))
+                await self._replies.reply(message, encode(await self._answer(message, answer)))
             except asyncio.CancelledError:
                 fault: Fault | None = self._why_cancelled(message)
             except Fault as raised:
@@ -267,7 +262,7 @@ class Serving:
             if fault is not None:
                 code = fault.code
                 telemetry.mark(span, fault)
-                await self._fail(message, fault.failure)
+                await self._replies.fail(message, fault.failure)
             self.served += 1
         telemetry.record(
             time.perf_counter() - started_s, side="server", service=self.worker.service, code=code
@@ -282,7 +277,7 @@ class Serving:
             subject=message.subject,
             actor=Actor.from_header(headers[ACTOR]) if ACTOR in headers else Actor(),
             deadline=deadline,
-            send_event=lambda event: self._send_event(message, event),
+            send_event=lambda event: self._replies.event(message, event),
         )
         late = Fault(
             ErrorCode.DEADLINE_EXCEEDED,
@@ -319,36 +314,3 @@ class Serving:
         if body is None:
             raise Fault(ErrorCode.INVALID_ARGUMENT, "The request's parts are incomplete.")
         return body
-
-    async def _reply(self, message: Message, body: bytes) -> None:
-        try:
-            size_bytes = part_size_bytes(self._transport.max_payload_bytes)
-            if len(body) <= size_bytes:
-                await self._transport.publish(message.reply, body)
-                return
-            parts = split(body, size_bytes)
-            digest = hashlib.sha256(body).hexdigest()
-            for index, part in enumerate(parts):
-                mark = ChunkMark(index, len(parts), len(body), digest)
-                await self._transport.publish(
-                    message.reply, bytes(part), headers={CHUNK: str(mark)}
-                )
-        except Fault:
-            log.warning("an answer on %s could not be sent", message.subject)
-
-    async def _fail(self, message: Message, failure: Failure) -> None:
-        headers = {ERROR_CODE: failure.code, ERROR_TEXT: _one_line(failure.message)}
-        try:
-            await self._transport.publish(message.reply, encode(failure), headers=headers)
-        except Fault:
-            log.warning("a failure on %s could not be sent", message.subject)
-
-    async def _send_event(self, message: Message, event: ToolEvent) -> None:
-        try:
-            await self._transport.publish(message.reply, encode(event), headers={EVENT: event.kind})
-        except Fault:
-            log.debug("a progress event could not be sent")
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split()).encode("ascii", "replace").decode()[:512]

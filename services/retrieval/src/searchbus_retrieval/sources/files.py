@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -14,6 +15,7 @@ from .pdf import pdf_to_text
 __all__ = ["SUFFIXES", "read_path"]
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
+_SKIPPED = frozenset({"node_modules", "__pycache__"})
 _MARKDOWN = frozenset({".md", ".markdown"})
 _HTML = frozenset({".html", ".htm", ".xhtml"})
 _TEXT = frozenset({".txt", ".text", ".rst", ".log"})
@@ -30,23 +32,40 @@ def read_path(
     """A file, or every known file below a folder in a stable order.
 
     Args:
-        include: glob patterns on the path below the folder; none: every known suffix.
+        include: glob patterns on the path below the folder (`**` crosses folders); none: every
+            known suffix.
         on_file: called with each file before it is read.
     """
     if path.is_file():
         yield from _read_file(path, path.name, collection)
         return
-    for file in sorted(p for p in path.rglob("*") if p.is_file()):
-        name = file.relative_to(path).as_posix()
-        if any(part.startswith(".") for part in name.split("/")):
-            continue
-        if include and not any(fnmatch(name, pattern) for pattern in include):
+    for name in _walk(path):
+        file = path / name
+        if include and not any(_matches(name.split("/"), p.split("/")) for p in include):
             continue
         if not include and file.suffix.lower() not in SUFFIXES:
             continue
         if on_file is not None:
             on_file(file)
         yield from _read_file(file, name, collection)
+
+
+def _walk(folder: Path) -> Iterator[str]:
+    """Names of the files below a folder, in a stable order; hidden and built things left out."""
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _SKIPPED)
+        for name in sorted(files):
+            if not name.startswith("."):
+                yield (Path(parent) / name).relative_to(folder).as_posix()
+
+
+def _matches(name: list[str], pattern: list[str]) -> bool:
+    """Glob as shells do: `*` stays within a folder, `**` crosses them."""
+    if not pattern:
+        return not name
+    if pattern[0] == "**":
+        return any(_matches(name[i:], pattern[1:]) for i in range(len(name) + 1))
+    return bool(name) and fnmatch(name[0], pattern[0]) and _matches(name[1:], pattern[1:])
 
 
 def _read_file(file: Path, name: str, collection: str) -> Iterator[Item]:

@@ -1,0 +1,59 @@
+"""What a worker sends back: a reply (in parts where it is large), a failure, events."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+
+from searchbus_contracts import Failure, Fault, ToolEvent, encode
+from searchbus_contracts.headers import CHUNK, ERROR_CODE, ERROR_TEXT, EVENT
+
+from .parts import ChunkMark, part_size_bytes, split
+from .transport import Message, Transport
+
+__all__ = ["Replies"]
+
+log = logging.getLogger("searchbus.bus")
+
+
+class Replies:
+    """Sends to the reply subject of a request; a caller that cannot be reached is only logged."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def reply(self, message: Message, body: bytes) -> None:
+        """The answer to a request."""
+        try:
+            size_bytes = part_size_bytes(self._transport.max_payload_bytes)
+            if len(body) <= size_bytes:
+                await self._transport.publish(message.reply, body)
+                return
+            parts = split(body, size_bytes)
+            digest = hashlib.sha256(body).hexdigest()
+            for index, part in enumerate(parts):
+                mark = ChunkMark(index, len(parts), len(body), digest)
+                await self._transport.publish(
+                    message.reply, bytes(part), headers={CHUNK: str(mark)}
+                )
+        except Fault:
+            log.warning("an answer on %s could not be sent", message.subject)
+
+    async def fail(self, message: Message, failure: Failure) -> None:
+        """A failure instead of an answer."""
+        headers = {ERROR_CODE: failure.code, ERROR_TEXT: _one_line(failure.message)}
+        try:
+            await self._transport.publish(message.reply, encode(failure), headers=headers)
+        except Fault:
+            log.warning("a failure on %s could not be sent", message.subject)
+
+    async def event(self, message: Message, event: ToolEvent) -> None:
+        """Progress or a log line, before the answer."""
+        try:
+            await self._transport.publish(message.reply, encode(event), headers={EVENT: event.kind})
+        except Fault:
+            log.debug("a progress event could not be sent")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).encode("ascii", "replace").decode()[:512]
