@@ -9,7 +9,15 @@ import msgspec
 import pytest
 
 import searchbus_contracts
-from searchbus_contracts import Failure, Fault, decode, decode_catalog, encode, retrieval
+from searchbus_contracts import (
+    Failure,
+    Fault,
+    decode,
+    decode_catalog,
+    encode,
+    retrieval,
+    toolindex,
+)
 from searchbus_contracts.headers import Actor, Parts
 
 GOLDEN = Path(__file__).parents[2] / "proto" / "golden"
@@ -17,7 +25,8 @@ EXTRA = {"Actor": Actor, "Parts": Parts, "Failure": Failure}
 
 
 def kind_of(name: str):
-    return EXTRA.get(name) or getattr(searchbus_contracts, name, None) or getattr(retrieval, name)
+    modules = (searchbus_contracts, retrieval, toolindex)
+    return EXTRA.get(name) or next(getattr(m, name) for m in modules if hasattr(m, name))
 
 
 CASES = sorted(GOLDEN.glob("*.json"))

@@ -109,6 +109,10 @@ class Directory:
         known = self._services.get(service)
         return known is not None and bool(known.instances)
 
+    def knows(self, service: str) -> bool:
+        """Whether a worker of the service is there, or was within the grace period."""
+        return service in self._services
+
     def owner(self, toolset: str) -> str | None:
         """The service that a toolset belongs to."""
         return self._owners.get(toolset)

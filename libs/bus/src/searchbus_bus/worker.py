@@ -26,6 +26,8 @@ from searchbus_contracts import (
     ResourceListRequest,
     ResourceReadReply,
     ResourceReadRequest,
+    ResourceSearchReply,
+    ResourceSearchRequest,
     ResourceTemplate,
     ToolCall,
     ToolDescriptor,
@@ -202,11 +204,15 @@ class Worker:
         read: Callable[[Call, ResourceReadRequest], Awaitable[ResourceReadReply]],
         list_page: Callable[[Call, ResourceListRequest], Awaitable[ResourceListReply]]
         | None = None,
+        search: Callable[[Call, ResourceSearchRequest], Awaitable[ResourceSearchReply]]
+        | None = None,
     ) -> None:
-        """Answer `resource.<toolset>.read`, and `.list` where the resources are too many."""
+        """Answer `resource.<toolset>.read`; `.list` and `.search` where a template says so."""
         readers = {"read": Endpoint(ResourceReadRequest, read)}
         if list_page is not None:
             readers["list"] = Endpoint(ResourceListRequest, list_page)
+        if search is not None:
+            readers["search"] = Endpoint(ResourceSearchRequest, search)
         self.resource_readers[toolset] = readers
 
     def find_tool(self, toolset: str, name: str) -> ToolEndpoint | None:

@@ -1,6 +1,7 @@
 """Puts the commands together: its own, and those that installed services bring.
 
-A service adds a command by an entry point of group `searchbus.commands`.
+A service adds a command by an entry point of group `searchbus.commands`; the name
+`tools.bench` puts it under `searchbus tools`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(up)
+groups = {"": app, "tools": tools}
 app.add_typer(tools, name="tools")
 app.command()(trace)
 app.command()(doctor)
@@ -33,7 +35,8 @@ app.command()(doctor)
 def _add_plugins() -> None:
     for entry in sorted(entry_points(group="searchbus.commands"), key=lambda e: e.name):
         try:
-            app.command(entry.name)(entry.load())
+            group, _, name = entry.name.rpartition(".")
+            groups[group].command(name)(entry.load())
         except Exception as error:  # one broken package must not take the others along
             sys.stderr.write(f"warning: the command {entry.name} is broken: {error}\n")
 

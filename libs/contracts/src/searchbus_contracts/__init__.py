@@ -27,6 +27,8 @@ from .resources import (
     ResourceListRequest,
     ResourceReadReply,
     ResourceReadRequest,
+    ResourceSearchReply,
+    ResourceSearchRequest,
 )
 from .subjects import DEFAULT_PREFIX, Subjects, is_token
 from .tools import (
@@ -81,6 +83,8 @@ __all__ = [
     "ResourceListRequest",
     "ResourceReadReply",
     "ResourceReadRequest",
+    "ResourceSearchReply",
+    "ResourceSearchRequest",
     "ResourceTemplate",
     "Subjects",
     "TextContent",

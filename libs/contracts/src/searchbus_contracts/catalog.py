@@ -94,6 +94,12 @@ class ResourceTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
     description: str | None = None
     mime_type: str | None = None
     required_roles: tuple[str, ...] = ()
+    lists: Annotated[
+        bool, Meta(description="`resource.<toolset>.list` pages through the family.")
+    ] = False
+    searches: Annotated[bool, Meta(description="`resource.<toolset>.search` finds by content.")] = (
+        False
+    )
 
 
 class Catalog(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,6 +12,8 @@ from .resources import (
     ResourceListRequest,
     ResourceReadReply,
     ResourceReadRequest,
+    ResourceSearchReply,
+    ResourceSearchRequest,
 )
 from .retrieval import (
     DeleteReply,
@@ -25,6 +27,7 @@ from .retrieval import (
     SearchReply,
     SearchRequest,
 )
+from .toolindex import FindReply, FindRequest
 from .tools import ToolCall, ToolReply
 
 __all__ = ["CHANNELS", "Channel"]
@@ -55,6 +58,13 @@ CHANNELS: tuple[Channel, ...] = (
         ResourceListReply,
     ),
     Channel("resource.{toolset}.read", "Read a resource.", ResourceReadRequest, ResourceReadReply),
+    Channel(
+        "resource.{toolset}.search",
+        "Find resources by their content.",
+        ResourceSearchRequest,
+        ResourceSearchReply,
+    ),
+    Channel("toolindex.search", "Find tools, prompts, resources.", FindRequest, FindReply),
     Channel("retrieval.search", "Search documents.", SearchRequest, SearchReply),
     Channel("retrieval.get", "Get a whole document.", GetRequest, Document),
     Channel("retrieval.list", "List documents or collections.", ListRequest, ListReply),

@@ -1,4 +1,4 @@
-"""Resources read over the bus: `resource.<toolset>.{list,read}` (proto/README.md §9)."""
+"""Resources read over the bus: `resource.<toolset>.{list,read,search}` (proto/README.md §9)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ __all__ = [
     "ResourceListRequest",
     "ResourceReadReply",
     "ResourceReadRequest",
+    "ResourceSearchReply",
+    "ResourceSearchRequest",
 ]
 
 
@@ -41,3 +43,16 @@ class ResourceReadReply(Struct, frozen=True, kw_only=True):
     """The resource's content; not_found is a Failure."""
 
     contents: tuple[ResourceBody, ...]
+
+
+class ResourceSearchRequest(Struct, frozen=True, kw_only=True):
+    """Find resources by what is written in them."""
+
+    query: Annotated[str, Meta(min_length=1, max_length=2000)]
+    limit: Annotated[int, Meta(ge=1, le=50)] = 50
+
+
+class ResourceSearchReply(Struct, frozen=True, kw_only=True):
+    """Resources, best first; an empty reply says that nothing fits."""
+
+    resources: tuple[ResourceDescriptor, ...] = ()

@@ -1,6 +1,6 @@
 """Embedding and hybrid search over a Qdrant server or its embedded engine."""
 
-from .embedding import Embedder, QueryVectors, Sparse, Vectors
+from .embedding import Embedder, QueryVectors, Sparse, Vector, Vectors
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
 from .models import ModelNotFound, resolve_model
 from .store import (
@@ -35,6 +35,7 @@ __all__ = [
     "Record",
     "Sparse",
     "StoreLocked",
+    "Vector",
     "VectorStore",
     "Vectors",
     "open_store",

@@ -20,11 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from opentelemetry import trace
 
 from .models import DIMENSIONS, MODEL_NAME, resolve_model
 
-__all__ = ["Embedder", "QueryVectors", "Sparse", "Vectors"]
+__all__ = ["Embedder", "QueryVectors", "Sparse", "Vector", "Vectors"]
+
+Vector = NDArray[np.float32]
 
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
 """bge's own instruction for queries; worth .006 to .034 nDCG, and not added by fastembed."""
@@ -75,10 +79,12 @@ class Embedder:
     model = MODEL_NAME
     dimensions = DIMENSIONS
 
-    def __init__(self, dense: Any, sparse: Any, document_threads: int) -> None:
+    def __init__(
+        self, dense: Any, sparse: Any, document_threads: int, query_threads: int = 1
+    ) -> None:
         self._dense = dense
         self._sparse = sparse
-        self._query_pool = ThreadPoolExecutor(1, thread_name_prefix="embed-query")
+        self._query_pool = ThreadPoolExecutor(query_threads, thread_name_prefix="embed-query")
         self._document_pool = ThreadPoolExecutor(
             document_threads, thread_name_prefix="embed-documents", initializer=_be_nice
         )
@@ -90,21 +96,25 @@ class Embedder:
         *,
         allow_download: bool = False,
         document_threads: int | None = None,
+        query_threads: int = 1,
     ) -> Embedder:
         """Load the model once; takes about half a second.
 
         Args:
             folder: explicit model folder, see `resolve_model`.
             document_threads: cores for documents; all of them by default.
+            query_threads: queries embedded at once.
 
         Raises:
             ModelNotFound: with a sentence that says what to do.
         """
         threads = document_threads or os.cpu_count() or 1
-        return await asyncio.to_thread(cls._load, folder, allow_download, threads)
+        return await asyncio.to_thread(cls._load, folder, allow_download, threads, query_threads)
 
     @classmethod
-    def _load(cls, folder: Path | None, allow_download: bool, threads: int) -> Embedder:
+    def _load(
+        cls, folder: Path | None, allow_download: bool, threads: int, query_threads: int
+    ) -> Embedder:
         from fastembed import SparseTextEmbedding, TextEmbedding
 
         where = resolve_model(folder, allow_download=allow_download)
@@ -118,7 +128,7 @@ class Embedder:
             stopwords=set(_STOPWORDS),
         )
         list(dense.embed(["warm up"]))
-        return cls(dense, sparse, threads)
+        return cls(dense, sparse, threads, query_threads)
 
     async def embed_query(self, text: str) -> QueryVectors:
         """Embed one query; about 2 ms."""
@@ -147,6 +157,25 @@ class Embedder:
             )  # fmt: skip
             return [by_position[i] for i in range(len(texts))]
 
+    async def embed_short(self, texts: Sequence[str], *, urgent: bool) -> list[Vector]:
+        """Embed short texts (names, descriptions, questions) by meaning alone.
+
+        Each runs by itself: the int8 model scales activations over a batch, so that batch mates
+        change a vector (cosine .993 to 1), and replicas could not agree on an order.
+
+        Args:
+            urgent: somebody waits for the answer, so it does not queue behind documents.
+
+        Returns:
+            One float32 vector of 384 and unit length a text.
+        """
+        pool = self._query_pool if urgent else self._document_pool
+        name = "embed query" if urgent else "embed documents"
+        with _tracer.start_as_current_span(name, attributes={"texts": len(texts)}):
+            loop = asyncio.get_running_loop()
+            jobs = (loop.run_in_executor(pool, self._alone, text) for text in texts)
+            return list(await asyncio.gather(*jobs))
+
     async def close(self) -> None:
         """Let running batches end and free the threads."""
         self._query_pool.shutdown(wait=False, cancel_futures=True)
@@ -156,6 +185,10 @@ class Embedder:
         dense = next(iter(self._dense.embed([QUERY_PREFIX + text]))).tolist()
         sparse = next(iter(self._sparse.query_embed(text)))
         return QueryVectors(dense, Sparse(sparse.indices.tolist(), sparse.values.tolist()))
+
+    def _alone(self, text: str) -> Vector:
+        vector: Vector = next(iter(self._dense.embed([text]))).astype(np.float32)
+        return vector
 
     def _documents(self, texts: list[str]) -> list[Vectors]:
         dense = self._dense.embed(texts, batch_size=BATCH_SIZE)

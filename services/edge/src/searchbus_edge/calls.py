@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,6 +25,7 @@ from .input_required import (
     dump_responses,
     require_capabilities,
 )
+from .lazy import LAZY, LazyTools
 from .render import tool_result
 
 __all__ = ["Caller"]
@@ -41,10 +42,16 @@ class Caller:
 
     Args:
         timeout_cap_s: the most that a call may take, whatever its descriptor says.
+        lazy: the edge's own tools.
+        everything: the view of `/mcp`, which they work on.
     """
 
-    def __init__(self, bus: Bus, *, timeout_cap_s: float) -> None:
+    def __init__(
+        self, bus: Bus, *, timeout_cap_s: float, lazy: LazyTools, everything: Callable[[], View]
+    ) -> None:
         self._bus = bus
+        self._lazy = lazy
+        self._everything = everything
         self._timeout_cap_s = timeout_cap_s
 
     async def call(
@@ -63,6 +70,12 @@ class Caller:
         given = params.arguments or {}
         check_arguments(listed, given)
         descriptor = listed.descriptor
+        if descriptor.toolset == LAZY:
+            view = self._everything()
+            return await self._lazy.call(
+                descriptor.name, view, actor, params,
+                lambda inner: self.call(ctx, view, actor, inner),
+            )  # fmt: skip
         capabilities = client_capabilities(ctx)
         require_capabilities(descriptor, capabilities)
         span = trace.get_current_span()

@@ -1,4 +1,4 @@
-"""What one endpoint offers: tools under their listed names, prompts, resources; by page.
+"""What one endpoint offers: tools under their listed names, prompts, resources.
 
 On `/mcp` a name belongs to the first toolset in the configured order; a later holder is listed as
 `<toolset>_<name>`. On `/mcp/<toolset>` every name is the toolset's own. Views are immutable and
@@ -7,13 +7,10 @@ rebuilt when the directory's generation changes.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import jsonschema_rs
@@ -29,13 +26,9 @@ from searchbus_contracts import (
     is_token,
 )
 
-__all__ = ["BadCursor", "Catalogue", "ListedTool", "View", "page_of", "visible"]
+__all__ = ["Catalogue", "ListedTool", "View", "visible"]
 
 log = logging.getLogger("searchbus.edge")
-
-
-class BadCursor(ValueError):
-    """A cursor that this server did not give."""
 
 
 class _HasRoles(Protocol):
@@ -65,12 +58,32 @@ class ListedTool:
 class View:
     """What an endpoint offers at one moment, in a fixed order."""
 
-    generation: int
+    version: tuple[int, bool]
+    toolset: str | None = None
     tools: dict[str, ListedTool] = field(default_factory=dict)
     prompts: dict[str, PromptDescriptor] = field(default_factory=dict)
     resources: dict[str, ResourceDescriptor] = field(default_factory=dict)
     templates: tuple[tuple[re.Pattern[str], ResourceTemplate], ...] = ()
     services: Mapping[str, str] = field(default_factory=dict)
+    tool_of: dict[tuple[str, str], ListedTool] = field(default_factory=dict)
+
+    def listed_toolsets(self, actor: Actor) -> list[tuple[str, str]]:
+        """(toolset, service) whose resources are listed page by page, in naming order."""
+        return self._families(actor, lambda template: template.lists)
+
+    def searched_toolsets(self, actor: Actor) -> list[tuple[str, str]]:
+        """(toolset, service) whose resources are found by content."""
+        return self._families(actor, lambda template: template.searches)
+
+    def _families(
+        self, actor: Actor, chosen: Callable[[ResourceTemplate], bool]
+    ) -> list[tuple[str, str]]:
+        names = dict.fromkeys(
+            template.toolset
+            for _, template in self.templates
+            if chosen(template) and visible(actor, template)
+        )
+        return [(name, self.services[name]) for name in names]
 
 
 class Catalogue:
@@ -78,11 +91,24 @@ class Catalogue:
 
     Args:
         order: toolsets in the order in which they get names on `/mcp`.
+        own: the edge's own tools, all of one toolset; listed last, while `own_offered()`.
+        pinned: names on `/mcp` of the tools that the own toolset's endpoint lists besides.
     """
 
-    def __init__(self, directory: Directory, order: Sequence[str]) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        order: Sequence[str],
+        *,
+        own: Sequence[ToolDescriptor] = (),
+        own_offered: Callable[[], bool] = lambda: True,
+        pinned: Sequence[str] = (),
+    ) -> None:
         self._directory = directory
         self._order = tuple(order)
+        self._own = {tool.toolset: tuple(own) for tool in own}
+        self._own_offered = own_offered
+        self._pinned = tuple(pinned)
         self._views: dict[str | None, View] = {}
         self._validators: dict[int, tuple[ToolDescriptor, jsonschema_rs.Validator]] = {}
 
@@ -90,13 +116,15 @@ class Catalogue:
     def toolsets(self) -> list[str]:
         """Every toolset there is, in naming order."""
         names = {t for catalog in self._directory.catalogs for t in catalog.toolsets}
-        return sorted(names, key=self._rank)
+        own = list(self._own) if self._own_offered() else []
+        return [*sorted(names - set(self._own), key=self._rank), *own]
 
     def view(self, toolset: str | None) -> View:
         """What `/mcp` (None) or `/mcp/<toolset>` offers now."""
+        version = (self._directory.generation, self._own_offered())
         view = self._views.get(toolset)
-        if view is None or view.generation != self._directory.generation:
-            view = self._views[toolset] = self._build(toolset)
+        if view is None or view.version != version:
+            view = self._views[toolset] = self._build(toolset, version)
         return view
 
     def _rank(self, toolset: str) -> tuple[int, str]:
@@ -105,21 +133,24 @@ class Catalogue:
         except ValueError:
             return len(self._order), toolset
 
-    def _build(self, toolset: str | None) -> View:
+    def _build(self, toolset: str | None, version: tuple[int, bool]) -> View:
         owned = [
             catalog
             for catalog in self._directory.catalogs
             if toolset is None or toolset in catalog.toolsets
         ]
         view = View(
-            generation=self._directory.generation,
+            version,
+            toolset,
             services={t: s for t in self.toolsets if (s := self._directory.owner(t))},
         )
         for tool, service in self._of(owned, toolset, lambda catalog: catalog.tools):
             listed = self._listed_name(view.tools, tool.toolset, tool.name)
             validator = self._validator(tool)
             if listed is not None and validator is not None:
-                view.tools[listed] = ListedTool(listed, tool, service, validator)
+                found = ListedTool(listed, tool, service, validator)
+                view.tools[listed] = view.tool_of[tool.toolset, tool.name] = found
+        self._add_own(view)
         for prompt, _ in self._of(owned, toolset, lambda catalog: catalog.prompts):
             listed = self._listed_name(view.prompts, prompt.toolset, prompt.name)
             if listed is not None:
@@ -130,9 +161,23 @@ class Catalogue:
             (template_pattern(template.uri_template), template)
             for template, _ in self._of(owned, toolset, lambda c: c.resource_templates)
         )
-        return View(
-            view.generation, view.tools, view.prompts, view.resources, templates, view.services
-        )
+        return replace(view, templates=templates)
+
+    def _add_own(self, view: View) -> None:
+        """The edge's own tools are on `/mcp`, and on their own endpoint before the pinned ones."""
+        own = [tool for tools in self._own.values() for tool in tools]
+        if not view.version[1] or (view.toolset is not None and view.toolset not in self._own):
+            return
+        for tool in own:
+            listed = self._listed_name(view.tools, tool.toolset, tool.name)
+            validator = self._validator(tool)
+            if listed is not None and validator is not None:
+                view.tools[listed] = ListedTool(listed, tool, "", validator)
+        if view.toolset is not None:
+            everything = self.view(None).tools
+            for name in self._pinned:
+                if name in everything:
+                    view.tools.setdefault(name, everything[name])
 
     def _of(
         self,
@@ -174,36 +219,3 @@ def template_pattern(template: str) -> re.Pattern[str]:
     """RFC 6570 level 1 as a pattern: each `{name}` matches one path segment."""
     parts = re.split(r"\{[A-Za-z0-9_]+\}", template)
     return re.compile("([^/]+)".join(re.escape(part) for part in parts))
-
-
-def page_of(
-    items: Sequence[T], cursor: str | None, size: int, *, kind: str
-) -> tuple[list[T], str | None]:
-    """A page, and the cursor of the next one.
-
-    A cursor is an offset with a check, so that a made-up one is told from one of ours; a list that
-    changed meanwhile goes on at the same place.
-
-    Raises:
-        BadCursor: it is none of ours, or of another list.
-    """
-    start = 0 if cursor is None else _open_cursor(cursor, kind)
-    page = list(items[start : start + size])
-    following = start + size
-    return page, (_seal_cursor(following, kind) if following < len(items) else None)
-
-
-def _seal_cursor(offset: int, kind: str) -> str:
-    check = hashlib.sha256(f"searchbus/{kind}/{offset}".encode()).hexdigest()[:12]
-    return base64.urlsafe_b64encode(f"{offset}.{check}".encode()).decode().rstrip("=")
-
-
-def _open_cursor(cursor: str, kind: str) -> int:
-    try:
-        text = base64.urlsafe_b64decode(cursor[:64] + "=" * (-len(cursor) % 4)).decode("ascii")
-        offset = int(text.partition(".")[0])
-    except (ValueError, binascii.Error):
-        raise BadCursor(cursor) from None
-    if offset < 0 or _seal_cursor(offset, kind) != cursor:
-        raise BadCursor(cursor)
-    return offset

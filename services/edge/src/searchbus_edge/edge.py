@@ -22,7 +22,11 @@ from searchbus_bus import Bus, Directory
 
 from .calls import Caller
 from .catalogue import Catalogue
+from .cursors import Cursors
+from .discovery import Discovery
 from .guard import McpGuard
+from .lazy import LAZY_TOOLS, LazyTools
+from .limits import LocalLimiter
 from .server import EndpointServer
 from .settings import EdgeSettings
 
@@ -38,11 +42,30 @@ class Edge:
         self.settings = settings
         self.bus = bus
         self.directory = Directory(bus, grace_s=settings.grace_s, on_change=self._changed)
-        self.catalogue = Catalogue(self.directory, settings.toolset_order)
-        self._caller = Caller(bus, timeout_cap_s=settings.call_timeout_cap_s)
+        key = settings.state_key
+        self._cursors = Cursors(key.get_secret_value().encode()) if key else Cursors()
+        self.discovery = Discovery(
+            bus,
+            self.directory,
+            self._cursors,
+            LocalLimiter(settings.search_rate_per_s, settings.search_burst),
+            enabled=settings.search,
+        )
+        self.catalogue = Catalogue(
+            self.directory,
+            settings.toolset_order,
+            own=LAZY_TOOLS,
+            own_offered=lambda: self.discovery.available,
+            pinned=settings.pinned_tools,
+        )
+        self._caller = Caller(
+            bus,
+            timeout_cap_s=settings.call_timeout_cap_s,
+            lazy=LazyTools(self.discovery),
+            everything=lambda: self.catalogue.view(None),
+        )
         self._changes = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._changes)
-        key = settings.state_key
         self._state_boundary = RequestStateBoundary(
             RequestStateSecurity(keys=[key.get_secret_value()])
             if key is not None
@@ -71,6 +94,8 @@ class Edge:
                 self.bus,
                 self.catalogue,
                 self._caller,
+                self.discovery,
+                self._cursors,
                 self._listen,
                 state_boundary=self._state_boundary,
                 toolset=toolset,
@@ -100,7 +125,9 @@ class Edge:
                     max_request_body_size=self.settings.body_limit_bytes,
                 )
                 await self._run(manager)
-                app = self._endpoints[toolset] = McpGuard(manager.handle_request)
+                app = self._endpoints[toolset] = McpGuard(
+                    manager.handle_request, body_limit_bytes=self.settings.body_limit_bytes
+                )
         return app
 
     async def ready(self) -> bool:

@@ -4,7 +4,7 @@
 | --- | --- |
 | arguments outside the schema, unknown tool | JSON-RPC -32602 |
 | internal | JSON-RPC -32603, fixed text with the trace id |
-| every other code | a result with isError, the code in its text and in structuredContent.error |
+| every other code of a call | a result with isError: the code in text and structuredContent.error |
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from opentelemetry import trace
 from searchbus_contracts import ErrorCode, Fault
 
 __all__ = ["error_result", "internal_error", "invalid_params", "raise_for"]
+
+
+_OWN_CODES: dict[str, int] = {ErrorCode.FORBIDDEN: -31403, ErrorCode.RATE_LIMITED: -31429}
+"""Outside of -32768..-32000, which JSON-RPC reserves; after HTTP's. All others are -31503."""
 
 
 def error_result(fault: Fault) -> types.CallToolResult:
@@ -52,8 +56,13 @@ def raise_for(fault: Fault) -> MCPError:
     """A failure where MCP has no error results (resources, prompts): a JSON-RPC error."""
     if fault.code == ErrorCode.INTERNAL:
         return MCPError(types.INTERNAL_ERROR, fault.failure.message)
-    data = {"code": fault.code, "retryable": fault.failure.retryable}
+    failure = fault.failure
+    data = {
+        "code": failure.code,
+        "retryable": failure.retryable,
+        "retry_after_ms": failure.retry_after_ms,
+    }
     if fault.code in (ErrorCode.INVALID_ARGUMENT, ErrorCode.INVALID_QUERY, ErrorCode.NOT_FOUND):
         return MCPError(types.INVALID_PARAMS, f"{fault.code}: {fault.failure.message}", data)
-    # Own codes lie outside of -32768..-32000, which JSON-RPC reserves.
-    return MCPError(-31503, f"{fault.code}: {fault.failure.message}", data)
+    number = _OWN_CODES.get(failure.code, -31503)
+    return MCPError(number, f"{failure.code}: {failure.message}", data)

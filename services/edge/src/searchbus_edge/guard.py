@@ -1,4 +1,4 @@
-"""What stands before the MCP transport: methods, odd headers, the trace of the HTTP request."""
+"""What stands before the MCP transport: methods, odd headers, batches, the request's trace."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 from opentelemetry import context as otel_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from .batch import Batch, BatchRefused, parse_batch
 
 __all__ = ["McpGuard", "json_rpc_error"]
 
@@ -23,8 +25,9 @@ class McpGuard:
     the HTTP parser leaves them on.
     """
 
-    def __init__(self, transport: Asgi) -> None:
+    def __init__(self, transport: Asgi, *, body_limit_bytes: int) -> None:
         self._transport = transport
+        self._body_limit_bytes = body_limit_bytes
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one HTTP request."""
@@ -42,13 +45,47 @@ class McpGuard:
             if name in (b"traceparent", b"tracestate")
         }
         if not carrier:
-            await self._transport(scope, receive, send)
+            await self._serve(scope, receive, send)
             return
         token = otel_context.attach(_propagator.extract(carrier))
         try:
-            await self._transport(scope, receive, send)
+            await self._serve(scope, receive, send)
         finally:
             otel_context.detach(token)
+
+    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
+        """One message goes to the transport, a batch there message by message."""
+        first = await receive()
+        if scope["method"] != "POST" or not first.get("body", b"").lstrip().startswith(b"["):
+            await self._transport(scope, _replay(first, receive), send)
+            return
+        try:
+            body = await self._body(first, receive)
+            revision = dict(scope["headers"]).get(b"mcp-protocol-version")
+            messages = parse_batch(body, revision.decode("latin-1") if revision else None)
+        except BatchRefused as refused:
+            await json_rpc_error(send, refused.status, refused.code, str(refused))
+            return
+        await Batch(self._transport, messages).answer(scope, receive, send)
+
+    async def _body(self, message: Any, receive: Any) -> bytes:
+        body = bytearray(message.get("body", b""))
+        while message.get("more_body"):
+            message = await receive()
+            body += message.get("body", b"")
+            if len(body) > self._body_limit_bytes:
+                raise BatchRefused(f"The body is over {self._body_limit_bytes} bytes.", status=413)
+        return bytes(body)
+
+
+def _replay(first: Any, receive: Any) -> Any:
+    """A receive that gives `first` again, then goes on."""
+    pending = [first]
+
+    async def replayed() -> Any:
+        return pending.pop() if pending else await receive()
+
+    return replayed
 
 
 async def json_rpc_error(

@@ -20,13 +20,17 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from searchbus_bus import Bus
-from searchbus_contracts import Actor, Fault, ResourceReadReply, ResourceReadRequest
+from searchbus_contracts import Actor, Fault
 
 from . import render
 from .calls import Caller
-from .catalogue import BadCursor, Catalogue, View, page_of, visible
+from .catalogue import Catalogue, View, visible
+from .cursors import BadCursor, Cursors
+from .discovery import Discovery
 from .faults import internal_error, invalid_params, raise_for
 from .prompts import complete, fill
+from .resources import Resources
+from .search_methods import ListToolsParams, SearchMethods, SearchParams
 
 __all__ = ["EndpointServer"]
 
@@ -35,7 +39,6 @@ Context = ServerRequestContext[Any, Any]
 R = TypeVar("R")
 
 VERSION = "0.1.0"
-READ_TIMEOUT_S = 30.0
 EVERYBODY = Actor(subject="anonymous", roles=("*",))
 """The caller where there is no access control: the edge then listens on loopback only."""
 
@@ -48,6 +51,8 @@ class EndpointServer:
         bus: Bus,
         catalogue: Catalogue,
         caller: Caller,
+        discovery: Discovery,
+        cursors: Cursors,
         listen: ListenHandler,
         *,
         state_boundary: RequestStateBoundary,
@@ -55,9 +60,12 @@ class EndpointServer:
         page_size: int,
         list_ttl_ms: int,
     ) -> None:
-        self._bus = bus
         self._catalogue = catalogue
         self._caller = caller
+        self._discovery = discovery
+        self._cursors = cursors
+        self._resources = Resources(bus, cursors, page_size=page_size)
+        self._search = SearchMethods(discovery, lambda: self.view, actor_of)
         self._toolset = toolset
         self._page_size = page_size
         hint = CacheHint(ttl_ms=list_ttl_ms, scope="private")
@@ -73,7 +81,6 @@ class EndpointServer:
                 "resources/templates/list": hint,
             },
             get_tool_input_schema=self._input_schema,
-            on_list_tools=_guarded(self._list_tools),
             on_call_tool=_guarded(self._call_tool),
             on_list_prompts=_guarded(self._list_prompts),
             on_get_prompt=_guarded(self._get_prompt),
@@ -85,6 +92,14 @@ class EndpointServer:
             on_unsubscribe_resource=_guarded(self._accept),
             on_subscriptions_listen=listen,
         )
+        self.mcp.add_request_handler("tools/list", ListToolsParams, _guarded(self._list_tools))
+        for method, search in (
+            ("tools/search", self._search.tools),
+            ("prompts/search", self._search.prompts),
+            ("resources/search", self._search.resources),
+        ):
+            self.mcp.add_request_handler(method, SearchParams, _guarded(search))
+        self.mcp.middleware.append(self._search.declare)
         # State that a client carries for a tool comes back unchanged or not at all.
         self.mcp.middleware.append(state_boundary)
         # Deprecated in 2026-07-28 and warned of by the constructor; older clients still send it.
@@ -101,9 +116,10 @@ class EndpointServer:
         listed = self.view.tools.get(name)
         return None if listed is None else listed.descriptor.input_schema
 
-    async def _list_tools(
-        self, ctx: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
+    async def _list_tools(self, ctx: Context, params: ListToolsParams) -> types.ListToolsResult:
+        if params.query is not None and self._discovery.available:
+            wanted = SearchParams(query=params.query, cursor=params.cursor)
+            return await self._search.tools(ctx, wanted)
         actor = actor_of(ctx)
         tools = [t for t in self.view.tools.values() if visible(actor, t.descriptor)]
         page, cursor = self._page(tools, params, "tools")
@@ -145,12 +161,8 @@ class EndpointServer:
     async def _list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        actor = actor_of(ctx)
-        resources = [r for r in self.view.resources.values() if visible(actor, r)]
-        page, cursor = self._page(resources, params, "resources")
-        return types.ListResourcesResult(
-            resources=[render.resource(r) for r in page], next_cursor=cursor
-        )
+        cursor = params.cursor if params is not None else None
+        return await self._resources.list_page(actor_of(ctx), self.view, cursor)
 
     async def _list_templates(
         self, ctx: Context, params: types.PaginatedRequestParams | None
@@ -165,30 +177,7 @@ class EndpointServer:
     async def _read_resource(
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        uri = str(params.uri)
-        actor = actor_of(ctx)
-        view = self.view
-        found = view.resources.get(uri) or next(
-            (template for pattern, template in view.templates if pattern.fullmatch(uri)), None
-        )
-        if found is None or not visible(actor, found) or len(uri) > 2048:
-            raise _resource_not_found(ctx, uri)
-        try:
-            reply = await self._bus.request(
-                self._bus.subjects.resource(found.toolset, "read"),
-                ResourceReadRequest(uri=uri),
-                ResourceReadReply,
-                service=view.services.get(found.toolset, found.toolset),
-                timeout_s=READ_TIMEOUT_S,
-                actor=actor,
-            )
-        except Fault as fault:
-            if fault.code == "not_found":
-                raise _resource_not_found(ctx, uri) from None
-            raise
-        return types.ReadResourceResult(
-            contents=[render.resource_contents(body) for body in reply.contents]
-        )
+        return await self._resources.read(ctx, actor_of(ctx), self.view, str(params.uri))
 
     async def _accept(self, ctx: Context, params: Any) -> types.EmptyResult:
         """Accepted and without effect: a stateless edge keeps nothing between requests.
@@ -200,22 +189,23 @@ class EndpointServer:
     def _page(
         self, items: list[R], params: types.PaginatedRequestParams | None, kind: str
     ) -> tuple[list[R], str | None]:
+        """A page, and the cursor of the next; a list that changed goes on at the same place."""
         cursor = params.cursor if params is not None else None
-        try:
-            return page_of(items, cursor, self._page_size, kind=f"{kind}/{self._toolset}")
-        except BadCursor:
-            raise invalid_params("cursor is none that this list gave. Start without one.") from None
+        start = 0
+        if cursor is not None:
+            try:
+                start = int(self._cursors.open(cursor, kind, self._toolset)["o"])
+            except BadCursor:
+                message = "cursor is none that this list gave. Start without one."
+                raise invalid_params(message) from None
+        end = start + self._page_size
+        following = self._cursors.seal({"o": end}, kind, self._toolset)
+        return items[start:end], following if end < len(items) else None
 
 
 def actor_of(ctx: Context) -> Actor:
     """Who calls."""
     return EVERYBODY
-
-
-def _resource_not_found(ctx: Context, uri: str) -> MCPError:
-    # Revision 2026-07-28 retired -32002.
-    code = types.INVALID_PARAMS if ctx.protocol_version >= "2026" else -32002
-    return MCPError(code, "Resource not found", {"uri": uri[:2048]})
 
 
 def _guarded(

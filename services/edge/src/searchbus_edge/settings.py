@@ -37,6 +37,14 @@ class EdgeSettings(ServiceSettings):
     )
     grace_s: Annotated[float, Field(ge=0, le=86_400)] = 30.0
     body_limit_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
+    search: bool = Field(True, description="Offer search where a tool index is on the bus.")
+    search_rate_per_s: Annotated[
+        float, Field(ge=0, description="Searches of one caller, sustained; 0: no limit.")
+    ] = 100.0
+    search_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
+    pinned_tools: tuple[str, ...] = Field(
+        (), description="Tools that /mcp/lazy lists beside find_tools and call_tool."
+    )
     page_size: Annotated[int, Field(ge=1, le=10_000)] = 200
     list_ttl_ms: Annotated[int, Field(ge=0)] = 5_000
     state_key: SecretStr | None = Field(

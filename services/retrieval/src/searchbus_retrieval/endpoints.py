@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from searchbus_bus import Call, Worker
-from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.retrieval import (
     DeleteReply,
     DeleteRequest,
@@ -17,11 +16,11 @@ from searchbus_contracts.retrieval import (
     ListReply,
     ListRequest,
     NewDocument,
-    SearchHit,
     SearchReply,
     SearchRequest,
 )
 
+from .everywhere import search_collections
 from .library import Library
 
 __all__ = ["add_endpoints"]
@@ -33,34 +32,14 @@ def add_endpoints(worker: Worker, library: Library) -> None:
     """Answer the typed requests on a worker."""
 
     async def search(call: Call, request: SearchRequest) -> SearchReply:
-        names = request.collections or tuple(info.name for info in await library.list_collections())
-        outcomes = await asyncio.gather(
-            *(
-                library.search(
-                    name, request.query, limit=request.limit, where=request.where,
-                    per_document=request.per_document,
-                )
-                for name in names
-            ),
-            return_exceptions=True,
-        )  # fmt: skip
-        hits: list[SearchHit] = []
-        failed: dict[str, str] = {}
-        for name, outcome in zip(names, outcomes, strict=True):
-            if isinstance(outcome, Fault):
-                if len(names) == 1 or outcome.code == ErrorCode.INVALID_QUERY:
-                    raise outcome
-                failed[name] = outcome.code
-            elif isinstance(outcome, BaseException):
-                raise outcome
-            else:
-                hits.extend(outcome)
-        if names and len(failed) == len(names):
-            raise Fault(ErrorCode.INVALID_ARGUMENT, "No collection could be searched that way.")
-        # Fused scores are relative to their own collection; the cosine is comparable across them.
-        if len(names) > 1:
-            hits.sort(key=lambda hit: (-(0.5 * hit.score + hit.cosine), hit.chunk_id))
-        return SearchReply(hits=tuple(hits[: request.limit]), failed=failed)
+        return await search_collections(
+            library,
+            request.collections,
+            request.query,
+            limit=request.limit,
+            where=request.where,
+            per_document=request.per_document,
+        )
 
     async def get(call: Call, request: GetRequest) -> Document:
         return await library.get(request.collection, request.document_id)

@@ -7,8 +7,10 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
 from searchbus_vectors import Embedder, ModelNotFound, StoreLocked, open_store
 
+from .documents import add_documents
 from .endpoints import add_endpoints
 from .library import Library
+from .prompts import PROMPTS
 from .settings import RetrievalSettings
 from .tools import add_tools
 
@@ -24,6 +26,8 @@ def build_worker(library: Library, *, max_in_flight: int = 64) -> Worker:
     )
     add_tools(worker, library)
     add_endpoints(worker, library)
+    add_documents(worker, library)
+    worker.prompts(*PROMPTS)
     return worker
 
 

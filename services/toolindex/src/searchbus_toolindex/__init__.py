@@ -1,0 +1,1 @@
+"""Finds tools, prompts and resources among thousands, by meaning and by words."""

@@ -1,0 +1,155 @@
+"""What is indexed of a descriptor: names that must match exactly, a text, further words."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from searchbus_contracts import (
+    Catalog,
+    PromptDescriptor,
+    ResourceDescriptor,
+    ResourceTemplate,
+    ToolDescriptor,
+)
+from searchbus_contracts.toolindex import Kind
+
+from .words import split_words, terms
+
+__all__ = ["Entry", "Key", "entries_of"]
+
+Key = tuple[str, str, str]
+_MAX_TEXT_CHARS = 4000
+"""The model reads 512 tokens; what lies behind is found by its words."""
+_MAX_EXAMPLES = 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing to be found.
+
+    Args:
+        names: exact forms; a query that equals one puts the entry first.
+        text: embedded, and searched by words.
+        examples: requests that it serves, each embedded by itself.
+        keywords: searched by words only.
+    """
+
+    kind: Kind
+    toolset: str
+    name: str
+    names: tuple[str, ...]
+    text: str
+    examples: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    required_roles: tuple[str, ...] = ()
+    counts: Counter[str] = field(init=False, repr=False, compare=False)
+    phrases: str = field(init=False, repr=False, compare=False)
+    digest: bytes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        extra = " ".join((*self.examples, *self.keywords))
+        # The name stands twice: it is the best summary that there is.
+        counts = Counter(terms(f"{self.names[0]} {self.text} {extra}"))
+        whole = (self.kind, self.toolset, self.name, self.names, self.text, self.examples,
+                 self.keywords, self.required_roles)  # fmt: skip
+        setattr_ = object.__setattr__
+        setattr_(self, "counts", counts)
+        setattr_(self, "phrases", phrase(f"{' | '.join(self.names)} | {self.text} | {extra}"))
+        setattr_(self, "digest", hashlib.sha256(repr(whole).encode()).digest()[:16])
+
+    @property
+    def key(self) -> Key:
+        """Identity; also breaks ties between equal scores."""
+        return (self.kind, self.toolset, self.name)
+
+
+def phrase(text: str) -> str:
+    """Lower-cased words between single spaces, for matching phrases and names."""
+    return f" {' '.join(word.lower() for word in split_words(text))} "
+
+
+def entries_of(catalog: Catalog) -> Iterator[Entry]:
+    """Every tool, prompt, resource and template of a catalogue."""
+    for tool in catalog.tools:
+        yield _tool(tool)
+    for prompt in catalog.prompts:
+        yield _prompt(prompt)
+    for resource in catalog.resources:
+        yield _resource(resource, resource.uri)
+    for template in catalog.resource_templates:
+        yield _resource(template, template.uri_template)
+
+
+def _tool(tool: ToolDescriptor) -> Entry:
+    return Entry(
+        kind="tool",
+        toolset=tool.toolset,
+        name=tool.name,
+        names=_names(tool.name, tool.title),
+        text=tool_text(tool.toolset, tool.name, tool.title, tool.description, tool.input_schema),
+        examples=tool.examples[:_MAX_EXAMPLES],
+        keywords=tool.keywords,
+        required_roles=tool.required_roles,
+    )
+
+
+def tool_text(
+    server: str, name: str, title: str | None, description: str, schema: dict[str, Any]
+) -> str:
+    """`{server} {name words}. {description} Inputs: {parameter}: {its description}; …`"""
+    words = " ".join(split_words(name))
+    heading = f"{server} {words}."
+    if title and title.lower() != words.lower():
+        heading += f" {title}."
+    text = f"{heading} {description}"
+    inputs = _inputs(schema)
+    if inputs:
+        text += f" Inputs: {'; '.join(inputs)}"
+    return text[:_MAX_TEXT_CHARS]
+
+
+def _inputs(schema: dict[str, Any]) -> list[str]:
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return []
+    found = []
+    for name, value in properties.items():
+        about = value.get("description", "") if isinstance(value, dict) else ""
+        found.append(f"{' '.join(split_words(str(name)))}: {about}")
+    return found
+
+
+def _prompt(prompt: PromptDescriptor) -> Entry:
+    words = " ".join(split_words(prompt.name))
+    inputs = [f"{a.name}: {a.description or ''}" for a in prompt.arguments]
+    text = f"{prompt.toolset} {words}. {prompt.title or ''}. {prompt.description or ''}"
+    return Entry(
+        kind="prompt",
+        toolset=prompt.toolset,
+        name=prompt.name,
+        names=_names(prompt.name, prompt.title),
+        text=(text + (f" Inputs: {'; '.join(inputs)}" if inputs else ""))[:_MAX_TEXT_CHARS],
+        keywords=prompt.keywords,
+        required_roles=prompt.required_roles,
+    )
+
+
+def _resource(resource: ResourceDescriptor | ResourceTemplate, uri: str) -> Entry:
+    words = " ".join(split_words(resource.name))
+    about = " ".join(filter(None, (resource.title, resource.description, resource.mime_type)))
+    return Entry(
+        kind="resource",
+        toolset=resource.toolset,
+        name=uri,
+        names=(*_names(resource.name, resource.title), uri),
+        text=f"{resource.toolset} {words}. {about} {uri}"[:_MAX_TEXT_CHARS],
+        required_roles=resource.required_roles,
+    )
+
+
+def _names(name: str, title: str | None) -> tuple[str, ...]:
+    return (name, title) if title else (name,)

@@ -1,0 +1,177 @@
+"""How well queries find their tools in a catalogue (`searchbus tools bench`).
+
+A catalogue is a folder with `tools.jsonl` ({id, name, description, inputSchema?, server?,
+examples?, keywords?}) and `queries.jsonl` ({id, text, relevant: [tool ids]}), one object a line.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean, median, quantiles
+from typing import Any
+
+import msgspec
+
+from searchbus_contracts import Actor
+from searchbus_contracts.toolindex import MAX_FIND_CHARS
+
+from .entries import Entry, tool_text
+from .finder import Embeds, Finder
+from .index import Index
+from .vectors import VectorFile, text_key
+
+__all__ = ["BadCatalogue", "Query", "Report", "Tool", "evaluate", "read_catalogue"]
+
+_EVERYBODY = Actor(roles=("*",))
+_DEPTH = 10
+
+
+class BadCatalogue(ValueError):
+    """The files are not as they should be; the message names the line."""
+
+
+class Tool(msgspec.Struct, rename="camel"):
+    """One line of tools.jsonl."""
+
+    id: str
+    name: str
+    description: str | None = None
+    input_schema: dict[str, Any] | None = None
+    server: str | None = None
+    examples: list[str] = []
+    keywords: list[str] = []
+
+
+class Query(msgspec.Struct):
+    """One line of queries.jsonl."""
+
+    text: str
+    relevant: list[str]
+    id: str = ""
+
+
+@dataclass
+class Report:
+    """Means over the queries; times in milliseconds, of one query at a time."""
+
+    tools: int
+    queries: int
+    measures: dict[str, float] = field(default_factory=dict)
+
+
+def read_catalogue(path: Path, queries: Path | None = None) -> tuple[list[Tool], list[Query]]:
+    """Read a folder, or a tools file with its queries beside it.
+
+    Raises:
+        BadCatalogue: a file is missing, or a line is no such object.
+    """
+    tools_file = path / "tools.jsonl" if path.is_dir() else path
+    queries_file = queries or tools_file.with_name("queries.jsonl")
+    tools: list[Tool] = _lines(tools_file, Tool)
+    asked: list[Query] = _lines(queries_file, Query)
+    known = {tool.id for tool in tools}
+    if len(known) < len(tools):
+        raise BadCatalogue(f"{tools_file}: ids must be unique.")
+    for number, query in enumerate(asked, 1):
+        unknown = [key for key in query.relevant if key not in known]
+        if unknown or not query.relevant:
+            what = f"unknown tool {unknown[0]!r}" if unknown else "no relevant tool"
+            raise BadCatalogue(f"{queries_file}:{number}: {what}.")
+    if not (tools and asked):
+        raise BadCatalogue(f"{path}: there are {len(tools)} tools and {len(asked)} queries.")
+    return tools, asked
+
+
+def _lines(path: Path, kind: Any) -> list[Any]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadCatalogue(f"{path} cannot be read: {error}") from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                found.append(msgspec.json.decode(line, type=kind))
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                raise BadCatalogue(f"{path}:{number}: {error}") from None
+    return found
+
+
+async def evaluate(
+    tools: Sequence[Tool],
+    queries: Sequence[Query],
+    embedder: Embeds,
+    *,
+    vectors: VectorFile,
+    model: str,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> Report:
+    """Index the tools as the service does and ask the queries."""
+    tell = on_progress or (lambda stage, done, total: None)
+    entries = [_entry(tool) for tool in tools]
+    texts = list(dict.fromkeys(text for e in entries for text in (e.text, *e.examples)))
+    missing = [text for text in texts if vectors.get(text_key(model, text)) is None]
+    for start in range(0, len(missing), 64):
+        tell("embedding", start, len(missing))
+        batch = missing[start : start + 64]
+        made = await embedder.embed_short(batch, urgent=False)
+        vectors.add({text_key(model, t): v for t, v in zip(batch, made, strict=True)})
+    index = Index()
+
+    def known(entry: Entry) -> list[Any]:
+        return [vectors.get(text_key(model, text)) for text in (entry.text, *entry.examples)]
+
+    index.replace("bench", entries, known)
+    finder = Finder(index, embedder)
+    ranked: list[list[str]] = []
+    times_s = []
+    for number, query in enumerate(queries):
+        tell("asking", number, len(queries))
+        started_s = time.perf_counter()
+        # A longer one would be refused; a client cuts it.
+        text = query.text[:MAX_FIND_CHARS]
+        reply = await finder.find(text, actor=_EVERYBODY, limit=_DEPTH)
+        times_s.append(time.perf_counter() - started_s)
+        ranked.append([found.name for found in reply.found])
+    return Report(len(tools), len(queries), _measures(ranked, queries, times_s))
+
+
+def _entry(tool: Tool) -> Entry:
+    # The id stands for the name: two servers may have tools of one name.
+    return Entry(
+        kind="tool",
+        toolset=tool.server or "",
+        name=tool.id,
+        names=(tool.name,),
+        text=tool_text(
+            tool.server or "", tool.name, None, tool.description or "", tool.input_schema or {}
+        ),
+        examples=tuple(tool.examples),
+        keywords=tuple(tool.keywords),
+    )
+
+
+def _measures(
+    ranked: Sequence[Sequence[str]], queries: Sequence[Query], times_s: Sequence[float]
+) -> dict[str, float]:
+    pairs = [(found, set(query.relevant)) for found, query in zip(ranked, queries, strict=True)]
+    measures = {
+        f"recall@{k}": mean(len(set(found[:k]) & gold) / len(gold) for found, gold in pairs)
+        for k in (1, 5, 10)
+    }
+    measures["ndcg@10"] = mean(_ndcg(found, gold) for found, gold in pairs)
+    measures["empty answers"] = float(sum(not found for found, _ in pairs))
+    measures["p50 ms"] = median(times_s) * 1000
+    measures["p99 ms"] = (
+        quantiles(times_s, n=100)[98] * 1000 if len(times_s) > 1 else times_s[0] * 1000
+    )
+    return {name: round(value, 4) for name, value in measures.items()}
+
+
+def _ndcg(found: Sequence[str], gold: set[str]) -> float:
+    gain = sum(1 / math.log2(i + 2) for i, key in enumerate(found[:_DEPTH]) if key in gold)
+    return gain / sum(1 / math.log2(i + 2) for i in range(min(_DEPTH, len(gold))))

@@ -1,0 +1,122 @@
+"""Keeps the index equal to what is on the bus: embeds what is new, then swaps a service at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+
+from searchbus_bus import Bus, Directory
+from searchbus_contracts import Catalog
+from searchbus_vectors import Vector
+
+from .entries import Entry, entries_of
+from .finder import Embeds
+from .index import Index
+from .vectors import VectorFile, text_key
+
+__all__ = ["Follower"]
+
+log = logging.getLogger("searchbus.toolindex")
+_BATCH = 200
+
+
+class Follower:
+    """Follows the directory. `start` returns when the index is built.
+
+    Args:
+        grace_s: how long a vanished service's entries stay.
+        refresh_s: how often everybody is asked; events make most changes known at once.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        index: Index,
+        embedder: Embeds,
+        vectors: VectorFile,
+        *,
+        model: str,
+        grace_s: float = 30.0,
+        refresh_s: float = 5.0,
+    ) -> None:
+        self._index = index
+        self._embedder = embedder
+        self._vectors = vectors
+        self._model = model
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.directory = Directory(
+            bus, grace_s=grace_s, refresh_s=refresh_s, on_change=self._wake.set
+        )
+
+    async def __aenter__(self) -> Follower:
+        await self.directory.start()
+        started_s = time.perf_counter()
+        await self._update()
+        log.info("indexed %d entries in %.1f s", len(self._index), time.perf_counter() - started_s)
+        self._task = asyncio.get_running_loop().create_task(self._follow())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self.directory.close()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._update()
+            except Exception:
+                log.exception("the index could not follow a change; the next one tries again")
+
+    async def _update(self) -> None:
+        catalogs = {catalog.service: catalog for catalog in self.directory.catalogs}
+        for service in [s for s in self._index.services if s not in catalogs]:
+            self._index.replace(service, [], self._known)
+        for service, catalog in catalogs.items():
+            entries = self._owned(catalog)
+            before = self._index.entries(service)
+            new = [e for e in entries if e.key not in before or before[e.key].digest != e.digest]
+            if not new and len(entries) == len(before):
+                continue
+            await self._embed(service, new)
+            self._index.replace(service, entries, self._known)
+        self._vectors.keep_only(
+            self._key(text)
+            for service in self._index.services
+            for entry in self._index.entries(service).values()
+            for text in (entry.text, *entry.examples)
+        )
+
+    def _owned(self, catalog: Catalog) -> list[Entry]:
+        """Entries of the toolsets that are this service's; the edge routes by the same rule."""
+        return [
+            entry
+            for entry in entries_of(catalog)
+            if self.directory.owner(entry.toolset) == catalog.service
+        ]
+
+    async def _embed(self, service: str, entries: Sequence[Entry]) -> None:
+        texts = dict.fromkeys(text for e in entries for text in (e.text, *e.examples))
+        missing = [text for text in texts if self._vectors.get(self._key(text)) is None]
+        for start in range(0, len(missing), _BATCH):
+            batch = missing[start : start + _BATCH]
+            vectors = await self._embedder.embed_short(batch, urgent=False)
+            self._vectors.add(
+                {self._key(text): vector for text, vector in zip(batch, vectors, strict=True)}
+            )
+            if len(missing) > _BATCH:
+                done = min(start + _BATCH, len(missing))
+                log.info("%s: embedded %d of %d texts", service, done, len(missing))
+
+    def _known(self, entry: Entry) -> list[Vector]:
+        found = (self._vectors.get(self._key(text)) for text in (entry.text, *entry.examples))
+        return [vector for vector in found if vector is not None]
+
+    def _key(self, text: str) -> bytes:
+        return text_key(self._model, text)

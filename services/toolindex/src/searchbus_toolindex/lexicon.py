@@ -1,0 +1,109 @@
+"""BM25 over slots that come and go (Robertson and Zaragoza 2009; k1 1.2, b .75).
+
+Document frequencies and the average length are those of the visible slots only, counted at query
+time: what a caller may not see must not move a score.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Lexicon", "Matches"]
+
+K1 = 1.2
+B = 0.75
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class _Posting:
+    slots: array[int] = field(default_factory=lambda: array("i"))
+    counts: array[int] = field(default_factory=lambda: array("i"))
+    cached: tuple[NDArray[np.intc], Floats] | None = None
+
+    def arrays(self) -> tuple[NDArray[np.intc], Floats]:
+        if self.cached is None:
+            counts = np.array(self.counts, dtype=np.float32)
+            self.cached = (np.array(self.slots, dtype=np.intc), counts)
+        return self.cached
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """By slot: the BM25 score, and the share of the query's weight that was found (0..1)."""
+
+    scores: Floats
+    coverage: Floats
+
+
+class Lexicon:
+    """An inverted index from terms to slots."""
+
+    def __init__(self) -> None:
+        self._postings: dict[str, _Posting] = {}
+        self._lengths: Floats = np.zeros(64, dtype=np.float32)
+
+    def __contains__(self, term: str) -> bool:
+        return term in self._postings
+
+    @property
+    def terms(self) -> Iterable[str]:
+        """Every term there is."""
+        return self._postings.keys()
+
+    def add(self, slot: int, counts: Mapping[str, int]) -> None:
+        """Fill a free slot."""
+        if slot >= len(self._lengths):
+            self._lengths = np.resize(self._lengths, max(slot + 1, 2 * len(self._lengths)))
+        self._lengths[slot] = sum(counts.values())
+        for term, count in counts.items():
+            posting = self._postings.setdefault(term, _Posting())
+            posting.slots.append(slot)
+            posting.counts.append(count)
+            posting.cached = None
+
+    def remove(self, slot: int, counts: Mapping[str, int]) -> None:
+        """Empty a slot that holds these counts."""
+        for term in counts:
+            posting = self._postings[term]
+            where = posting.slots.index(slot)
+            posting.slots.pop(where)
+            posting.counts.pop(where)
+            posting.cached = None
+            if not posting.slots:
+                del self._postings[term]
+
+    def frequency(self, term: str, visible: Mask) -> int:
+        """How many visible slots hold the term."""
+        posting = self._postings.get(term)
+        return 0 if posting is None else int(visible[posting.arrays()[0]].sum())
+
+    def match(self, query: Iterable[str], visible: Mask) -> Matches:
+        """Score the slots; invisible ones get scores too, which the caller leaves out."""
+        size = len(visible)
+        scores = np.zeros(size, dtype=np.float32)
+        coverage = np.zeros(size, dtype=np.float32)
+        number = int(visible.sum())
+        if number == 0:
+            return Matches(scores, coverage)
+        lengths = self._lengths[:size]
+        norm = K1 * (1 - B + B * lengths / max(1.0, float(lengths[visible].mean())))
+        total = 0.0
+        for term in dict.fromkeys(query):
+            frequency = self.frequency(term, visible)
+            idf = math.log(1 + (number - frequency + 0.5) / (frequency + 0.5))
+            total += idf
+            if frequency:
+                slots, counts = self._postings[term].arrays()
+                scores[slots] += idf * counts * (K1 + 1) / (counts + norm[slots])
+                coverage[slots] += idf
+        if total:
+            coverage /= total
+        return Matches(scores, coverage)

@@ -1,0 +1,59 @@
+"""Wires the service: model, index, follower, worker."""
+
+from __future__ import annotations
+
+from searchbus_bus import Worker
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_runtime import Process
+from searchbus_vectors import Embedder, ModelNotFound
+
+from .endpoints import add_endpoints
+from .finder import Finder
+from .follower import Follower
+from .index import Index
+from .prompts import PROMPTS
+from .settings import ToolindexSettings
+from .vectors import VectorFile
+
+__all__ = ["build_worker", "start"]
+
+
+def build_worker(finder: Finder, *, max_in_flight: int = 256) -> Worker:
+    """The worker of an index."""
+    worker = Worker(
+        "toolindex",
+        max_in_flight=max_in_flight,
+        description="Finds tools, prompts and resources by meaning.",
+    )
+    add_endpoints(worker, finder)
+    worker.prompts(*PROMPTS)
+    return worker
+
+
+async def start(process: Process[ToolindexSettings]) -> None:
+    """Load the model, build the index, then serve."""
+    settings = process.settings
+    try:
+        embedder = await Embedder.load(
+            settings.model_dir,
+            allow_download=settings.model_download,
+            document_threads=settings.embed_threads,
+            query_threads=settings.query_threads,
+        )
+    except ModelNotFound as error:
+        raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
+    process.resources.push_async_callback(embedder.close)
+    index = Index()
+    await process.enter(
+        Follower(
+            process.bus,
+            index,
+            embedder,
+            VectorFile(settings.vector_file),
+            model=embedder.model,
+            grace_s=settings.grace_s,
+        )
+    )
+    await process.serve(
+        build_worker(Finder(index, embedder), max_in_flight=max(256, settings.max_in_flight))
+    )

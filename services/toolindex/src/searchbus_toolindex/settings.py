@@ -1,0 +1,27 @@
+"""Settings of the tool index (environment prefix SEARCHBUS_)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from searchbus_runtime import ServiceSettings, data_folder
+
+__all__ = ["ToolindexSettings"]
+
+
+class ToolindexSettings(ServiceSettings):
+    """What the tool index reads."""
+
+    model_dir: Path | None = Field(None, description="Folder of the embedding model.")
+    model_download: bool = Field(False, description="May fetch the model from the hub.")
+    embed_threads: Annotated[int, Field(ge=1, le=256)] | None = None
+    query_threads: Annotated[int, Field(ge=1, le=256)] = 2
+    grace_s: Annotated[float, Field(ge=0, le=86_400)] = 30.0
+
+    @property
+    def vector_file(self) -> Path:
+        """Where the vectors of index texts are kept for the next start."""
+        return (self.data_dir or data_folder()) / "toolindex" / "vectors.bin"

@@ -1,0 +1,91 @@
+"""Vectors of index texts on disk: a restart embeds nothing twice.
+
+One file of fixed records `key[16] vector[384 × float32]`, appended to; the key is a hash of model
+and text. A torn record at the end, or a foreign file, is left out and overwritten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from searchbus_vectors import Vector
+
+__all__ = ["VectorFile", "text_key"]
+
+log = logging.getLogger("searchbus.toolindex")
+
+_RECORD = np.dtype([("key", "V16"), ("vector", "<f4", (384,))])
+_MAX_RECORDS = 200_000
+
+
+def text_key(model: str, text: str) -> bytes:
+    """The key of a text's vector."""
+    return hashlib.sha256(f"{model}\0{text}".encode()).digest()[:16]
+
+
+class VectorFile:
+    """A cache of vectors; `path` None keeps them in memory only."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._vectors: dict[bytes, Vector] = {}
+        if path is not None:
+            self._read(path)
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    def get(self, key: bytes) -> Vector | None:
+        """The vector, where it is known."""
+        return self._vectors.get(key)
+
+    def add(self, vectors: Mapping[bytes, Vector]) -> None:
+        """Keep vectors, on disk too; a full disk costs the next start time, nothing else."""
+        self._vectors.update(vectors)
+        if self._path is None or not vectors:
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab") as file:
+                file.write(_records(vectors.items()).tobytes())
+        except OSError as error:
+            log.warning("vectors could not be written to %s: %s", self._path, error)
+
+    def keep_only(self, keys: Iterable[bytes]) -> None:
+        """Forget all others once the file is large; call it when the index is built."""
+        if self._path is None or len(self._vectors) <= _MAX_RECORDS:
+            return
+        wanted = set(keys)
+        self._vectors = {k: v for k, v in self._vectors.items() if k in wanted}
+        draft = self._path.with_suffix(".tmp")
+        draft.write_bytes(_records(self._vectors.items()).tobytes())
+        draft.replace(self._path)
+
+    def _read(self, path: Path) -> None:
+        try:
+            size = path.stat().st_size
+        except OSError:
+            return
+        whole = size // _RECORD.itemsize
+        if whole * _RECORD.itemsize != size:
+            with path.open("r+b") as file:
+                file.truncate(whole * _RECORD.itemsize)
+        for record in np.fromfile(path, dtype=_RECORD, count=whole):
+            vector = record["vector"]
+            # Vectors have unit length: anything else is not ours.
+            if abs(float(vector @ vector) - 1.0) < 1e-3:
+                self._vectors[record["key"].tobytes()] = vector.copy()
+
+
+def _records(vectors: Iterable[tuple[bytes, Vector]]) -> np.ndarray:
+    items = list(vectors)
+    records = np.zeros(len(items), dtype=_RECORD)
+    for record, (key, vector) in zip(records, items, strict=True):
+        record["key"] = np.void(key)
+        record["vector"] = vector
+    return records

@@ -1,0 +1,81 @@
+"""Words of texts and identifiers: split, lower-cased, stemmed, without stopwords.
+
+    terms("getWeatherForecast for 3 days")   # ["get", "weather", "forecast", "3", "day"]
+
+Scripts without spaces (Chinese, Japanese, Korean) give pairs of neighbouring characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from py_rust_stemmers import SnowballStemmer
+
+__all__ = ["STOPWORDS", "fold", "is_unspaced", "split_words", "stem", "terms", "word_terms"]
+
+_RUN = re.compile(r"\d+|[^\W\d_]+")
+_CASED = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+STOPWORDS = frozenset(
+    # Words of every sentence, and those with which people ask for anything at all.
+    (
+        "a about after all also am an and any are as at be because been before being between both "
+        "but by can could did do does doing during each for from had has have having he her here "
+        "hers him his how i if in into is it its just me more most my no nor not of off on once "
+        "only or other our out over own s same she should so some such t than that the their them "
+        "then there these they this those through to too under until up very was we were what when "
+        "where which while who whom why will with would you your "
+        "please want need help like know find get give tell show using use provide let"
+    ).split()
+)
+_stemmer = SnowballStemmer("english")
+
+
+def split_words(text: str) -> list[str]:
+    """Words in their order, identifiers cut at case changes, digits and punctuation."""
+    words: list[str] = []
+    for run in _RUN.findall(text):
+        if run.isascii() and not (run.islower() or run.isdigit()):
+            words += _CASED.findall(run)
+        else:
+            words.append(run)
+    return words
+
+
+def is_unspaced(word: str) -> bool:
+    """Whether the word is of a script that puts no spaces between words."""
+    return _UNSPACED.match(word) is not None
+
+
+@lru_cache(100_000)
+def stem(word: str) -> str:
+    """The stem of a lower-cased English word."""
+    return str(_stemmer.stem_word(word))
+
+
+def fold(text: str) -> str:
+    """Lower case without accents, as far as letters have a plain form (ł and ø keep theirs)."""
+    decomposed = unicodedata.normalize("NFKD", text.lower())
+    return "".join(c for c in decomposed if not unicodedata.combining(c)).replace("ı", "i")
+
+
+def terms(text: str) -> list[str]:
+    """What an index holds of a text, in order, with repetitions."""
+    return [term for _, term in word_terms(text)]
+
+
+def word_terms(text: str) -> list[tuple[str, str]]:
+    """(word as written, term) pairs; stopwords and single letters are left out."""
+    found: list[tuple[str, str]] = []
+    for word in split_words(text):
+        if is_unspaced(word):
+            pairs = [word[i : i + 2] for i in range(len(word) - 1)] or [word]
+            found += [(pair, pair) for pair in pairs]
+            continue
+        lower = word.lower()
+        if lower not in STOPWORDS and (len(lower) > 1 or lower.isdigit()):
+            found.append((word, stem(lower)))
+    return found

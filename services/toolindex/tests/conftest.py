@@ -1,0 +1,86 @@
+"""An index over tools of one's own making, with the real model or with a quick stand-in for it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import pytest_asyncio
+
+from searchbus_contracts import Actor, Catalog, ToolDescriptor
+from searchbus_toolindex.entries import Entry, entries_of
+from searchbus_toolindex.finder import Finder
+from searchbus_toolindex.index import Index
+from searchbus_toolindex.words import terms
+from searchbus_vectors import Embedder
+
+EVERYBODY = Actor(subject="everybody", roles=("*",))
+TOOLS = {
+    "get_forecast": "Get the weather forecast for a city and a number of days.",
+    "send_message": "Send an email with attachments to one or several recipients.",
+    "list_directory": "List the files in a directory with their sizes.",
+    "create_chart": "Create a pie or bar chart from a table of numbers.",
+    "translate_text": "Translate text from one language into another.",
+    "get_stock_price": "Current price of a share on a stock exchange.",
+    "take_screenshot": "Take a screenshot of the web page that is open in the browser.",
+    "search_papers": "Search scientific papers by topic, author or year.",
+    "convert_currency": "Convert an amount of money at the current exchange rate.",
+    "search": "Find anything in the company's wiki.",
+}
+
+
+class WordVectors:
+    """Texts that share words are near: no model, the same on every machine."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def embed_short(self, texts: Sequence[str], *, urgent: bool) -> list[np.ndarray]:
+        self.asked += texts
+        return [self.vector(text) for text in texts]
+
+    @staticmethod
+    def vector(text: str) -> np.ndarray:
+        vector = np.full(384, 0.06, dtype=np.float32)
+        for term in terms(text):
+            vector[int.from_bytes(hashlib.sha256(term.encode()).digest()[:2]) % 384] += 1.0
+        return vector / np.linalg.norm(vector)
+
+
+def tool(name: str, description: str, toolset: str = "office", **more) -> ToolDescriptor:
+    return ToolDescriptor(
+        name=name, toolset=toolset, description=description, input_schema={"type": "object"}, **more
+    )
+
+
+def entries(*tools: ToolDescriptor) -> list[Entry]:
+    return list(entries_of(Catalog(service="office", tools=tools)))
+
+
+def index_of(*tools: ToolDescriptor) -> Index:
+    index = Index()
+    index.replace("office", entries(*tools), vectors_of)
+    return index
+
+
+def vectors_of(entry: Entry) -> list[np.ndarray]:
+    return [WordVectors.vector(text) for text in (entry.text, *entry.examples)]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def embedder():
+    embedder = await Embedder.load(query_threads=2)
+    yield embedder
+    await embedder.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def finder(embedder) -> Finder:
+    """Ten tools under the real model."""
+    found = entries(*(tool(name, about) for name, about in TOOLS.items()))
+    made = await embedder.embed_short([entry.text for entry in found], urgent=False)
+    by_text = {entry.text: vector for entry, vector in zip(found, made, strict=True)}
+    index = Index()
+    index.replace("office", found, lambda entry: [by_text[entry.text]])
+    return Finder(index, embedder)
