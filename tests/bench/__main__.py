@@ -1,6 +1,6 @@
 """`make bench`: measures and writes build/bench.json. Give names to run only some.
 
-    python -m tests.bench [cranfield] [fomc] [latency]
+    python -m tests.bench [cranfield] [fomc] [latency] [tools] [toolindex]
 
 Needs the reference data beside the checkout. Times are given as ratios to a baseline of the same
 run, since machines differ and are noisy.
@@ -16,15 +16,32 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from . import cranfield, fomc, latency
+from . import cranfield, fomc, latency, tools
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT.parent / "shared"
-BENCHES = {"cranfield": cranfield.run, "fomc": fomc.run, "latency": latency.run}
+BENCHES = {
+    "cranfield": cranfield.run,
+    "fomc": fomc.run,
+    "latency": latency.run,
+    "tools": tools.run_quality,
+    "toolindex": tools.run_scale,
+}
 BARS: dict[str, dict[str, Any]] = {
     "cranfield": {"ndcg@10": (">=", 0.43)},
     "fomc": {"R@1": (">=", 0.75), "R@5": (">=", 0.92)},
     "latency": {"edge p50 / store p50": ("<=", 4.0)},
+    "tools": {
+        "livemcpbench ndcg@10": (">=", 0.43),
+        "livemcpbench recall@10": (">=", 0.51),
+        "stabletoolbench ndcg@10": (">=", 0.70),
+        "stabletoolbench recall@10": (">=", 0.79),
+    },
+    "toolindex": {
+        "10,000 tools: callers p50 ms": ("<=", 10),
+        "10,000 tools: callers p99 ms": ("<=", 40),
+        "10,000 tools: new worker's tool found after s": ("<=", 2),
+    },
 }
 
 

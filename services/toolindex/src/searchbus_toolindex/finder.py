@@ -16,14 +16,14 @@ from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindReply, Found, Kind
 from searchbus_vectors import Vector
 
 from .glossary import load_glossary
-from .index import Index, Ranked, matched_words
+from .index import Index, Ranking, matched_words
 from .lexicon import Mask
 from .question import Question, take_apart
 
 __all__ = ["Embeds", "Finder", "check_query"]
 
 _VECTORS_KEPT = 8192
-_RANKINGS_KEPT = 64
+_RANKINGS_KEPT = 256
 
 
 class Embeds(Protocol):
@@ -40,7 +40,7 @@ class Finder:
         self._index = index
         self._embedder = embedder
         self._vectors: OrderedDict[str, asyncio.Future[Vector]] = OrderedDict()
-        self._rankings: OrderedDict[tuple[object, ...], list[Ranked]] = OrderedDict()
+        self._rankings: OrderedDict[tuple[object, ...], Ranking] = OrderedDict()
         self._vocabularies: dict[tuple[int, bytes], list[str]] = {}
 
     async def find(
@@ -67,7 +67,7 @@ class Finder:
                 ErrorCode.INVALID_ARGUMENT,
                 "The catalogue has changed since the first page. Search again without a cursor.",
             )
-        page = ranking[offset : offset + limit]
+        page = self._index.page(ranking, offset, limit)
         return FindReply(
             generation=now,
             total=len(ranking),
@@ -85,7 +85,7 @@ class Finder:
 
     async def _rank(
         self, query: str, kind: Kind, actor: Actor, toolsets: Sequence[str]
-    ) -> tuple[list[Ranked], str]:
+    ) -> tuple[Ranking, str]:
         """The ranking, and the fingerprint of what was ranked."""
         while True:
             version = self._index.version

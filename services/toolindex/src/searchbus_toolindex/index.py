@@ -27,7 +27,7 @@ from .question import Question
 from .scoring import FLOOR, MIN_SCORE, Facet, combine, fused
 from .words import split_words, stem, terms, word_terms
 
-__all__ = ["Index", "Ranked", "matched_words"]
+__all__ = ["Index", "Ranked", "Ranking", "matched_words"]
 
 DIMENSIONS = 384
 _EXACT, _NAME, _PHRASE, _MENTION = 8.0, 6.0, 4.0, 2.0
@@ -41,6 +41,23 @@ class Ranked:
     entry: Entry
     score: float
     cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Slots of every match, best first, with their scores."""
+
+    slots: NDArray[np.intp]
+    scores: NDArray[np.float32]
+    cosines: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+
+_NOTHING = Ranking(
+    np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.float32), np.zeros(0, dtype=np.float32)
+)
 
 
 class Index:
@@ -166,16 +183,14 @@ class Index:
             for word in self._surface.get(term, ())
         )
 
-    def rank(
-        self, question: Question, vectors: Mapping[str, Vector], visible: Mask
-    ) -> list[Ranked]:
+    def rank(self, question: Question, vectors: Mapping[str, Vector], visible: Mask) -> Ranking:
         """Rank the visible entries; none where nothing serves the question.
 
         Args:
             vectors: of each of the question's texts.
         """
         if not visible.any():
-            return []
+            return _NOTHING
         facets = [self._facet(text, vectors[text], visible) for text in question.texts]
         number = len(question.sentences)
         score = combine(
@@ -186,16 +201,22 @@ class Index:
         literal = self._literal(question.whole, facets[0], visible)
         evidence = np.max([facet.evidence for facet in facets], axis=0)
         if not literal and float(evidence[visible].max()) < FLOOR:
-            return []
+            return _NOTHING
         for slot, bonus in literal.items():
             score[slot] += bonus
         score = np.round(score, 4)
         slots = np.flatnonzero(visible & (score >= MIN_SCORE))
         order = slots[np.lexsort((self._columns.place[slots], -score[slots]))]
         cosine = np.max([facet.cosine for facet in facets], axis=0)
+        return Ranking(order, score[order], cosine[order])
+
+    def page(self, ranking: Ranking, offset: int, limit: int) -> list[Ranked]:
+        """A part of a ranking that was made since the last change."""
+        part = slice(offset, offset + limit)
+        columns = (ranking.slots[part], ranking.scores[part], ranking.cosines[part])
         return [
-            Ranked(entry, float(score[slot]), float(cosine[slot]))
-            for slot in order
+            Ranked(entry, float(score), float(cosine))
+            for slot, score, cosine in zip(*columns, strict=True)
             if (entry := self._entries[slot]) is not None
         ]
 

@@ -1,0 +1,280 @@
+"""Tool search: quality on public catalogues; 10,000 tools from 200 workers under 32 callers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import psutil
+from msgspec import Struct
+
+from searchbus_bus import Bus, Worker, connect
+from searchbus_cli.stack import nats_server_binary
+from searchbus_contracts import Actor, Fault, ToolDescriptor, ToolReply
+from searchbus_contracts.toolindex import FindReply, FindRequest
+from searchbus_toolindex.evaluation import evaluate, read_catalogue
+from searchbus_toolindex.vectors import VectorFile
+from searchbus_vectors import Embedder
+
+__all__ = ["run_quality", "run_scale"]
+
+CALLERS = 32
+SECONDS = 10.0
+EVERYBODY = Actor(subject="bench", roles=("*",))
+
+VERBS = (
+    "get list search create update delete send fetch convert translate compare validate schedule "
+    "cancel approve archive export import merge split tag rank estimate plan book track notify"
+).split()
+NOUNS = (
+    "invoice order customer shipment flight hotel recipe song podcast video photo ticket contract "
+    "employee payslip server container database table dataset chart report survey meeting reminder "
+    "task note document page article paper citation patent stock fund currency loan mortgage "
+    "insurance claim patient prescription appointment symptom weather forecast earthquake route map "
+    "parking charger vehicle train bus ferry warehouse product review coupon refund subscription "
+    "domain certificate firewall backup log alert incident repository branch commit build release"
+).split()
+PLACES = (
+    "by city;by date;by owner;by price;by status;by country;in bulk;as PDF;as CSV;by email".split(
+        ";"
+    )
+)
+
+
+async def run_quality(reference: Path, workdir: Path) -> dict[str, Any]:
+    """LiveMCPBench and StableToolBench, as `searchbus tools bench` measures them."""
+    embedder = await Embedder.load(query_threads=2)
+    found = {}
+    try:
+        for name in ("livemcpbench", "stabletoolbench"):
+            tools, queries = read_catalogue(reference / "data" / "tools" / name)
+            report = await evaluate(
+                tools, queries, embedder, vectors=VectorFile(None), model=embedder.model
+            )
+            found |= {f"{name} {key}": value for key, value in asdict(report)["measures"].items()}
+    finally:
+        await embedder.close()
+    return found
+
+
+async def run_scale(reference: Path, workdir: Path) -> dict[str, Any]:
+    """Latency at the index, its start, its size, one more tool; 1,000 tools for comparison."""
+    small = await _measure(workdir / "tools-1000", services=20, tools_each=50)
+    large = await _measure(workdir / "tools-10000", services=200, tools_each=50)
+    return {
+        **{f"10,000 tools: {key}": value for key, value in large.items()},
+        **{f"1,000 tools: {key}": value for key, value in small.items()},
+        "growth of p50 from 1,000 to 10,000 tools": round(
+            large["callers p50 ms"] / small["callers p50 ms"], 2
+        ),
+    }
+
+
+async def _measure(folder: Path, *, services: int, tools_each: int) -> dict[str, Any]:
+    folder.mkdir(parents=True)
+    dice = random.Random(7)
+    async with _nats(folder) as url:
+        buses = [await connect(url, name=f"worker{i}") for i in range(services)]
+        for number, bus in enumerate(buses):
+            await bus.serve(_worker(number, tools_each, dice))
+        bus = await connect(url, name="callers")
+        started_s = time.perf_counter()
+        async with _toolindex(url, folder) as process:
+            await _answers(bus, 300)
+            build_s = time.perf_counter() - started_s
+            queries = [_query(dice) for _ in range(20_000)]
+            questions = iter(queries)
+            for _ in range(200):
+                await _ask(bus, next(questions))
+            paced = await _load(bus, lambda: next(questions), pause_s=1.0)
+            closed = await _load(bus, lambda: next(questions), pause_s=0)
+            few = queries[:200]
+            repeated = await _load(bus, lambda: dice.choice(few), pause_s=0)
+            rss_mib = psutil.Process(process.pid).memory_info().rss / 2**20
+            added_s = await _add_one(bus, buses[0], url)
+        started_s = time.perf_counter()
+        async with _toolindex(url, folder):
+            await _answers(bus, 300)
+            again_s = time.perf_counter() - started_s
+        for each in (bus, *buses):
+            await each.close()
+    return {
+        "first start s": round(build_s, 1),
+        "start with kept vectors s": round(again_s, 1),
+        "RSS MiB": round(rss_mib),
+        "new worker's tool found after s": round(added_s, 2),
+        "callers p50 ms": paced["p50"],
+        "callers p99 ms": paced["p99"],
+        "callers requests/s": paced["requests/s"],
+        "without pause p50 ms": closed["p50"],
+        "without pause p99 ms": closed["p99"],
+        "without pause requests/s": closed["requests/s"],
+        "without pause, 200 queries p50 ms": repeated["p50"],
+        "without pause, 200 queries p99 ms": repeated["p99"],
+        "without pause, 200 queries requests/s": repeated["requests/s"],
+    }
+
+
+class _Anything(Struct):
+    pass
+
+
+def _worker(number: int, tools: int, dice: random.Random) -> Worker:
+    toolset = f"app{number}"
+    worker = Worker(toolset)
+
+    async def answer(call: Any, _: _Anything) -> ToolReply:
+        return ToolReply()
+
+    for index in range(tools):
+        verb, noun, other = dice.choice(VERBS), dice.choice(NOUNS), dice.choice(NOUNS)
+        place = dice.choice(PLACES)
+        schema = {
+            "type": "object",
+            "properties": {
+                f"{noun}_id": {"type": "string", "description": f"Which {noun}."},
+                f"{other}_filter": {"type": "string", "description": f"Only of this {other}."},
+                "limit": {"type": "integer", "description": "How many at most."},
+            },
+            "required": [f"{noun}_id"],
+        }
+        worker.tool(
+            ToolDescriptor(
+                name=f"{verb}_{noun}_{index}",
+                toolset=toolset,
+                description=f"{verb.title()} one {noun} {place}, with its {other}, for {toolset}.",
+                input_schema=schema,
+            ),
+            _Anything,
+            answer,
+        )
+    return worker
+
+
+def _query(dice: random.Random) -> str:
+    return (
+        f"{dice.choice(VERBS)} the {dice.choice(NOUNS)} of our {dice.choice(NOUNS)} "
+        f"{dice.choice(PLACES)} {dice.randrange(10_000)}"
+    )
+
+
+async def _ask(bus: Bus, query: str) -> FindReply:
+    return await bus.request(
+        bus.subjects.endpoint("toolindex", "search"), FindRequest(query=query), FindReply,
+        service="toolindex", timeout_s=30.0, actor=EVERYBODY,
+    )  # fmt: skip
+
+
+async def _load(bus: Bus, query: Callable[[], str], *, pause_s: float) -> dict[str, float]:
+    """32 callers, each asking again after a pause of `pause_s` on average."""
+    times_s: list[float] = []
+    end_s = time.perf_counter() + SECONDS
+
+    async def caller(number: int) -> None:
+        dice = random.Random(number)
+        await asyncio.sleep(dice.random() * pause_s)
+        while time.perf_counter() < end_s:
+            started_s = time.perf_counter()
+            await _ask(bus, query())
+            times_s.append(time.perf_counter() - started_s)
+            await asyncio.sleep(dice.expovariate(1 / pause_s) if pause_s else 0)
+
+    await asyncio.gather(*(caller(number) for number in range(CALLERS)))
+    cuts = statistics.quantiles(times_s, n=100)
+    return {
+        "p50": round(statistics.median(times_s) * 1000, 2),
+        "p99": round(cuts[98] * 1000, 2),
+        "requests/s": round(len(times_s) / SECONDS, 1),
+    }
+
+
+async def _add_one(bus: Bus, other: Bus, url: str) -> float:
+    worker = Worker("newcomer")
+
+    async def answer(call: Any, _: _Anything) -> ToolReply:
+        return ToolReply()
+
+    worker.tool(
+        ToolDescriptor(
+            name="measure_tide", toolset="newcomer", description="Height of the tide.",
+            input_schema={"type": "object"},
+        ),
+        _Anything,
+        answer,
+    )  # fmt: skip
+    started_s = time.perf_counter()
+    serving = await other.serve(worker)
+    while not any(f.name == "measure_tide" for f in (await _ask(bus, "measure_tide")).found):
+        await asyncio.sleep(0.01)
+    took_s = time.perf_counter() - started_s
+    await serving.drain(1.0)
+    return took_s
+
+
+async def _answers(bus: Bus, timeout_s: float) -> None:
+    async with asyncio.timeout(timeout_s):
+        while True:
+            try:
+                await _ask(bus, "warm up")
+            except Fault:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+@asynccontextmanager
+async def _nats(folder: Path) -> AsyncIterator[str]:
+    ports = folder / "ports"
+    ports.mkdir()
+    server = subprocess.Popen(
+        [nats_server_binary(), "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", ports],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        yield await _until(lambda: _nats_url(ports), 10)
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+async def _nats_url(ports: Path) -> str | None:
+    import json
+
+    for path in ports.glob("*.ports"):
+        try:
+            return str(json.loads(path.read_text())["nats"][0])
+        except (ValueError, KeyError, IndexError):
+            continue
+    return None
+
+
+async def _until(look: Callable[[], Awaitable[str | None]], timeout_s: float) -> str:
+    async with asyncio.timeout(timeout_s):
+        while (found := await look()) is None:
+            await asyncio.sleep(0.02)
+        return found
+
+
+@asynccontextmanager
+async def _toolindex(url: str, folder: Path) -> AsyncIterator[subprocess.Popen[bytes]]:
+    import os
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "searchbus_toolindex"],
+        env={**os.environ, "SEARCHBUS_NATS_URL": url, "SEARCHBUS_DATA_DIR": str(folder)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(30)

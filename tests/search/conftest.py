@@ -1,0 +1,168 @@
+"""Edge, tool index and documents over the in-memory bus, in one process; the real model."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import uvicorn
+from msgspec import Struct
+
+from searchbus_bus import Call, MemoryBroker, Serving, Worker
+from searchbus_contracts import (
+    Actor,
+    PromptDescriptor,
+    PromptMessage,
+    TextContent,
+    ToolDescriptor,
+    ToolReply,
+)
+from searchbus_edge.app import build_app
+from searchbus_edge.edge import Edge
+from searchbus_edge.settings import EdgeSettings
+from searchbus_retrieval.chunking import cut
+from searchbus_retrieval.library import Library
+from searchbus_retrieval.service import build_worker as retrieval_worker
+from searchbus_runtime import Health
+from searchbus_toolindex.finder import Finder
+from searchbus_toolindex.follower import Follower
+from searchbus_toolindex.index import Index
+from searchbus_toolindex.service import build_worker as toolindex_worker
+from searchbus_toolindex.vectors import VectorFile
+from searchbus_vectors import Embedder, open_store
+
+READER = Actor(subject="reader", roles=("READER",))
+TOOLS = {
+    "get_forecast": "Get the weather forecast for a city.",
+    "send_message": "Send an email with attachments.",
+    "create_chart": "Create a pie or bar chart from a table of numbers.",
+    "translate_text": "Translate text from one language into another.",
+}
+
+
+class Anything(Struct):
+    pass
+
+
+def office(tools: dict[str, str] = TOOLS, *, name: str = "office", **more: Any) -> Worker:
+    """A worker whose tools say their own names."""
+    worker = Worker(name)
+    for tool, about in tools.items():
+
+        async def answer(call: Call, _: Anything, tool: str = tool) -> ToolReply:
+            return ToolReply(content=(TextContent(text=f"{tool} was called"),))
+
+        worker.tool(
+            ToolDescriptor(
+                name=tool, toolset=name, description=about, input_schema={"type": "object"}, **more
+            ),
+            Anything,
+            answer,
+        )
+    return worker
+
+
+@dataclass
+class Stack:
+    """What runs, for tests to ask and to change."""
+
+    url: str
+    edge: Edge
+    broker: MemoryBroker
+    library: Library
+    follower: Follower
+    _exit: AsyncExitStack
+    servings: dict[str, Serving] = field(default_factory=dict)
+
+    async def serve(self, worker: Worker) -> Serving:
+        """Start a worker on the bus."""
+        bus = self.broker.connect(name=worker.service)
+        serving = await bus.serve(worker)
+        self._exit.push_async_callback(serving.drain, 1.0)
+        self.servings[worker.service] = serving
+        return serving
+
+
+_embedders: list[Embedder] = []
+
+
+async def shared_embedder() -> Embedder:
+    """Loaded once; it belongs to no event loop."""
+    if not _embedders:
+        _embedders.append(await Embedder.load(query_threads=2))
+    return _embedders[0]
+
+
+class _Server(uvicorn.Server):
+    def capture_signals(self) -> Any:
+        return nullcontext()
+
+
+@pytest.fixture
+async def stack(request: pytest.FixtureRequest, tmp_path, monkeypatch) -> AsyncIterator[Stack]:
+    """The stack; edge settings by `@pytest.mark.parametrize("stack", [{...}], indirect=True)`."""
+    monkeypatch.setattr("searchbus_edge.server.EVERYBODY", READER)
+    settings = EdgeSettings(**getattr(request, "param", {}))
+    broker = MemoryBroker()
+    async with AsyncExitStack() as exit_:
+        embedder = await shared_embedder()
+        store = await open_store(folder=tmp_path / "qdrant")
+        exit_.push_async_callback(store.close)
+        library = await Library.open(store, embedder)
+        index = Index()
+        follower = await exit_.enter_async_context(
+            Follower(
+                broker.connect(name="toolindex"), index, embedder, VectorFile(None),
+                model=embedder.model, grace_s=0.5, refresh_s=0.3,
+            )
+        )  # fmt: skip
+        stack = Stack("", None, broker, library, follower, exit_)  # type: ignore[arg-type]
+        await stack.serve(toolindex_worker(Finder(index, embedder)))
+        await stack.serve(retrieval_worker(library))
+        await stack.serve(office())
+        await stack.serve(secret_office())
+        stack.edge = await exit_.enter_async_context(Edge(broker.connect(name="edge"), settings))
+        listener = socket.create_server(("127.0.0.1", 0))
+        server = _Server(uvicorn.Config(build_app(stack.edge, Health()), log_config=None))
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+        stack.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        while len(index) < 14:
+            await asyncio.sleep(0.02)
+        yield stack
+        await stack.edge.end_streams()
+        server.should_exit = True
+        await task
+
+
+def secret_office() -> Worker:
+    """Tools and a prompt that the reader may not use."""
+    worker = office(
+        {"get_secret_forecast": "Get the secret weather forecast.", "zebra": "Counts zebras."},
+        name="vault", required_roles=("SPY",),
+    )  # fmt: skip
+    message = PromptMessage(role="user", content=TextContent(text="psst"))
+    worker.prompts(
+        PromptDescriptor(
+            name="zebra_prompt", toolset="vault", description="Write about zebras.",
+            messages=(message,), required_roles=("SPY",),
+        )
+    )  # fmt: skip
+    return worker
+
+
+async def add_document(library: Library, collection: str, key: str, title: str, text: str) -> None:
+    """Store one document."""
+    from searchbus_contracts.retrieval import NewDocument
+
+    await library.store(
+        collection,
+        NewDocument(document_id=key, title=title, text=text, chunks=tuple(cut(text))),
+        {},
+    )
