@@ -29,7 +29,7 @@ def test_state_file_tells_where_everything_is(stack):
     """Other commands find the stack by it."""
     state = stack.state
     assert httpx.get(f"{state['url']}/readyz").status_code == 200
-    assert set(state["processes"]) == {"nats", "retrieval", "edge"}
+    assert set(state["processes"]) == {"nats", "retrieval", "toolindex", "edge"}
     assert alive(state["processes"].values()) == set(state["processes"].values())
 
 
@@ -82,7 +82,7 @@ def test_bad_options_say_what_is_allowed(stack, tmp_path):
     """Each mistake has its sentence and a non-zero exit code."""
     port = stack.state["url"].rsplit(":", 1)[1]
     for arguments, named in (
-        (["--scale", "nope=2"], "Known: edge, retrieval"),
+        (["--scale", "nope=2"], "Known: edge, retrieval, toolindex"),
         (["--scale", "retrieval=2"], "SEARCHBUS_QDRANT_URL"),
         (["--scale", "retrieval"], "service=number"),
         (["--port", port], "Choose another --port"),
@@ -137,6 +137,11 @@ def test_readme_commands_work(stack):
     assert len(commands) >= 6
     import shlex
 
+    curls = (root / "README.md").read_text().replace("\\\n", " ").splitlines()
+    for line in (line for line in curls if line.startswith("curl ")):
+        line = line.replace("http://127.0.0.1:8080", stack.state["url"])
+        done = subprocess.run(shlex.split(line), capture_output=True, text=True, timeout=30)
+        assert '"search_fomc"' in done.stdout, f"{line}\n{done.stdout}{done.stderr}"
     for command in sorted(commands):
         done = stack.command(*shlex.split(command)[1:])
         known = "empty_corpus" in done.stderr or "no traces" in done.stderr
@@ -163,7 +168,7 @@ def test_make_run_shows_that_it_works_and_stays_up(tmp_path):
                  or running.poll() is not None, 90)  # fmt: skip
         text = (tmp_path / "run.log").read_text()
         assert running.poll() is None, text
-        assert "docs: 10 stored" in text
+        assert "docs: 11 stored" in text
         assert "retrieval.search" in text
         pids = json.loads((tmp_path / "data" / "state.json").read_text())["processes"].values()
     finally:

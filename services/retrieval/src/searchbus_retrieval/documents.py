@@ -46,8 +46,8 @@ DOCUMENTS = ResourceTemplate(
     searches=True,
 )
 _MIN_COSINE = 0.55
-"""Of questions about FOMC documents none has a best passage below; of questions about aircraft
-asked of FOMC documents, more than nine in ten have."""
+"""A passage below is no match. Set low: of 56 questions about FOMC documents 2 have no passage
+above it; small talk has none, but a technical question of another field mostly has some."""
 _MAX_DESCRIPTION_CHARS = 300
 
 

@@ -1,0 +1,70 @@
+"""Tool search in a whole stack, from the command line and with several replicas."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+
+HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+def search(url: str, query: str) -> list[str]:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/search", "params": {"query": query}}
+    response = httpx.post(f"{url}/mcp", json=body, headers=HEADERS)
+    line = next(text for text in response.text.splitlines() if text.startswith("data:"))
+    return [tool["name"] for tool in json.loads(line[5:])["result"]["tools"]]
+
+
+def test_command_line_searches_with_scores_and_why(stack):
+    """Names, scores and the words that matched; prompts and resources as well."""
+    done = stack.command("tools", "search", "what did the Fed say about inflation")
+    assert done.returncode == 0, done.stderr
+    assert "search_fomc" in done.stdout
+    assert "Fed" in done.stdout
+    found = json.loads(
+        stack.command("tools", "search", "check a claim", "--kind", "prompt", "--json").stdout
+    )
+    assert found["matches"][0]["name"] == "verify_claim"
+    assert found["matches"][0]["score"] > 0
+    nothing = stack.command("tools", "search", "breed ferrets in captivity")
+    assert "No tool fits that." in nothing.stdout
+    wrong = stack.command("tools", "search", "x", "--kind", "spoon")
+    assert wrong.returncode == 2
+    assert "tool, prompt and resource" in wrong.stderr
+
+
+def test_command_line_benchmarks_a_catalogue(stack, tmp_path):
+    """Recall, nDCG and times; a bad line is named."""
+    tools = [
+        ("rain", "Tells whether it will rain."),
+        ("mail", "Sends an email."),
+        ("sum", "Adds numbers."),
+    ]
+    lines = [
+        json.dumps({"id": f"x/{n}", "name": n, "description": d, "server": "x"}) for n, d in tools
+    ]
+    (tmp_path / "tools.jsonl").write_text("\n".join(lines))
+    queries = [("write an email", "mail"), ("will it rain", "rain"), ("add these numbers", "sum")]
+    lines = [json.dumps({"id": n, "text": q, "relevant": [f"x/{n}"]}) for q, n in queries]
+    (tmp_path / "queries.jsonl").write_text("\n".join(lines))
+    report = json.loads(stack.command("tools", "bench", str(tmp_path), "--json").stdout)
+    assert (report["tools"], report["queries"]) == (3, 3)
+    assert report["measures"]["recall@1"] == report["measures"]["ndcg@10"] == 1.0
+    assert report["measures"]["p50 ms"] > 0
+    assert "recall@5" in stack.command("tools", "bench", str(tmp_path / "tools.jsonl")).stdout
+    (tmp_path / "queries.jsonl").write_text('{"text": "x", "relevant": ["none"]}')
+    bad = stack.command("tools", "bench", str(tmp_path))
+    assert bad.returncode == 2
+    assert "queries.jsonl:1: unknown tool 'none'" in bad.stderr.replace("\n", "")
+
+
+def test_replicas_answer_alike_and_share_the_vectors(start_stack, tmp_path):
+    """Two tool indexes in one queue group; whoever is asked, the answer is the same."""
+    stack = start_stack(tmp_path, "--scale", "toolindex=2")
+    url = stack.state["url"]
+    answers = {tuple(search(url, "passages of the Federal Reserve's minutes")) for _ in range(12)}
+    assert len(answers) == 1
+    assert next(iter(answers))[0] == "search_fomc"
+    assert (Path(tmp_path) / "toolindex" / "vectors.bin").stat().st_size > 0
