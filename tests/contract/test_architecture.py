@@ -19,6 +19,7 @@ LAYERS = {
     "searchbus_bus": {"searchbus_contracts"},
     "searchbus_runtime": {"searchbus_contracts", "searchbus_bus"},
     "searchbus_vectors": set(),
+    "searchbus_upstream": {"searchbus_contracts", "searchbus_bus"},
     "searchbus_cli": {"searchbus_contracts", "searchbus_bus", "searchbus_runtime"},
 }
 SERVICE_MAY = {*LAYERS} - {"searchbus_cli"}

@@ -17,6 +17,7 @@ from searchbus_contracts import (
     encode,
     retrieval,
     toolindex,
+    web,
 )
 from searchbus_contracts.headers import Actor, Parts
 
@@ -25,7 +26,7 @@ EXTRA = {"Actor": Actor, "Parts": Parts, "Failure": Failure}
 
 
 def kind_of(name: str):
-    modules = (searchbus_contracts, retrieval, toolindex)
+    modules = (searchbus_contracts, retrieval, toolindex, web)
     return EXTRA.get(name) or next(getattr(m, name) for m in modules if hasattr(m, name))
 
 

@@ -15,6 +15,7 @@ from searchbus_contracts import DEFAULT_PREFIX
 from .bus import Bus, WorkerInfo
 from .directory import Directory
 from .fanout import Gathered, Leg
+from .keyvalue import KeyValue
 from .memory import MemoryBroker
 from .nats_transport import NatsTransport
 from .serving import Serving
@@ -25,6 +26,7 @@ __all__ = [
     "Call",
     "Directory",
     "Gathered",
+    "KeyValue",
     "Leg",
     "MemoryBroker",
     "Serving",

@@ -23,6 +23,7 @@ from searchbus_contracts import (
 )
 
 from .fanout import Gathered, Leg, gather
+from .keyvalue import KeyValue
 from .requests import OnEvent, Requester
 from .serving import Serving
 from .transport import Message, Subscription, Transport
@@ -163,6 +164,19 @@ class Bus:
         serving = Serving(worker, self.transport, self._requester, self.subjects)
         await serving.start()
         return serving
+
+    async def key_value(self, name: str, *, ttl_s: float, max_bytes: int) -> KeyValue:
+        """A bucket that all connections with this prefix share; see keyvalue.py.
+
+        Args:
+            ttl_s: how long an entry lives after it was written.
+            max_bytes: of all entries together.
+
+        Raises:
+            Fault: unavailable, also where the server has no JetStream.
+        """
+        bucket = f"{self.subjects.prefix}_{name}"
+        return await self.transport.key_value(bucket, ttl_s=ttl_s, max_bytes=max_bytes)
 
     async def workers(self, *, window_s: float = 0.3) -> list[WorkerInfo]:
         """Who is there: every searchbus worker that answered within the window."""

@@ -19,6 +19,7 @@ from functools import lru_cache
 from searchbus_contracts import DEFAULT_PREFIX, ErrorCode, Fault
 
 from .bus import Bus
+from .keyvalue import MemoryKeyValue
 from .transport import Callback, Message, ServiceRecord
 
 __all__ = ["MemoryBroker"]
@@ -88,6 +89,7 @@ class MemoryBroker:
     def __init__(self, *, max_payload_bytes: int = 1024 * 1024) -> None:
         self.max_payload_bytes = max_payload_bytes
         self.subscriptions: set[_Subscription] = set()
+        self.buckets: dict[str, MemoryKeyValue] = {}
 
     def connect(self, *, name: str = "memory", prefix: str = DEFAULT_PREFIX) -> Bus:
         """A new connection."""
@@ -201,6 +203,9 @@ class _MemoryTransport:
             for scope in ("", f".{record.name}", f".{record.name}.{instance}"):
                 subscriptions.append(await self.subscribe(f"$SRV.{kind}{scope}", answer))
         return _Announcement(instance, subscriptions)
+
+    async def key_value(self, bucket: str, *, ttl_s: float, max_bytes: int) -> MemoryKeyValue:
+        return self.broker.buckets.setdefault(bucket, MemoryKeyValue(ttl_s=ttl_s))
 
     async def flush(self, timeout_s: float = 2.0) -> None:
         await asyncio.sleep(0)

@@ -20,6 +20,7 @@ from nats.micro.service import Service, ServiceConfig, ServiceInfo
 
 from searchbus_contracts import ErrorCode, Fault
 
+from .keyvalue import NatsKeyValue
 from .transport import Callback, Message, ServiceRecord, Subscription
 
 __all__ = ["NatsTransport"]
@@ -237,6 +238,12 @@ class NatsTransport:
         service = _DescribedService(self._client, record)
         await service.start()
         return _Announcement(self._client, service)
+
+    async def key_value(self, bucket: str, *, ttl_s: float, max_bytes: int) -> NatsKeyValue:
+        """See Transport."""
+        found = NatsKeyValue(self._client, bucket, ttl_s=ttl_s, max_bytes=max_bytes)
+        await found.open()
+        return found
 
     async def flush(self, timeout_s: float = 2.0) -> None:
         """Return when the server has everything sent so far, or the time is over."""

@@ -68,6 +68,7 @@ class Serving:
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._cancelled: set[str] = set()
         self._subscriptions: dict[str, Subscription] = {}
+        self._work: dict[str, Answer] = {}
         self._announcement: Announcement | None = None
         self._record = ServiceRecord(worker.service, worker.version, worker.description, {}, [])
         self._catalog: Catalog = worker.catalog
@@ -82,10 +83,10 @@ class Serving:
         """Subscribe, then appear in discovery."""
         service = self.worker.service
         for verb, endpoint in self.worker.endpoints.items():
-            await self._listen(self._subjects.endpoint(service, verb), endpoint)
+            await self._listen_for_work(self._subjects.endpoint(service, verb), endpoint)
         for toolset, readers in self.worker.resource_readers.items():
             for verb, endpoint in readers.items():
-                await self._listen(self._subjects.resource(toolset, verb), endpoint)
+                await self._listen_for_work(self._subjects.resource(toolset, verb), endpoint)
         await self._listen_to_catalog()
         cancel = self._subjects.cancel(service)
         self._subscriptions[cancel] = await self._transport.subscribe(cancel, self._on_cancel)
@@ -124,6 +125,19 @@ class Serving:
             return False
         return True
 
+    async def step_out(self) -> None:
+        """Leave the queue group for a while; what was received is still answered."""
+        for subject in [s for s in self._subscriptions if s in self._work]:
+            await self._subscriptions.pop(subject).drain()
+        await self._transport.flush()
+
+    async def step_in(self) -> None:
+        """Be one of the queue group again."""
+        if not self._drained:
+            for subject, answer in list(self._work.items()):
+                await self._listen(subject, answer)
+            await self._transport.flush()
+
     async def drain(self, timeout_s: float = 10.0) -> None:
         """Answer what was received, take nothing new, and leave.
 
@@ -160,19 +174,17 @@ class Serving:
         self._subscriptions[subject] = await self._transport.subscribe(
             subject, on_message, queue=group, pending_limit=max(1024, 2 * self.worker.max_in_flight)
         )
-        self._record.endpoints.append(
-            {
-                "name": "-".join(t for t in subject.split(".")[2:] if t not in "*>") or "root",
-                "subject": subject,
-                "queue_group": group,
-                "metadata": {},
-            }
-        )
+        if all(endpoint["subject"] != subject for endpoint in self._record.endpoints):
+            self._record.endpoints.append(_endpoint(subject, group))
+
+    async def _listen_for_work(self, subject: str, answer: Answer) -> None:
+        self._work[subject] = answer
+        await self._listen(subject, answer)
 
     async def _listen_to_catalog(self) -> None:
         await self._listen(self._subjects.catalog(self._digest), self._describe)
         for toolset in {tool.toolset for tool in self._catalog.tools}:
-            await self._listen(self._subjects.toolset(toolset), self._call_tool)
+            await self._listen_for_work(self._subjects.toolset(toolset), self._call_tool)
 
     async def _describe(self, call: Call, body: bytes) -> Catalog:
         decode(body, CatalogRequest)
@@ -314,3 +326,8 @@ class Serving:
         if body is None:
             raise Fault(ErrorCode.INVALID_ARGUMENT, "The request's parts are incomplete.")
         return body
+
+
+def _endpoint(subject: str, group: str) -> dict[str, Any]:
+    name = "-".join(t for t in subject.split(".")[2:] if t not in "*>") or "root"
+    return {"name": name, "subject": subject, "queue_group": group, "metadata": {}}

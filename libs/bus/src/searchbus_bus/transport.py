@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from .keyvalue import KeyValue
+
 __all__ = ["Announcement", "Callback", "Message", "ServiceRecord", "Subscription", "Transport"]
 
 
@@ -97,6 +99,9 @@ class Transport(Protocol):
 
     async def announce(self, record: ServiceRecord) -> Announcement:
         """Answer `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS` for a worker."""
+
+    async def key_value(self, bucket: str, *, ttl_s: float, max_bytes: int) -> KeyValue:
+        """A shared bucket; raises Fault(unavailable) where the broker has none."""
 
     async def flush(self, timeout_s: float = 2.0) -> None:
         """Return when the broker has everything sent so far, or the time is over."""

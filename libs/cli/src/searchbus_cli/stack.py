@@ -66,6 +66,8 @@ class Stack:
     Args:
         scale: service → number of processes.
         extra: further services to start, name → module.
+        fake_upstreams: play the internet from tests/fakes of this checkout.
+        environment: settings for every service.
     """
 
     data: Path
@@ -73,6 +75,8 @@ class Stack:
     port: int = 8080
     scale: Mapping[str, int] = field(default_factory=dict)
     extra: Mapping[str, str] = field(default_factory=dict)
+    fake_upstreams: bool = False
+    environment: dict[str, str] = field(default_factory=dict)
     children: list[Child] = field(default_factory=list)
     nats_url: str = ""
     url: str = ""
@@ -90,11 +94,14 @@ class Stack:
         self._own_folder()
         nats_port = await self._start_nats()
         self.nats_url = f"nats://127.0.0.1:{nats_port}"
+        if self.fake_upstreams:
+            await self._start_fakes()
         workers = sorted(name for name in services if name != EDGE)
         for name in workers:
             for number in range(self.scale.get(name, 1)):
                 label = name if number == 0 else f"{name}-{number + 1}"
-                self._keep(self._service(label, services[name], {}))
+                environment = {"SEARCHBUS_WORKER_INDEX": str(number)}
+                self._keep(self._service(label, services[name], environment))
         if EDGE in services:
             await self._start_edge(services[EDGE], workers)
         self._write_state()
@@ -112,8 +119,9 @@ class Stack:
             child.stopping = True
         edges = [c for c in self.children if c.name == EDGE]
         nats = [c for c in self.children if c.name == "nats"]
-        others = [c for c in self.children if c not in edges and c not in nats]
-        for group in (edges, others, nats):
+        fakes = [c for c in self.children if c.name == "fakes"]
+        others = [c for c in self.children if c not in [*edges, *nats, *fakes]]
+        for group in (edges, others, fakes, nats):
             await asyncio.gather(*(child.stop() for child in group))
         for keeper in self._keepers.values():
             keeper.cancel()
@@ -169,6 +177,8 @@ class Stack:
         config.write_text(
             'listen: "127.0.0.1:-1"\nserver_name: searchbus\nping_interval: "5s"\nping_max: 2\n'
             f'max_payload: 1MB\nports_file_dir: "{ports}"\nlogtime: false\n'
+            # Shared caches and leases of the workers; in memory, nothing durable lives in NATS.
+            f'jetstream {{ max_memory_store: 128MB, max_file_store: 1MB, store_dir: "{ports}" }}\n'
         )
         port = 0
 
@@ -194,6 +204,22 @@ class Stack:
                 return port
             await asyncio.sleep(0.02)
         raise StackError("nats-server did not start within 15 s; its lines above say why.")
+
+    async def _start_fakes(self) -> None:
+        root = Path(__file__).parents[4]
+        if not (root / "tests" / "fakes" / "__main__.py").is_file():
+            raise StackError("--fake-upstreams works in a checkout of searchbus only.")
+        told = self.data / "fakes.json"
+        told.unlink(missing_ok=True)
+        arguments = [sys.executable, "-m", "tests.fakes", str(told)]
+        self._keep(Child("fakes", arguments, {"PYTHONPATH": str(root)}, color="bright_black"))
+        give_up_s = time.monotonic() + 30
+        while not told.exists():
+            self._raise_for_dead()
+            if time.monotonic() > give_up_s:
+                raise StackError("the fake upstreams did not start; their lines above say why.")
+            await asyncio.sleep(0.05)
+        self.environment |= json.loads(told.read_text())["environment"]
 
     async def _start_edge(self, module: str, workers: list[str]) -> None:
         port_file = self.data / "edge.port"
@@ -238,6 +264,7 @@ class Stack:
                 "SEARCHBUS_DATA_DIR": str(self.data),
                 "SEARCHBUS_LOG_FORMAT": os.environ.get("SEARCHBUS_LOG_FORMAT", "console"),
                 "PYTHONUNBUFFERED": "1",
+                **self.environment,
                 **environment,
             },
         )

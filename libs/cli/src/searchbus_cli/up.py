@@ -28,6 +28,9 @@ def up(
     scale: Annotated[
         list[str] | None, typer.Option(help="SERVICE=N processes; may be repeated.")
     ] = None,
+    fake_upstreams: Annotated[
+        bool, typer.Option(help="Play the internet on loopback (in a checkout only).")
+    ] = False,
     service: Annotated[
         list[str] | None,
         typer.Option(help="NAME=MODULE of a further worker to run; may be repeated."),
@@ -44,6 +47,7 @@ def up(
         host=host,
         port=port,
         scale=_scale(scale or []),
+        fake_upstreams=fake_upstreams,
         extra=dict(_pair(text, "--service", "name=module") for text in service or []),
     )
     try:

@@ -29,6 +29,7 @@ from .retrieval import (
 )
 from .toolindex import FindReply, FindRequest
 from .tools import ToolCall, ToolReply
+from .web import WebSearchReply, WebSearchRequest
 
 __all__ = ["CHANNELS", "Channel"]
 
@@ -70,6 +71,8 @@ CHANNELS: tuple[Channel, ...] = (
     Channel("retrieval.list", "List documents or collections.", ListRequest, ListReply),
     Channel("retrieval.ingest", "Store documents, idempotently.", IngestRequest, IngestReply),
     Channel("retrieval.delete", "Delete documents or a collection.", DeleteRequest, DeleteReply),
+    Channel("ddg.search", "Search the web with DuckDuckGo.", WebSearchRequest, WebSearchReply),
+    Channel("ddg.fetch", "The same, past the cache.", WebSearchRequest, WebSearchReply),
     Channel("evt.catalog", "A worker came, went or changed its tools.", CatalogEvent),
     Channel("ctl.cancel.{service}", "A request is no longer wanted.", Cancel),
     Channel("ctl.ping.{instance}", "Ask whether one instance answers.", Ping, Pong),

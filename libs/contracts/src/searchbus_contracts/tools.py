@@ -223,6 +223,11 @@ def json_schema(kind: Any) -> dict[str, Any]:
     return {**schema, "$defs": definitions} if definitions else schema
 
 
+def _without_heading(schema: dict[str, Any]) -> dict[str, Any]:
+    """The Struct's own name and docstring say nothing to a model."""
+    return {key: value for key, value in schema.items() if key not in ("title", "description")}
+
+
 def describe_tool(
     name: str,
     *,
@@ -260,7 +265,7 @@ def describe_tool(
         toolset=toolset,
         title=title,
         description=description,
-        input_schema=json_schema(arguments),
+        input_schema=_without_heading(json_schema(arguments)),
         output_schema=output,
         renderer=renderer,
         annotations=annotations,

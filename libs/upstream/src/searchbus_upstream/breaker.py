@@ -1,0 +1,70 @@
+"""A circuit breaker (Nygard, Release It!, 2007) with a growing time of rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+__all__ = ["Breaker"]
+
+
+class Breaker:
+    """Open for a while after a refusal; then a single probe decides.
+
+    Args:
+        max_s: the longest rest; each refusal after a failed probe doubles it.
+        clock: seconds of the epoch, so that the state can be told to other processes.
+    """
+
+    def __init__(self, *, max_s: float = 6 * 3600.0, clock: Callable[[], float] = time.time):
+        self._max_s = max_s
+        self._clock = clock
+        self._refusals = 0
+        self._open_until_s = 0.0
+        self._probing = False
+
+    @property
+    def open_until_s(self) -> float:
+        """When the rest ends, in seconds of the epoch; 0 while closed."""
+        return self._open_until_s
+
+    @property
+    def closed(self) -> bool:
+        """Whether requests may go."""
+        return self._open_until_s == 0.0
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds of rest that are left."""
+        return max(0.0, self._open_until_s - self._clock())
+
+    def refused(self, rest_s: float) -> float:
+        """The upstream refused us; returns how long the rest is now."""
+        if not self.closed and not self._probing:
+            # Answers to requests that were under way: one refusal, told several times.
+            return self.remaining_s
+        rest_s = min(self._max_s, rest_s * 2**self._refusals)
+        self._refusals += 1
+        self._probing = False
+        self._open_until_s = self._clock() + rest_s
+        return rest_s
+
+    def restore(self, open_until_s: float) -> None:
+        """Take over what an earlier process knew."""
+        if open_until_s > self._clock():
+            self._open_until_s = open_until_s
+            self._refusals = max(1, self._refusals)
+
+    def try_probe(self) -> bool:
+        """Whether the one probe may go now; `refused` or `succeeded` must follow."""
+        if self.closed or self._probing or self.remaining_s > 0:
+            return False
+        self._probing = True
+        return True
+
+    def succeeded(self) -> None:
+        """A request went through."""
+        if self.closed or self._probing:
+            self._refusals = 0
+            self._open_until_s = 0.0
+            self._probing = False

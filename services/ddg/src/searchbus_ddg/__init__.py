@@ -1,0 +1,1 @@
+"""DuckDuckGo behind the bus: polite, paced, and honest about being refused."""

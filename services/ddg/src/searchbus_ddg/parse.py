@@ -1,0 +1,159 @@
+"""Result pages of html.duckduckgo.com and lite.duckduckgo.com.
+
+The order matters: a challenge is looked for before results, whatever the status; no results are
+`empty` only where the page says so.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from searchbus_contracts.web import WebResult
+
+from .links import target_of
+from .outcomes import Kind, Page
+
+__all__ = ["MAX_PAGE_BYTES", "parse_page", "plain"]
+
+MAX_PAGE_BYTES = 2 * 1024 * 1024
+_CHALLENGE = re.compile(
+    rb"anomaly\.js|id=[\"']?challenge-form|class=[\"'][^\"']*anomaly-modal|bots use DuckDuckGo too",
+    re.I,
+)
+_NO_RESULTS = ("div.no-results", ".result--no-result", ".no-results__message")
+_NO_RESULTS_TEXT = re.compile(r"^\W*No (more )?results", re.I)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z?)?")
+_HIDDEN_FORM_FIELDS = 40
+
+
+def parse_page(status: int, body: bytes) -> Page:
+    """Read one page; a truncated one gives the rows that are whole."""
+    if _CHALLENGE.search(body):
+        return Page(Kind.CHALLENGE)
+    if status in (403, 429):
+        return Page(Kind.RATE_LIMITED)
+    if status >= 400:
+        return Page(Kind.UPSTREAM_ERROR)
+    tree = LexborHTMLParser(body.decode("utf-8", "replace"))
+    rows = tuple(_html_rows(tree)) or tuple(_lite_rows(tree))
+    if rows and _last_is_cut(body):
+        rows = rows[:-1]
+    if rows:
+        return Page(Kind.OK, rows, _next_form(tree))
+    if _says_empty(tree):
+        return Page(Kind.EMPTY)
+    if status == 202 or not body.strip():
+        return Page(Kind.FINGERPRINT)
+    return Page(Kind.UNKNOWN_MARKUP)
+
+
+def _last_is_cut(body: bytes) -> bool:
+    """Whether the page breaks off in the middle of its last row."""
+    if b"</html" in body[-4096:].lower():
+        return False
+    title = max(body.rfind(b"result__a"), body.rfind(b"result-link"))
+    snippet = max(body.rfind(b"result__snippet"), body.rfind(b"result-snippet"))
+    if title > snippet:
+        return True
+    rest = body[snippet:]
+    return not any(tag in rest for tag in (b"</a", b"</td", b"</div"))
+
+
+def _html_rows(tree: LexborHTMLParser) -> Iterator[WebResult]:
+    for block in tree.css("div.result"):
+        classes = (block.attributes.get("class") or "").split()
+        if any(name.startswith("result--ad") for name in classes):
+            continue
+        link = block.css_first("a.result__a")
+        if link is None:
+            continue  # cut off in the middle
+        snippet = block.css_first(".result__snippet")
+        row = _row(link, snippet)
+        if row is not None:
+            yield _dated(row, block)
+
+
+def _lite_rows(tree: LexborHTMLParser) -> Iterator[WebResult]:
+    """A row is a link, then in following table rows its snippet; sponsored ones say so."""
+    link: LexborNode | None = None
+    snippet: LexborNode | None = None
+    for line in tree.css("tr"):
+        if line.css_first("table") is not None:
+            continue  # the row of a table around the table
+        found = line.css_first("a.result-link")
+        if found is not None:
+            if link is not None and (row := _row(link, snippet)) is not None:
+                yield row
+            sponsored = "result-sponsored" in (line.attributes.get("class") or "")
+            link, snippet = (None if sponsored else found), None
+        elif snippet is None:
+            snippet = line.css_first("td.result-snippet")
+    if link is not None and (row := _row(link, snippet)) is not None:
+        yield row
+
+
+def _row(link: LexborNode, snippet: LexborNode | None) -> WebResult | None:
+    url = target_of(link.attributes.get("href"))
+    title = plain(link.text())
+    if url is None or not title:
+        return None
+    return WebResult(title=title, url=url, snippet=plain(snippet.text()) if snippet else "")
+
+
+def _dated(row: WebResult, block: LexborNode) -> WebResult:
+    extras = block.css_first(".result__extras__url")
+    for span in extras.css("span") if extras is not None else ():
+        if span.attributes.get("class"):
+            continue
+        found = _DATE.search(span.text())
+        if found is not None:
+            return WebResult(
+                title=row.title, url=row.url, snippet=row.snippet,
+                published_at=_iso(found.group()),
+            )  # fmt: skip
+    return row
+
+
+def _iso(text: str) -> str:
+    """To the second, UTC; a bare date stays one."""
+    day, _, clock = text.partition("T")
+    return f"{day}T{clock[:8]}Z" if clock else day
+
+
+def _next_form(tree: LexborHTMLParser) -> dict[str, str]:
+    """The hidden fields of the page's own form: never computed, only replayed."""
+    for selector in ("div.nav-link form", "form.next_form"):
+        for form in tree.css(selector):
+            fields = {
+                name: field.attributes.get("value") or ""
+                for field in form.css("input")[:_HIDDEN_FORM_FIELDS]
+                if (name := field.attributes.get("name"))
+            }
+            previous = form.css_first('input[type="submit"]')
+            label = (previous.attributes.get("value") or "") if previous is not None else ""
+            # Without vqd the next request is refused and the address blocked.
+            if fields.get("vqd") and fields.get("q") and not label.lower().startswith("prev"):
+                return fields
+    return {}
+
+
+def _says_empty(tree: LexborHTMLParser) -> bool:
+    if any(tree.css_first(selector) is not None for selector in _NO_RESULTS):
+        return True
+    body = tree.css_first("#links") or tree.body
+    return body is not None and _NO_RESULTS_TEXT.match(plain(body.text())[:200]) is not None
+
+
+def plain(text: str) -> str:
+    """One line without control characters, bidirectional marks and invisible signs."""
+    kept = (" " if c.isspace() else c for c in text if c.isspace() or _shown(c))
+    return " ".join("".join(kept).split())
+
+
+def _shown(character: str) -> bool:
+    # Cc, Cf (bidi and zero-width), Cs, Co, Cn; joiners matter to some scripts and to emoji.
+    return character in "\u200c\u200d" or not unicodedata.category(character).startswith("C")

@@ -1,0 +1,54 @@
+"""Settings of the DuckDuckGo service (environment prefix SEARCHBUS_)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from searchbus_runtime import ServiceSettings
+
+__all__ = ["DdgSettings"]
+
+Seconds = Annotated[float, Field(ge=0, le=86_400)]
+
+
+class DdgSettings(ServiceSettings):
+    """What the DuckDuckGo service reads. Lists are JSON."""
+
+    ddg_egress: tuple[str, ...] = Field(
+        ("direct",),
+        min_length=1,
+        max_length=64,
+        description="Ways out, one a worker: 'direct', 'bind:<own address>', or a proxy's URL.",
+    )
+    worker_index: Annotated[int, Field(ge=0, le=10_000)] = 0
+    ddg_html_url: str = "https://html.duckduckgo.com/html/"
+    ddg_lite_url: str = "https://lite.duckduckgo.com/lite/"
+    ddg_instant_url: str = "https://api.duckduckgo.com/"
+    ddg_interval_s: Seconds = Field(2.5, description="Between two searches of an address; 0: none.")
+    ddg_min_interval_s: Seconds = Field(2.0, description="What the pace may quicken to.")
+    ddg_burst: Annotated[int, Field(ge=1, le=10)] = 1
+    ddg_max_in_flight: Annotated[int, Field(ge=1, le=64)] = 4
+    ddg_challenge_rest_s: Seconds = Field(3600.0, description="Rest after a challenge.")
+    ddg_limited_rest_s: Seconds = Field(180.0, description="Rest after HTTP 403 or 429.")
+    ddg_cache_ttl_s: Seconds = 600.0
+    ddg_instant_cache_ttl_s: Seconds = 3600.0
+    ddg_stale_ttl_s: Seconds = Field(6 * 3600.0, description="Given, labelled, while it fails.")
+    ddg_impersonate: str | None = Field(
+        None, description="A browser's TLS fingerprint, by curl_cffi; e.g. 'chrome'."
+    )
+
+    @field_validator("ddg_egress")
+    @classmethod
+    def _known_kinds(cls, egresses: tuple[str, ...]) -> tuple[str, ...]:
+        for egress in egresses:
+            if not re.match(r"direct$|bind:[0-9A-Fa-f.:]+$|(http|https|socks5h?)://", egress):
+                kind = egress.partition(":")[0][:12]
+                raise ValueError(
+                    f"an egress is 'direct', 'bind:<own address>' or a proxy's URL, not '{kind}…'"
+                )
+        if len(set(egresses)) < len(egresses):
+            raise ValueError("every egress may stand in the list once")
+        return egresses

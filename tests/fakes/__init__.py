@@ -1,0 +1,1 @@
+"""Upstreams that the tests and `searchbus up --fake-upstreams` play on loopback."""
