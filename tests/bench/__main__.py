@@ -1,6 +1,6 @@
 """`make bench`: measures and writes build/bench.json. Give names to run only some.
 
-    python -m tests.bench [cranfield] [fomc] [latency] [tools] [toolindex]
+    python -m tests.bench [cranfield] [fomc] [latency] [tools] [toolindex] [ddg]
 
 Needs the reference data beside the checkout. Times are given as ratios to a baseline of the same
 run, since machines differ and are noisy.
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from . import cranfield, fomc, latency, tools
+from . import cranfield, ddg, fomc, latency, tools
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT.parent / "shared"
@@ -26,6 +26,7 @@ BENCHES = {
     "latency": latency.run,
     "tools": tools.run_quality,
     "toolindex": tools.run_scale,
+    "ddg": ddg.run,
 }
 BARS: dict[str, dict[str, Any]] = {
     "cranfield": {"ndcg@10": (">=", 0.43)},
@@ -36,6 +37,13 @@ BARS: dict[str, dict[str, Any]] = {
         "livemcpbench recall@10": (">=", 0.51),
         "stabletoolbench ndcg@10": (">=", 0.70),
         "stabletoolbench recall@10": (">=", 0.79),
+    },
+    "ddg": {
+        "parse p50 ms": ("<=", 2.0),
+        "share of linear, 2 workers": (">=", 0.9),
+        "share of linear, 4 workers": (">=", 0.9),
+        "paced minute: challenges": ("<=", 0),
+        "paced minute: failed": ("<=", 0),
     },
     "toolindex": {
         "10,000 tools: callers p50 ms": ("<=", 10),

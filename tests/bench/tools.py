@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,12 +15,13 @@ import psutil
 from msgspec import Struct
 
 from searchbus_bus import Bus, Worker, connect
-from searchbus_cli.stack import nats_server_binary
 from searchbus_contracts import Actor, Fault, ToolDescriptor, ToolReply
 from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_toolindex.evaluation import evaluate, read_catalogue
 from searchbus_toolindex.vectors import VectorFile
 from searchbus_vectors import Embedder
+
+from .stack import nats, service
 
 __all__ = ["run_quality", "run_scale"]
 
@@ -80,15 +78,14 @@ async def run_scale(reference: Path, workdir: Path) -> dict[str, Any]:
 
 
 async def _measure(folder: Path, *, services: int, tools_each: int) -> dict[str, Any]:
-    folder.mkdir(parents=True)
     dice = random.Random(7)
-    async with _nats(folder) as url:
+    async with nats(folder) as url:
         buses = [await connect(url, name=f"worker{i}") for i in range(services)]
         for number, bus in enumerate(buses):
             await bus.serve(_worker(number, tools_each, dice))
         bus = await connect(url, name="callers")
         started_s = time.perf_counter()
-        async with _toolindex(url, folder) as process:
+        async with service("toolindex", url, data_dir=str(folder)) as process:
             await _answers(bus, 300)
             build_s = time.perf_counter() - started_s
             queries = [_query(dice) for _ in range(20_000)]
@@ -102,7 +99,7 @@ async def _measure(folder: Path, *, services: int, tools_each: int) -> dict[str,
             rss_mib = psutil.Process(process.pid).memory_info().rss / 2**20
             added_s = await _add_one(bus, buses[0], url)
         started_s = time.perf_counter()
-        async with _toolindex(url, folder):
+        async with service("toolindex", url, data_dir=str(folder)):
             await _answers(bus, 300)
             again_s = time.perf_counter() - started_s
         for each in (bus, *buses):
@@ -229,52 +226,3 @@ async def _answers(bus: Bus, timeout_s: float) -> None:
                 await asyncio.sleep(0.05)
             else:
                 return
-
-
-@asynccontextmanager
-async def _nats(folder: Path) -> AsyncIterator[str]:
-    ports = folder / "ports"
-    ports.mkdir()
-    server = subprocess.Popen(
-        [nats_server_binary(), "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", ports],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        yield await _until(lambda: _nats_url(ports), 10)
-    finally:
-        server.terminate()
-        server.wait(10)
-
-
-async def _nats_url(ports: Path) -> str | None:
-    import json
-
-    for path in ports.glob("*.ports"):
-        try:
-            return str(json.loads(path.read_text())["nats"][0])
-        except (ValueError, KeyError, IndexError):
-            continue
-    return None
-
-
-async def _until(look: Callable[[], Awaitable[str | None]], timeout_s: float) -> str:
-    async with asyncio.timeout(timeout_s):
-        while (found := await look()) is None:
-            await asyncio.sleep(0.02)
-        return found
-
-
-@asynccontextmanager
-async def _toolindex(url: str, folder: Path) -> AsyncIterator[subprocess.Popen[bytes]]:
-    import os
-
-    process = subprocess.Popen(
-        [sys.executable, "-m", "searchbus_toolindex"],
-        env={**os.environ, "SEARCHBUS_NATS_URL": url, "SEARCHBUS_DATA_DIR": str(folder)},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(30)
