@@ -4,7 +4,7 @@ DATA ?=
 PORT ?= 8080
 BASE ?= python:3.11-slim
 TAG ?= dev
-SERVICES := edge retrieval toolindex ddg
+SERVICES := edge retrieval toolindex ddg web
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check bench proto lock images up down clean

@@ -15,6 +15,7 @@ from searchbus_upstream import (
     UpstreamUnreachable,
     is_public_host,
     is_public_url,
+    retry_after_s,
 )
 
 PLAIN = b"hello " * 100
@@ -193,3 +194,11 @@ def test_public_corpus_of_internal_addresses(reference):
                     seen += 1
                     assert not is_public_host(found), line
     assert seen >= 5
+
+
+def test_retry_after_in_both_forms():
+    """Seconds or a date."""
+    assert retry_after_s({"retry-after": "7"}) == 7.0
+    assert retry_after_s({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0.0
+    assert retry_after_s({"retry-after": "soon"}) is None
+    assert retry_after_s({}) is None

@@ -7,13 +7,13 @@ from urllib.parse import quote, urlsplit
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.fakes.ddg import _CHALLENGE, _html_row, _lite_row, _next_form, _page_of
 
 from searchbus_contracts import Fault
-from searchbus_ddg.asking import check_query, quote_bangs, retry_after_s
+from searchbus_ddg.asking import check_query, quote_bangs
 from searchbus_ddg.links import target_of
 from searchbus_ddg.outcomes import Kind
 from searchbus_ddg.parse import parse_page, plain
-from tests.fakes.ddg import _CHALLENGE, _html_row, _lite_row, _next_form, _page_of
 
 RECORDED = {
     "results_rust_meka.html": (
@@ -175,11 +175,3 @@ def test_queries_have_limits():
             check_query(bad)
         assert caught.value.code == "invalid_query"
     assert check_query("x" * 499)
-
-
-def test_retry_after_in_both_forms():
-    """Seconds or a date."""
-    assert retry_after_s({"retry-after": "7"}) == 7.0
-    assert retry_after_s({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0.0
-    assert retry_after_s({"retry-after": "soon"}) is None
-    assert retry_after_s({}) is None

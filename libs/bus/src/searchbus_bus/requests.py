@@ -51,6 +51,8 @@ OnEvent = Callable[[ToolEvent], None]
 
 _ATTEMPTS = 2
 _ANOTHER_WORKER_MAY = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED})
+_SETTLE_S = 2.0
+"""After a lost connection the workers reconnect too, some of them later than we do."""
 _LEAST_USEFUL_S = 0.005
 """A retry with less time left than this is not worth sending."""
 
@@ -82,6 +84,8 @@ class Requester:
         self._subscription: Subscription | None = None
         self._starting = asyncio.Lock()
         self._background: set[asyncio.Task[None]] = set()
+        self._was_lost = False
+        self._settled_at_s = 0.0
         transport.on_disconnect(self._connection_lost)
 
     @property
@@ -150,7 +154,7 @@ class Requester:
             except Fault as fault:
                 pause_s = random.uniform(0.01, 0.05)  # noqa: S311  (jitter)
                 if (
-                    last
+                    (last and not (fault.code == ErrorCode.UNAVAILABLE and self._settling()))
                     or fault.code not in _ANOTHER_WORKER_MAY
                     or deadline.remaining_s < pause_s + _LEAST_USEFUL_S
                 ):
@@ -163,6 +167,14 @@ class Requester:
                         "The connection to the message bus was lost while the answer was awaited.",
                     ) from None
         raise AssertionError("unreachable")
+
+    def _settling(self) -> bool:
+        """Whether a connection was lost so lately that workers may still be on their way back."""
+        now_s = time.monotonic()
+        if self._was_lost and self._transport.connected:
+            self._was_lost = False
+            self._settled_at_s = now_s + _SETTLE_S
+        return now_s < self._settled_at_s
 
     async def _once(
         self,
@@ -244,6 +256,7 @@ class Requester:
         task.add_done_callback(self._background.discard)
 
     def _connection_lost(self) -> None:
+        self._was_lost = True
         for pending in self._pending.values():
             if not pending.answer.done():
                 pending.answer.set_exception(_ConnectionLost())

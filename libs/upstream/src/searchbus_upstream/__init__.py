@@ -3,19 +3,28 @@
 from .addresses import is_public_host, is_public_url
 from .breaker import Breaker
 from .cache import Cached, SharedCache
+from .guard import GuardedBackend
 from .http import HttpTransport, Reply, Transport, UpstreamTimeout, UpstreamUnreachable
 from .pace import Pace
+from .retries import RetryBudget, with_retries
+from .retry_after import retry_after_s
+from .shared_pace import SharedPace
 
 __all__ = [
     "Breaker",
     "Cached",
+    "GuardedBackend",
     "HttpTransport",
     "Pace",
     "Reply",
+    "RetryBudget",
     "SharedCache",
+    "SharedPace",
     "Transport",
     "UpstreamTimeout",
     "UpstreamUnreachable",
     "is_public_host",
     "is_public_url",
+    "retry_after_s",
+    "with_retries",
 ]

@@ -7,14 +7,19 @@ inflate whole chunks past any limit. Both are done here.
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+import httpcore
 import httpx
 from opentelemetry import trace
+
+from .guard import AddressRefused, NameUnknown
 
 __all__ = ["HttpTransport", "Reply", "Transport", "UpstreamTimeout", "UpstreamUnreachable"]
 
@@ -26,7 +31,15 @@ class UpstreamTimeout(Exception):
 
 
 class UpstreamUnreachable(Exception):
-    """No answer: refused, reset, cut off, over the size cap; the message says which."""
+    """No answer; the message says why.
+
+    Args:
+        kind: connection, dns, tls, address (not allowed), too_large, encoding.
+    """
+
+    def __init__(self, message: str, kind: str = "connection") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +88,23 @@ class HttpTransport:
     Args:
         proxy: URL of an HTTP or SOCKS proxy.
         local_address: source address of the connections.
+        backend: opens the connections; see guard.py.
     """
 
-    def __init__(self, *, proxy: str | None = None, local_address: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        proxy: str | None = None,
+        local_address: str | None = None,
+        backend: httpcore.AsyncNetworkBackend | None = None,
+    ) -> None:
         limits = httpx.Limits(max_connections=64, max_keepalive_connections=16)
         transport = httpx.AsyncHTTPTransport(
             proxy=proxy, local_address=local_address, limits=limits, retries=0
         )
+        if backend is not None:
+            # httpx has no door for this; a test fails when the attribute is no longer there.
+            transport._pool._network_backend = backend
         # No environment proxies: the egress is what the configuration says.
         self._client = httpx.AsyncClient(transport=transport, trust_env=False)
 
@@ -115,7 +138,7 @@ class HttpTransport:
                 raise UpstreamTimeout(f"no answer within {timeout_s:.1f} s") from None
             except (httpx.HTTPError, httpx.InvalidURL, OSError, zlib.error) as error:
                 span.set_status(trace.StatusCode.ERROR, type(error).__name__)
-                raise UpstreamUnreachable(type(error).__name__) from None
+                raise UpstreamUnreachable(type(error).__name__, _kind_of(error)) from None
             span.set_attribute("http.response.status_code", reply.status)
             return reply
 
@@ -131,7 +154,9 @@ class HttpTransport:
                     raw_bytes += len(chunk)
                     body += decode(chunk, max_bytes + 1 - len(body))
                     if len(body) > max_bytes or raw_bytes > max_bytes:
-                        raise UpstreamUnreachable(f"the answer is over {max_bytes} bytes")
+                        raise UpstreamUnreachable(
+                            f"the answer is over {max_bytes} bytes", "too_large"
+                        )
             except (httpx.RemoteProtocolError, httpx.ReadError):
                 if not body:
                     raise
@@ -145,12 +170,25 @@ class HttpTransport:
         await self._client.aclose()
 
 
+def _kind_of(error: BaseException | None) -> str:
+    """Why there is no connection, from the chain of causes."""
+    while error is not None:
+        if isinstance(error, AddressRefused):
+            return "address"
+        if isinstance(error, NameUnknown | socket.gaierror):
+            return "dns"
+        if isinstance(error, ssl.SSLError):
+            return "tls"
+        error = error.__cause__ or error.__context__
+    return "connection"
+
+
 def _decoder(encoding: str) -> Any:
     """A function (chunk, limit) → decoded bytes, at most `limit` of them."""
     kind = encoding.strip().lower()
     if kind in ("", "identity"):
         return lambda chunk, limit: chunk[:limit]
     if kind not in ("gzip", "x-gzip", "deflate"):
-        raise UpstreamUnreachable(f"the answer has the encoding {kind[:20]!r}")
+        raise UpstreamUnreachable(f"the answer has the encoding {kind[:20]!r}", "encoding")
     engine = zlib.decompressobj(47 if "gzip" in kind else 15)  # 47: gzip or zlib by its header
     return lambda chunk, limit: engine.decompress(chunk, max(1, limit))

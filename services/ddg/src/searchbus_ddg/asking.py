@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.web import WebSearchRequest
-from searchbus_upstream import Reply, Transport, UpstreamTimeout, UpstreamUnreachable
+from searchbus_upstream import (
+    Reply,
+    Transport,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+    retry_after_s,
+)
 
 from .outcomes import Kind, Page, Refused
 from .parse import MAX_PAGE_BYTES, parse_page
 
-__all__ = ["MAX_QUERY_CHARS", "Asking", "check_query", "quote_bangs", "retry_after_s"]
+__all__ = ["MAX_QUERY_CHARS", "Asking", "check_query", "quote_bangs"]
 
 MAX_QUERY_CHARS = 499
 USER_AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0 searchbus/0.1"
@@ -117,19 +121,6 @@ def _judge(reply: Reply) -> Page:
         Kind.UPSTREAM_ERROR: f"it answers HTTP {reply.status}",
     }[page.kind]
     raise Refused(page.kind, detail, retry_after_s(reply.headers))
-
-
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds of a Retry-After header in either form (RFC 9110, 10.2.3)."""
-    value = headers.get("retry-after", "").strip()
-    if value.isdigit():
-        return float(value)
-    try:
-        then = parsedate_to_datetime(value)
-    except (ValueError, TypeError):
-        return None
-    then = then if then.tzinfo else then.replace(tzinfo=UTC)
-    return max(0.0, (then - datetime.now(UTC)).total_seconds())
 
 
 def _languages(region: str) -> str:

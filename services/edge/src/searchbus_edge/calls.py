@@ -67,7 +67,7 @@ class Caller:
         listed = view.tools.get(name)
         if listed is None or not visible(actor, listed.descriptor):
             raise invalid_params(f"Unknown tool: {name[:64]}. tools/list shows those there are.")
-        given = params.arguments or {}
+        given = unquoted(listed, params.arguments or {})
         check_arguments(listed, given)
         descriptor = listed.descriptor
         if descriptor.toolset == LAZY:
@@ -105,6 +105,26 @@ class Caller:
         if reply.input_required is not None:
             return ask_client(ctx, reply.input_required)
         return tool_result(listed, reply)
+
+
+def unquoted(listed: ListedTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, with arrays and objects that came as JSON in a string taken out of it.
+
+    Models do that; where the schema wants an array or an object, a string has no other meaning.
+    """
+    properties = listed.descriptor.input_schema.get("properties")
+    given = dict(arguments)
+    for name, value in given.items():
+        schema = properties.get(name) if isinstance(properties, dict) else None
+        kind = schema.get("type") if isinstance(schema, dict) else None
+        if isinstance(value, str) and kind in ("array", "object"):
+            try:
+                inner = json.loads(value)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(inner, list if kind == "array" else dict):
+                given[name] = inner
+    return given
 
 
 def check_arguments(listed: ListedTool, arguments: Mapping[str, Any]) -> None:

@@ -1,0 +1,124 @@
+"""Connections to public addresses only: the address that was checked is the one connected to.
+
+A name is resolved once, every address it has is checked, and the connection goes to a checked one:
+no second resolution, so rebinding changes nothing. URL, Host, TLS name and certificate check stay
+as they are. Each redirect opens a connection of its own through the same guard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+import httpcore
+
+from .addresses import Address, is_public_address, is_public_host
+
+__all__ = ["ALLOWED_PORTS", "AddressRefused", "GuardedBackend", "NameUnknown", "resolve"]
+
+ALLOWED_PORTS = frozenset({80, 443, 8080, 8443})
+Resolve = Callable[[str, int], Awaitable[list[Address]]]
+
+
+class AddressRefused(httpcore.ConnectError):
+    """The host has an address that is not public, or a port that is not the web's."""
+
+
+class NameUnknown(httpcore.ConnectError):
+    """The name has no address."""
+
+
+async def resolve(host: str, port: int) -> list[Address]:
+    """All addresses of a host; raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    texts = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found)
+    return [ipaddress.ip_address(text) for text in texts]
+
+
+class GuardedBackend(httpcore.AsyncNetworkBackend):
+    """Opens TCP connections for httpcore.
+
+    Args:
+        routes: host pattern → `address:port` that the operator vouches for (an intranet, a fake).
+        resolver, backend: replaced in tests; nothing else opens a connection.
+    """
+
+    def __init__(
+        self,
+        *,
+        routes: Mapping[str, str] | None = None,
+        resolver: Resolve = resolve,
+        backend: httpcore.AsyncNetworkBackend | None = None,
+    ) -> None:
+        self._routes = dict(routes or {})
+        self._resolver = resolver
+        self._backend = backend or httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Resolve, check, connect.
+
+        Raises:
+            AddressRefused, NameUnknown, httpcore.ConnectError.
+        """
+        route = self._route(host)
+        if route is not None:
+            vouched, _, own_port = route.rpartition(":")
+            return await self._open(vouched, int(own_port), timeout, local_address, socket_options)
+        if port not in ALLOWED_PORTS:
+            raise AddressRefused(f"port {port} is not allowed")
+        if not is_public_host(host):
+            raise AddressRefused("the host is not public")
+        try:
+            addresses = await self._resolver(host, port)
+        except (OSError, UnicodeError, ValueError):
+            raise NameUnknown("the name has no address") from None
+        if not addresses:
+            raise NameUnknown("the name has no address")
+        if not all(is_public_address(address) for address in addresses):
+            raise AddressRefused("the host's address is not public")
+        failure: Exception | None = None
+        for address in addresses[:4]:
+            try:
+                return await self._open(str(address), port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure or NameUnknown("the name has no address")
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        """Never."""
+        raise AddressRefused("unix sockets are not allowed")
+
+    async def sleep(self, seconds: float) -> None:
+        """As the backend sleeps."""
+        await self._backend.sleep(seconds)
+
+    async def _open(
+        self, address: str, port: int, timeout: float | None, local: str | None, options: Any
+    ) -> httpcore.AsyncNetworkStream:
+        return await self._backend.connect_tcp(
+            address, port, timeout=timeout, local_address=local, socket_options=options
+        )
+
+    def _route(self, host: str) -> str | None:
+        name = host.rstrip(".").lower()
+        return next(
+            (to for pattern, to in self._routes.items() if fnmatch.fnmatch(name, pattern)), None
+        )
+
+    def vouches_for(self, host: str) -> bool:
+        """Whether the operator has named this host."""
+        return self._route(host) is not None

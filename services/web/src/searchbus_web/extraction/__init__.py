@@ -1,0 +1,1 @@
+"""The text of web pages, fetched safely and read in processes that may be killed."""

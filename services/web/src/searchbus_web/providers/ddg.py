@@ -1,0 +1,53 @@
+"""The DuckDuckGo fleet over the bus: what serves where no key is configured."""
+
+from __future__ import annotations
+
+from searchbus_bus import Bus
+from searchbus_contracts import Actor
+from searchbus_contracts.web import WebSearchReply, WebSearchRequest
+
+from ..results import Result
+from .base import Answer, Query
+from .operators import with_domains
+
+__all__ = ["DuckDuckGoFleet"]
+
+SERVICE = "ddg"
+_MAX_RESULTS = 30
+_MAX_QUERY_CHARS = 499
+
+
+class DuckDuckGoFleet:
+    """The provider; its own pace, cache and breakers are the fleet's."""
+
+    name = "ddg"
+    group = "bing"
+    weight = 0.8
+    usable = True
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> Answer:
+        """See Provider."""
+        notes = []
+        text = with_domains(query)[:_MAX_QUERY_CHARS]
+        time = query.time
+        if query.topic == "news":
+            time = time or "w"
+            span = {"d": "day", "w": "week", "m": "month", "y": "year"}[time]
+            notes.append(
+                f"No news provider is configured: these are web results of the last {span}."
+            )
+        reply = await self._bus.request(
+            self._bus.subjects.endpoint(SERVICE, "search"),
+            WebSearchRequest(query=text, limit=min(query.limit, _MAX_RESULTS), time=time),
+            WebSearchReply,
+            service=SERVICE,
+            timeout_s=timeout_s,
+            actor=actor,
+        )
+        if reply.note:
+            notes.append(reply.note)
+        rows = tuple(Result(r.title, r.url, r.snippet, r.published_at) for r in reply.results)
+        return Answer(rows, tuple(notes))

@@ -1,0 +1,23 @@
+"""Domain filters in the query's own text, for providers that have no parameter for them."""
+
+from __future__ import annotations
+
+from .base import Query
+
+__all__ = ["with_domains"]
+
+_MAX_DOMAINS = 8
+"""More would not fit into a query; the results are filtered afterwards in any case."""
+
+
+def with_domains(query: Query) -> str:
+    """`cats (site:a.org OR site:b.org) -site:c.org`."""
+    text = query.text
+    included = [f"site:{domain}" for domain in query.include_domains[:_MAX_DOMAINS]]
+    if len(included) == 1:
+        text += f" {included[0]}"
+    elif included:
+        text += f" ({' OR '.join(included)})"
+    for domain in query.exclude_domains[:_MAX_DOMAINS]:
+        text += f" -site:{domain}"
+    return text

@@ -1,0 +1,218 @@
+"""Tavily (https://api.tavily.com): search and extract, by httpx and msgspec."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from opentelemetry import metrics
+
+from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_upstream import Reply, retry_after_s
+
+from ..results import Result, iso_date
+from .account import Account
+from .base import Answer, Query
+
+__all__ = ["Extracted", "Tavily", "judge"]
+
+_TIME = {"d": "day", "w": "week", "m": "month", "y": "year"}
+_MAX_RESULTS = 20
+_MAX_QUERY_CHARS = 400
+_credits = metrics.get_meter("searchbus.web").create_counter(
+    "searchbus.tavily.credits", description="Credits that Tavily counted or that its prices give."
+)
+
+
+class _Row(msgspec.Struct):
+    url: str = ""
+    title: str | None = None
+    content: str | None = None
+    published_date: Any = None
+
+
+class _Usage(msgspec.Struct):
+    credits: float | None = None
+
+
+class SearchAnswer(msgspec.Struct):
+    """/search; `response_time` is a number or a string, and of no use here."""
+
+    results: list[_Row] = []
+    usage: _Usage | None = None
+    request_id: str | None = None
+
+
+class _Page(msgspec.Struct):
+    url: str = ""
+    raw_content: str | None = None
+    title: str | None = None
+
+
+class _Failed(msgspec.Struct):
+    url: str = ""
+    error: str = ""
+
+
+class ExtractAnswer(msgspec.Struct):
+    """/extract."""
+
+    results: list[_Page] = []
+    failed_results: list[_Failed] = []
+    usage: _Usage | None = None
+
+
+class Extracted(msgspec.Struct):
+    """A page as Tavily extracted it, or why not."""
+
+    url: str
+    text: str | None
+    error: str | None = None
+
+
+class Tavily:
+    """The provider. `account` holds keys, pace and breakers."""
+
+    name = "tavily"
+    group = "tavily"
+    weight = 1.0
+
+    def __init__(self, account: Account, base_url: str) -> None:
+        self._account = account
+        self._base_url = base_url.rstrip("/")
+
+    @property
+    def usable(self) -> bool:
+        """See Provider."""
+        return self._account.usable
+
+    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> Answer:
+        """See Provider."""
+        notes = []
+        text = query.text
+        if len(text) > _MAX_QUERY_CHARS:
+            text = text[:_MAX_QUERY_CHARS].rsplit(" ", 1)[0]
+            notes.append(f"Tavily searched for the first {len(text)} characters of the query.")
+        body: dict[str, Any] = {
+            "query": text,
+            "search_depth": "basic",
+            "topic": query.topic,
+            "max_results": min(query.limit, _MAX_RESULTS),
+            "include_answer": False,
+            "include_raw_content": False,
+            "include_published_date": True,
+            "include_usage": True,
+        }
+        if query.time:
+            body["time_range"] = _TIME[query.time]
+        if query.include_domains:
+            body["include_domains"] = list(query.include_domains[:300])
+        if query.exclude_domains:
+            body["exclude_domains"] = list(query.exclude_domains[:150])
+        if query.limit > _MAX_RESULTS:
+            notes.append(f"Tavily gives at most {_MAX_RESULTS} results.")
+        answer: SearchAnswer = await self._account.call(
+            lambda key: self._request("/search", key, body), SearchAnswer, timeout_s=timeout_s
+        )
+        _credits.add(_cost(answer.usage, 1.0))
+        rows = tuple(
+            Result(row.title or "", row.url, row.content or "", iso_date(row.published_date))
+            for row in answer.results
+            if row.url
+        )
+        return Answer(rows, tuple(notes))
+
+    async def extract(self, urls: Sequence[str], *, timeout_s: float) -> list[Extracted]:
+        """The text of pages, in the order of `urls`."""
+        body = {
+            "urls": list(urls), "extract_depth": "basic", "format": "markdown",
+            "include_images": False, "include_usage": True,
+        }  # fmt: skip
+        answer: ExtractAnswer = await self._account.call(
+            lambda key: self._request("/extract", key, body), ExtractAnswer, timeout_s=timeout_s
+        )
+        _credits.add(_cost(answer.usage, len(answer.results) / 5))
+        texts = {page.url: page.raw_content for page in answer.results}
+        errors = {failed.url: failed.error for failed in answer.failed_results}
+        return [
+            Extracted(url, texts.get(url) or None, None if texts.get(url) else errors.get(url, ""))
+            for url in urls
+        ]
+
+    def _request(self, path: str, key: str, body: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "method": "POST",
+            "url": f"{self._base_url}{path}",
+            "content": msgspec.json.encode(body),
+            "headers": {
+                "Authorization": f"Bearer {key}",
+                "Content-Type": "application/json",
+                "X-Client-Name": "searchbus",
+            },
+        }
+
+
+def _cost(usage: _Usage | None, otherwise: float) -> float:
+    return usage.credits if usage is not None and usage.credits is not None else otherwise
+
+
+def judge(reply: Reply) -> Fault | None:
+    """The failure behind a status; Tavily's own words where they help whoever asked."""
+    status = reply.status
+    if status < 300:
+        return None
+    words = _words(reply.body)
+    if status in (400, 422):
+        return Fault(ErrorCode.INVALID_ARGUMENT, f"Tavily refuses the request: {words}")
+    if status in (401, 403):
+        return Fault(
+            ErrorCode.UPSTREAM_FAILED,
+            "Tavily refuses the API key. Whoever runs this service has to set a valid one in "
+            "SEARCHBUS_TAVILY_API_KEYS.",
+            retryable=False,
+        )
+    if status in (432, 433):
+        limit = "plan's" if status == 432 else "pay-as-you-go"
+        return Fault(
+            ErrorCode.QUOTA_EXHAUSTED,
+            f"The {limit} limit at Tavily is used up. Use another search tool.",
+            retryable=False,
+        )
+    if status == 429:
+        wait_s = retry_after_s(reply.headers) or 1.0
+        return Fault(
+            ErrorCode.UPSTREAM_LIMITED,
+            f"Tavily limits requests. Try again in {wait_s:.0f} s.",
+            retry_after_ms=int(wait_s * 1000),
+        )
+    return Fault(
+        ErrorCode.UPSTREAM_FAILED,
+        f"Tavily answers HTTP {status}. Try again shortly.",
+        retryable=status >= 500,
+    )
+
+
+def _words(body: bytes) -> str:
+    """`detail` is {"error": text}, a list of {loc, msg}, or a text; keyless mode has `error`."""
+    try:
+        raw = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return "no reason given."
+    detail = raw.get("detail", raw.get("error")) if isinstance(raw, dict) else None
+    if isinstance(detail, dict):
+        text = str(detail.get("error") or detail.get("message") or "")
+        failed = detail.get("failed_results")
+        for item in failed if isinstance(failed, list) else ():
+            if isinstance(item, dict):
+                text += f" {str(item.get('url'))[:200]}: {item.get('error')}"
+    elif isinstance(detail, list):
+        lines = [
+            f"{'.'.join(str(part) for part in item.get('loc', []))}: {item.get('msg')}"
+            for item in detail
+            if isinstance(item, dict)
+        ]
+        text = "; ".join(lines)
+    else:
+        text = str(detail or "")
+    return " ".join(text.split())[:500] or "no reason given."

@@ -1,0 +1,113 @@
+"""Wires the service: providers, caches, reader processes, worker."""
+
+from __future__ import annotations
+
+import logging
+
+from searchbus_bus import KeyValue, Worker
+from searchbus_contracts import Fault
+from searchbus_runtime import Process
+from searchbus_upstream import GuardedBackend, HttpTransport, SharedCache
+
+from .extraction.extractor import Extractor
+from .extraction.fetching import USER_AGENT, Fetcher
+from .extraction.pool import ReaderPool
+from .extraction.robots import Robots
+from .metasearch import Metasearch
+from .providers import brave, searxng, tavily
+from .providers.account import Account
+from .providers.base import Provider
+from .providers.ddg import DuckDuckGoFleet
+from .settings import WebSettings
+from .tools import add_tools
+
+__all__ = ["build_worker", "start"]
+
+log = logging.getLogger("searchbus.web")
+
+_SEARCH_CACHE_BYTES = 64 * 2**20
+_PAGE_CACHE_BYTES = 128 * 2**20
+
+
+def build_worker(
+    metasearch: Metasearch, extractor: Extractor, *, max_in_flight: int = 64
+) -> Worker:
+    """The worker of a metasearch and an extractor."""
+    worker = Worker(
+        "web", max_in_flight=max_in_flight, description="Web search and page extraction."
+    )
+    add_tools(worker, metasearch, extractor)
+    return worker
+
+
+async def start(process: Process[WebSettings]) -> None:
+    """Build every part that is configured, then serve."""
+    settings = process.settings
+    transport = HttpTransport()
+    process.resources.push_async_callback(transport.close)
+    providers = await _providers(process, transport)
+    log.info("web search asks %s", ", ".join(provider.name for provider in providers))
+    metasearch = Metasearch(
+        providers,
+        await SharedCache.over(
+            process.bus, "web", stale_s=settings.web_stale_ttl_s, max_bytes=_SEARCH_CACHE_BYTES
+        ),
+        fresh_s=settings.web_cache_ttl_s,
+        news_fresh_s=settings.web_news_cache_ttl_s,
+        stale_s=settings.web_stale_ttl_s,
+    )
+    backend = GuardedBackend(routes=settings.web_routes)
+    robots_transport = HttpTransport(backend=backend)
+    process.resources.push_async_callback(robots_transport.close)
+    robots = Robots(robots_transport, USER_AGENT) if settings.extract_robots else None
+    fetcher = Fetcher(backend, robots=robots)
+    process.resources.push_async_callback(fetcher.close)
+    pool = await process.enter(
+        ReaderPool(settings.extract_processes, timeout_s=settings.extract_page_timeout_s)
+    )
+    helper = next((p for p in providers if isinstance(p, tavily.Tavily)), None)
+    extractor = Extractor(
+        fetcher,
+        pool,
+        await SharedCache.over(
+            process.bus,
+            "pages",
+            stale_s=max(1.0, settings.extract_cache_ttl_s),
+            max_bytes=_PAGE_CACHE_BYTES,
+        ),
+        tavily=helper if settings.extract_tavily else None,
+        fresh_s=settings.extract_cache_ttl_s,
+    )
+    await process.serve(build_worker(metasearch, extractor, max_in_flight=settings.max_in_flight))
+
+
+async def _providers(process: Process[WebSettings], transport: HttpTransport) -> list[Provider]:
+    settings = process.settings
+    kv = await _pace_bucket(process)
+    found: list[Provider] = []
+    for name in settings.providers:
+        if name == "tavily":
+            keys = [key.get_secret_value() for key in settings.tavily_api_keys]
+            account = Account("Tavily", transport, keys, judge=tavily.judge, kv=kv,
+                              rate_per_minute=settings.tavily_rpm)  # fmt: skip
+            found.append(tavily.Tavily(account, settings.tavily_url))
+        elif name == "brave":
+            keys = [key.get_secret_value() for key in settings.brave_api_keys]
+            account = Account("Brave Search", transport, keys, judge=brave.judge, kv=kv,
+                              rate_per_minute=settings.brave_rpm)  # fmt: skip
+            found.append(brave.Brave(account, settings.brave_url))
+        elif name == "searxng" and settings.searxng_url is not None:
+            account = Account("SearXNG", transport, [""], judge=searxng.judge, kv=kv,
+                              rate_per_minute=settings.searxng_rpm)  # fmt: skip
+            found.append(searxng.SearXNG(account, settings.searxng_url))
+        else:
+            found.append(DuckDuckGoFleet(process.bus))
+    return found
+
+
+async def _pace_bucket(process: Process[WebSettings]) -> KeyValue | None:
+    try:
+        return await process.bus.key_value("web_pace", ttl_s=3600.0, max_bytes=2**20)
+    except Fault as fault:
+        log.warning("%s; every replica paces by itself", fault.failure.message)
+        return None
