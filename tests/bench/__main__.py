@@ -1,6 +1,6 @@
 """`make bench`: measures and writes build/bench.json. Give names to run only some.
 
-    python -m tests.bench [cranfield] [fomc] [latency] [tools] [toolindex] [ddg]
+    python -m tests.bench [cranfield] [fomc] [latency] [tools] [toolindex] [ddg] [web]
 
 Needs the reference data beside the checkout. Times are given as ratios to a baseline of the same
 run, since machines differ and are noisy.
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from . import cranfield, ddg, fomc, latency, tools
+from . import cranfield, ddg, fomc, latency, tools, web
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT.parent / "shared"
@@ -27,6 +27,7 @@ BENCHES = {
     "tools": tools.run_quality,
     "toolindex": tools.run_scale,
     "ddg": ddg.run,
+    "web": web.run,
 }
 BARS: dict[str, dict[str, Any]] = {
     "cranfield": {"ndcg@10": (">=", 0.43)},
@@ -37,6 +38,11 @@ BARS: dict[str, dict[str, Any]] = {
         "livemcpbench recall@10": (">=", 0.51),
         "stabletoolbench ndcg@10": (">=", 0.70),
         "stabletoolbench recall@10": (">=", 0.79),
+    },
+    "web": {
+        "storm: wasted share": ("<=", 0.05),
+        "storm: used share of the limit": (">=", 0.85),
+        "CPU ms a page": ("<=", 15),
     },
     "ddg": {
         "parse p50 ms": ("<=", 2.0),

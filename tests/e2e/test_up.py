@@ -29,7 +29,7 @@ def test_state_file_tells_where_everything_is(stack):
     """Other commands find the stack by it."""
     state = stack.state
     assert httpx.get(f"{state['url']}/readyz").status_code == 200
-    assert set(state["processes"]) == {"nats", "retrieval", "toolindex", "ddg", "edge"}
+    assert set(state["processes"]) == {"nats", "retrieval", "toolindex", "ddg", "web", "edge"}
     assert alive(state["processes"].values()) == set(state["processes"].values())
 
 
@@ -82,7 +82,7 @@ def test_bad_options_say_what_is_allowed(stack, tmp_path):
     """Each mistake has its sentence and a non-zero exit code."""
     port = stack.state["url"].rsplit(":", 1)[1]
     for arguments, named in (
-        (["--scale", "nope=2"], "Known: ddg, edge, retrieval, toolindex"),
+        (["--scale", "nope=2"], "Known: ddg, edge, retrieval, toolindex, web"),
         (["--scale", "retrieval=2"], "SEARCHBUS_QDRANT_URL"),
         (["--scale", "retrieval"], "service=number"),
         (["--port", port], "Choose another --port"),
@@ -168,7 +168,7 @@ def test_make_run_shows_that_it_works_and_stays_up(tmp_path):
                  or running.poll() is not None, 90)  # fmt: skip
         text = (tmp_path / "run.log").read_text()
         assert running.poll() is None, text
-        assert "docs: 13 stored" in text
+        assert "docs: 14 stored" in text
         assert "retrieval.search" in text
         pids = json.loads((tmp_path / "data" / "state.json").read_text())["processes"].values()
     finally:

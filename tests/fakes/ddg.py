@@ -189,7 +189,7 @@ def _vqd(query: str, agent: str) -> str:
 
 
 def _html_row(query: str, number: int) -> str:
-    target = f"https://site{number}.example.org/a%2Fb?q={quote(query)}&n={number}"
+    target = f"http://site{number}.example.org/a%2Fb?q={quote(query)}&n={number}"
     link = f"//duckduckgo.com/l/?uddg={quote(target, safe='')}&amp;rut=abc"
     date = "<span>&nbsp; &nbsp; 2026-03-02T00:00:00.0000000</span>" if number % 3 == 0 else ""
     return f"""<div class="result results_links results_links_deep web-result ">
@@ -203,7 +203,7 @@ def _html_row(query: str, number: int) -> str:
 
 
 def _lite_row(query: str, number: int) -> str:
-    target = quote(f"https://site{number}.example.org/?n={number}", safe="")
+    target = quote(f"http://site{number}.example.org/?n={number}", safe="")
     return f"""<tr><td>{number + 1}.&nbsp;</td><td><a rel="nofollow"
   href="//duckduckgo.com/l/?uddg={target}&amp;rut=x" class='result-link'>{html.escape(query)} {number}</a>
   </td></tr><tr><td></td><td class='result-snippet'>Lite text {number}.</td></tr>

@@ -18,7 +18,7 @@ async def test_results_of_one_page_in_the_specifications_form(fleet):
     assert text.startswith(
         '## Web Search Results for "cats & dogs"\n\n### 1. cats & dogs & more, number 0\n'
     )
-    assert "**URL:** https://site0.example.org/a%2Fb?q=cats%20%26%20dogs&n=0" in text
+    assert "**URL:** http://site0.example.org/a%2Fb?q=cats%20%26%20dogs&n=0" in text
     assert text.endswith("---\n\n_Source: DuckDuckGo (10 results)_")
     assert "Buy it" not in text
     assert reply.structured["results"][0]["published_at"] == "2026-03-02T00:00:00Z"

@@ -159,12 +159,8 @@ def add_tools(worker: Worker, metasearch: Metasearch, extractor: Extractor) -> N
             limit=arguments.max_results,
             time=_time(getattr(arguments, "time_range", UNSET)),
             topic=topic,
-            include_domains=_domains(
-                "includeDomains", getattr(arguments, "include_domains", UNSET)
-            ),
-            exclude_domains=_domains(
-                "excludeDomains", getattr(arguments, "exclude_domains", UNSET)
-            ),
+            include_domains=_domains("include", getattr(arguments, "include_domains", UNSET)),
+            exclude_domains=_domains("exclude", getattr(arguments, "exclude_domains", UNSET)),
         )
         found = await metasearch.search(query, actor=call.actor, timeout_s=call.remaining_s)
         return _shown(arguments.query, found)

@@ -35,7 +35,6 @@ _PROBLEMS = {
 }
 _TRY_ELSEWHERE = {
     "challenge",
-    "robots",
     "empty",
     "too_complex",
     "parse_error",

@@ -21,6 +21,7 @@ _tracer = trace.get_tracer("searchbus.web")
 
 MAX_PAGES_A_CHILD = 200
 """Then it is replaced: parsers leak."""
+_LOAD_S = 20.0
 _MAX_ANSWER_BYTES = 64 * 2**20
 
 
@@ -40,7 +41,8 @@ class ReaderPool:
 
     async def __aenter__(self) -> ReaderPool:
         # Warm: the first page need not wait for the imports.
-        await asyncio.gather(*(child.start() for child in self._children))
+        page = Page("", b"<p>warm", "text/html")
+        await asyncio.gather(*(child.read(page, self._timeout_s) for child in self._children))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -80,7 +82,8 @@ class _Child:
         body = msgspec.msgpack.encode(page)
         done = False
         try:
-            async with asyncio.timeout(timeout_s + (5.0 if self._pages == 0 else 0.0)):
+            # A new process loads its parsers first.
+            async with asyncio.timeout(timeout_s + (_LOAD_S if self._pages == 0 else 0.0)):
                 process.stdin.write(LENGTH.pack(len(body)) + body)
                 await process.stdin.drain()
                 size = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))[0]

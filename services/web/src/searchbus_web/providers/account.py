@@ -31,6 +31,8 @@ log = logging.getLogger("searchbus.web")
 MAX_BYTES = 16 * 2**20
 REST_S = 3600.0
 """After a refused key or a used-up plan."""
+_ANSWER_S = 1.0
+"""What an answer usually takes."""
 Judge = Callable[[Reply], Fault | None]
 """What a reply's status and body mean; None: it is an answer."""
 
@@ -101,7 +103,8 @@ class Account:
 
         async def attempt(left_s: float) -> Any:
             key = self._choose()
-            await key.pace.slot(left_s)
+            # A slot that comes when there is no time for the answer would be a call wasted.
+            await key.pace.slot(max(0.0, left_s - _ANSWER_S))
             # Others may have been refused while this one waited its turn.
             if not self._ready(key):
                 key = self._choose()

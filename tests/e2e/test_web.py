@@ -1,0 +1,60 @@
+"""Web search and extraction in a whole stack, with no key and the internet played on loopback."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from mcp import Client
+
+from .test_ddg import fakes
+
+__all__ = ["fakes"]
+
+TOOLS = {"web_search", "web_search_advanced", "web_search_news", "web_extract_content"}
+SEARCHED = {
+    "type": "object", "required": ["query", "results"],
+    "properties": {"results": {"type": "array", "items": {
+        "type": "object", "required": ["title", "url", "snippet"],
+        "properties": {name: {"type": "string"} for name in
+                       ("title", "url", "snippet", "publishedAt", "source")},
+    }}},
+}  # fmt: skip
+EXTRACTED = {
+    "type": "object", "required": ["items"],
+    "properties": {"items": {"type": "array", "items": {
+        "type": "object", "required": ["url", "content", "status"],
+        "properties": {name: {"type": "string"} for name in ("url", "content", "status", "message")},
+    }}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["/mcp/web", "/mcp"])
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_four_tools_answer_without_a_key(fakes, path, mode):
+    """Text and structure are one object; on /mcp the plain name is the web toolset's."""
+    async with Client(fakes.state["url"] + path, mode=mode) as client:
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+        assert tools >= TOOLS
+        assert (path == "/mcp/web") == (tools == TOOLS)
+        assert path == "/mcp/web" or {"ddg_web_search", "instant_answer"} <= tools
+        for name in sorted(TOOLS - {"web_extract_content"}):
+            found = await client.call_tool(name, {"query": "whales", "maxResults": 4})
+            assert not found.is_error, found.content[0].text
+            jsonschema.validate(found.structured_content, SEARCHED)
+            assert len(found.structured_content["results"]) == 4
+            assert json.loads(found.content[0].text) == found.structured_content
+        urls = ["http://a.example.org/article", "http://a.example.org/missing", "http://10.0.0.1/"]
+        read = await client.call_tool("web_extract_content", {"urls": urls})
+        jsonschema.validate(read.structured_content, EXTRACTED)
+        assert [i["status"] for i in read.structured_content["items"]] == [
+            "ok", "http_404", "blocked_by_policy"
+        ]  # fmt: skip
+        quoted = await client.call_tool("web_extract_content", {"urls": json.dumps(urls[:1])})
+        assert quoted.structured_content["items"][0]["status"] == "ok"
+        results = (await client.call_tool("web_search", {"query": "whales"})).structured_content
+        read = await client.call_tool(
+            "web_extract_content", {"urls": [r["url"] for r in results["results"][:2]]}
+        )
+        assert [i["status"] for i in read.structured_content["items"]] == ["ok", "ok"]
