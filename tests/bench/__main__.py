@@ -1,6 +1,6 @@
 """`make bench`: measures and writes build/bench.json. Give names to run only some.
 
-    python -m tests.bench [cranfield] [fomc] [latency] [tools] [toolindex] [ddg] [web]
+    python -m tests.bench [cranfield] [fomc] [collections] [latency] [tools] [toolindex] [ddg] [web]
 
 Needs the reference data beside the checkout. Times are given as ratios to a baseline of the same
 run, since machines differ and are noisy.
@@ -16,13 +16,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from . import cranfield, ddg, fomc, latency, tools, web
+from . import collections, cranfield, ddg, fomc, latency, tools, web
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT.parent / "shared"
 BENCHES = {
     "cranfield": cranfield.run,
     "fomc": fomc.run,
+    "collections": collections.run,
     "latency": latency.run,
     "tools": tools.run_quality,
     "toolindex": tools.run_scale,
@@ -32,6 +33,7 @@ BENCHES = {
 BARS: dict[str, dict[str, Any]] = {
     "cranfield": {"ndcg@10": (">=", 0.43)},
     "fomc": {"R@1": (">=", 0.75), "R@5": (">=", 0.92)},
+    "collections": {"lost by searching all": ("<=", 0.02)},
     "latency": {"edge p50 / store p50": ("<=", 4.0)},
     "tools": {
         "livemcpbench ndcg@10": (">=", 0.43),
@@ -71,7 +73,7 @@ def main() -> int:
         return 2
     results: dict[str, Any] = {"machine": {"cpus": os.cpu_count()}}
     missed = []
-    # latency searches the store that fomc fills.
+    # latency and collections search the store that fomc fills.
     workdir = Path(tempfile.mkdtemp(prefix="searchbus-bench-"))
     for name in names:
         sys.stdout.write(f"--- {name}\n")

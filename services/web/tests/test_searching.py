@@ -10,10 +10,10 @@ import jsonschema
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_upstream import Reply
+from searchbus_upstream import Reply, canonical_key
 from searchbus_web.fusion import fuse
 from searchbus_web.providers import tavily
-from searchbus_web.results import Result, canonical_key, iso_date, registrable_domain
+from searchbus_web.results import Result, iso_date, registrable_domain
 from searchbus_web.settings import WebSettings
 
 KEYS = {"tavily_api_keys": ("tvly-canary-1",)}

@@ -15,6 +15,7 @@ from searchbus_contracts import DEFAULT_PREFIX
 from .bus import Bus, WorkerInfo
 from .directory import Directory
 from .fanout import Gathered, Leg
+from .hedging import Hedge
 from .keyvalue import KeyValue
 from .memory import MemoryBroker
 from .nats_transport import NatsTransport
@@ -26,6 +27,7 @@ __all__ = [
     "Call",
     "Directory",
     "Gathered",
+    "Hedge",
     "KeyValue",
     "Leg",
     "MemoryBroker",

@@ -193,6 +193,9 @@ class ToolReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     input_required: Annotated[
         InputRequired | None, Meta(description="Instead of an answer: ask the client first.")
     ] = None
+    meta: Annotated[
+        dict[str, Any] | None, Meta(description="The result's _meta: for the host, not the model.")
+    ] = None
 
 
 class ToolEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,6 +9,7 @@ from .pace import Pace
 from .retries import RetryBudget, with_retries
 from .retry_after import retry_after_s
 from .shared_pace import SharedPace
+from .urls import canonical_key
 
 __all__ = [
     "Breaker",
@@ -23,6 +24,7 @@ __all__ = [
     "Transport",
     "UpstreamTimeout",
     "UpstreamUnreachable",
+    "canonical_key",
     "is_public_host",
     "is_public_url",
     "retry_after_s",

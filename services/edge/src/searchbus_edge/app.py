@@ -9,14 +9,18 @@ from fastapi.responses import Response
 from starlette.requests import Request
 from starlette.routing import Route
 
+from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Health
 from searchbus_runtime.health import respond
 
 from .edge import Edge
 from .guard import json_rpc_error
-from .server import VERSION
+from .server import EVERYBODY, VERSION
 
 __all__ = ["build_app"]
+
+
+DOCUMENT_TIMEOUT_S = 30.0
 
 
 def build_app(edge: Edge, health: Health) -> FastAPI:
@@ -40,9 +44,36 @@ def build_app(edge: Edge, health: Health) -> FastAPI:
         status, content_type, body = await respond(health, request.url.path)
         return Response(body, status_code=status, media_type=content_type)
 
+    @app.get("/documents/{collection}/{document_id:path}")
+    async def document(request: Request, collection: str, document_id: str) -> Response:
+        """A document that has no address of its own, for people who follow a citation."""
+        if not _host_allowed(request, edge.settings.hosts):
+            return Response("unknown Host", status_code=421, media_type="text/plain")
+        try:
+            found = await edge.documents.get(
+                collection, document_id, actor=EVERYBODY, timeout_s=DOCUMENT_TIMEOUT_S
+            )
+        except Fault as fault:
+            status = 404 if fault.code in (ErrorCode.NOT_FOUND, ErrorCode.INVALID_ARGUMENT) else 503
+            return Response(fault.failure.message, status_code=status, media_type="text/plain")
+        # Text of strangers: never markup, never sniffed.
+        headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
+        return Response(
+            f"{found.title}\n\n{found.text}",
+            media_type="text/plain; charset=utf-8",
+            headers=headers,
+        )
+
     app.router.routes.append(Route("/mcp", endpoint=_Endpoint(edge), methods=None))
     app.router.routes.append(Route("/mcp/{toolset}", endpoint=_Endpoint(edge), methods=None))
     return app
+
+
+def _host_allowed(request: Request, allowed: list[str]) -> bool:
+    """As the MCP transport checks it: against DNS rebinding."""
+    host = request.headers.get("host", "")
+    name = host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
+    return host in allowed or f"{name}:*" in allowed
 
 
 class _Endpoint:

@@ -18,13 +18,17 @@ from mcp.server.subscriptions import (
 )
 from mcp.server.transport_security import TransportSecuritySettings
 
-from searchbus_bus import Bus, Directory
+from searchbus_bus import Bus, Directory, Worker
 
 from .calls import Caller
 from .catalogue import Catalogue
+from .composites.connector import Connector, build_worker
+from .composites.ids import Ids
+from .composites.sources import Documents, Web
 from .cursors import Cursors
 from .discovery import Discovery
 from .guard import McpGuard
+from .keys import load_key
 from .lazy import LAZY_TOOLS, LazyTools
 from .limits import LocalLimiter
 from .server import EndpointServer
@@ -42,8 +46,11 @@ class Edge:
         self.settings = settings
         self.bus = bus
         self.directory = Directory(bus, grace_s=settings.grace_s, on_change=self._changed)
-        key = settings.state_key
-        self._cursors = Cursors(key.get_secret_value().encode()) if key else Cursors()
+        given = settings.state_key.get_secret_value() if settings.state_key else None
+        key = load_key(given, settings.data_dir)
+        self._cursors = Cursors(key)
+        self._ids = Ids(key)
+        self.base_url = settings.public_url or ""
         self.discovery = Discovery(
             bus,
             self.directory,
@@ -67,10 +74,10 @@ class Edge:
         self._changes = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._changes)
         self._state_boundary = RequestStateBoundary(
-            RequestStateSecurity(keys=[key.get_secret_value()])
-            if key is not None
-            else RequestStateSecurity.ephemeral(),
-            default_audience="searchbus",
+            RequestStateSecurity(keys=[key.hex()]), default_audience="searchbus"
+        )
+        self.documents = Documents(
+            bus, self._ids, present=self.directory.knows, base_url=lambda: self.base_url
         )
         self._servers: dict[str | None, EndpointServer] = {}
         self._endpoints: dict[str | None, McpGuard] = {}
@@ -129,6 +136,13 @@ class Edge:
                     manager.handle_request, body_limit_bytes=self.settings.body_limit_bytes
                 )
         return app
+
+    def connector(self) -> Worker:
+        """The composites, to be served on the bus like any worker."""
+        web = Web(self.bus, self._ids, lambda: self.catalogue.view(None))
+        weights = self.settings.connector_sources
+        sources = [(source, weights.get(source.name, 0.0)) for source in (self.documents, web)]
+        return build_worker(Connector(sources))
 
     async def ready(self) -> bool:
         """Whether every required service has a worker."""

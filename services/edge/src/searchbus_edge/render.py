@@ -99,7 +99,7 @@ def tool_result(listed: ListedTool, reply: ToolReply) -> types.CallToolResult:
         value = structured.get("results") if renderer == "results" else structured
         blocks = [types.TextContent(type="text", text=encode(value).decode())]
     return types.CallToolResult(
-        content=blocks, structured_content=structured, is_error=reply.is_error
+        content=blocks, structured_content=structured, is_error=reply.is_error, _meta=reply.meta
     )
 
 

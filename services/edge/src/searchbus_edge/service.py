@@ -30,6 +30,11 @@ async def start(process: Process[EdgeSettings]) -> None:
         timeout_graceful_shutdown=int(settings.drain_timeout_s) + 1,
         server_header=False,
     )
+    if not edge.base_url:
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        edge.base_url = f"http://{host}:{port}"
+    await process.serve(edge.connector())
+    await edge.directory.refresh()
     if settings.port_file is not None:
         _write(settings.port_file, str(port))
     log.info("listening on http://%s:%d/mcp", settings.host, port)

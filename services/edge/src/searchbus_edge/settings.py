@@ -45,6 +45,13 @@ class EdgeSettings(ServiceSettings):
     pinned_tools: tuple[str, ...] = Field(
         (), description="Tools that /mcp/lazy lists beside find_tools and call_tool."
     )
+    connector_sources: dict[str, float] = Field(
+        {"documents": 1.0, "web": 0.7},
+        description="Who takes part in the connector's search, with its weight; 0 or absent: not.",
+    )
+    public_url: str | None = Field(
+        None, description="Where clients reach this edge; for citations of local documents."
+    )
     page_size: Annotated[int, Field(ge=1, le=10_000)] = 200
     list_ttl_ms: Annotated[int, Field(ge=0)] = 5_000
     state_key: SecretStr | None = Field(

@@ -12,7 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from .results import Result, canonical_key
+from searchbus_upstream import canonical_key
+
+from .results import Result
 
 __all__ = ["fuse"]
 

@@ -78,7 +78,7 @@ class Account:
         rate_per_s = 0.95 * rate_per_minute / 60
         self._keys = [
             _Key(f"{provider}-{_digest(key)}", key, SharedPace(kv, f"pace-{_digest(key)}",
-                 rate_per_s=rate_per_s, burst=max(1, int(rate_per_s))))
+                 rate_per_s=rate_per_s, burst=2))
             for key in keys
         ]  # fmt: skip
 

@@ -1,0 +1,87 @@
+"""Hedged reads: when an answer takes longer than nearly all do, ask another worker as well.
+
+After Dean and Barroso, The Tail at Scale (CACM 2013). Only for reads of our own services: a second
+request to a scraper or a paid API would cost what it saves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import insort
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+__all__ = ["Hedge"]
+
+T = TypeVar("T")
+
+_WINDOW = 200
+_ENOUGH = 20
+"""Before so many answers there is no telling what takes long."""
+
+
+class Hedge:
+    """Hedges the requests of one kind.
+
+    Args:
+        quantile: of the latest latencies after which a second request goes out.
+        share: at most so many second requests, of all.
+        least_s: never sooner.
+    """
+
+    def __init__(self, *, quantile: float = 0.95, share: float = 0.05, least_s: float = 0.02):
+        self._quantile = quantile
+        self._share = share
+        self._least_s = least_s
+        self._latest: deque[float] = deque()
+        self._sorted: list[float] = []
+        self._tokens = 0.0
+        self.requests = 0
+        self.hedged = 0
+
+    @property
+    def after_s(self) -> float | None:
+        """When the second request goes out; None while too little is known."""
+        if len(self._sorted) < _ENOUGH:
+            return None
+        place = min(len(self._sorted) - 1, int(self._quantile * len(self._sorted)))
+        return max(self._least_s, self._sorted[place])
+
+    async def run(self, send: Callable[[], Awaitable[T]]) -> T:
+        """The first answer of `send()`, called once or twice; the loser is cancelled.
+
+        Raises:
+            Exception: of the first request, where no answer came.
+        """
+        self.requests += 1
+        self._tokens = min(5.0, self._tokens + self._share)
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        first = asyncio.ensure_future(send())
+        tasks = {first}
+        try:
+            after_s = self.after_s
+            if after_s is not None:
+                await asyncio.wait(tasks, timeout=after_s)
+                if not first.done() and self._tokens >= 1:
+                    self._tokens -= 1
+                    self.hedged += 1
+                    tasks.add(asyncio.ensure_future(send()))
+            while tasks:
+                done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    if not task.cancelled() and task.exception() is None:
+                        self._learn(loop.time() - started_s)
+                        return task.result()
+            return first.result()
+        finally:
+            for task in (first, *tasks):
+                task.cancel()
+            await asyncio.gather(first, *tasks, return_exceptions=True)
+
+    def _learn(self, seconds: float) -> None:
+        self._latest.append(seconds)
+        insort(self._sorted, seconds)
+        if len(self._latest) > _WINDOW:
+            self._sorted.remove(self._latest.popleft())

@@ -1,0 +1,37 @@
+"""Which addresses name one page."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+__all__ = ["canonical_key"]
+
+_TRACKERS = re.compile(
+    r"^(utm_\w+|fbclid|gclid|dclid|gbraid|wbraid|msclkid|yclid|igshid|mc_[ce]id|_hsenc|_hsmi|"
+    r"ref_src|ref_url|spm|vero_id|oly_\w+_id|wickedid|s_cid|cmpid|ncid)$",
+    re.I,
+)
+_PREFIXES = re.compile(r"^(www\d?|m|mobile|amp)\.")
+
+
+def canonical_key(url: str) -> str:
+    """Equal for addresses of one page: scheme, www, trackers, fragment and order aside."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".").lower()
+    try:
+        host = host.encode("idna").decode()
+    except UnicodeError:
+        pass
+    host = _PREFIXES.sub("", host) if host.count(".") > 1 else host
+    port = f":{parts.port}" if parts.port not in (None, 80, 443) else ""
+    segments: list[str] = []
+    for segment in parts.path.split("/"):
+        if segment == "..":
+            del segments[-1:]
+        elif segment != ".":
+            segments.append(unquote(segment))
+    path = "/".join(segments).rstrip("/").removesuffix("/index.html").removesuffix("/amp")
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    query = urlencode(sorted(pair for pair in pairs if not _TRACKERS.match(pair[0])))
+    return f"{host}{port}{path}?{query}" if query else f"{host}{port}{path}"

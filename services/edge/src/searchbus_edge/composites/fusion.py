@@ -1,0 +1,27 @@
+"""Hits of several sources as one list: weighted reciprocal rank fusion, one page once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from searchbus_upstream import canonical_key
+
+from .sources import Hit
+
+__all__ = ["fuse"]
+
+K = 20
+
+
+def fuse(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -> list[Hit]:
+    """Best first; ties by id. A page that two sources found stands once, as the first named it."""
+    scores: dict[str, float] = {}
+    known: dict[str, Hit] = {}
+    for source, hits in lists.items():
+        for rank, hit in enumerate(hits):
+            key = canonical_key(hit.url) if hit.url else hit.id
+            known.setdefault(key, hit)
+            vote = weights.get(source, 1.0) * hit.weight / (K + rank + 1)
+            scores[key] = scores.get(key, 0.0) + vote
+    ranked = sorted(known, key=lambda key: (-scores[key], known[key].id))
+    return [known[key] for key in ranked]

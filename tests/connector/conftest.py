@@ -1,0 +1,184 @@
+"""An edge with its connector over the in-memory bus, and sources that do as they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import uvicorn
+
+from searchbus_bus import Call, MemoryBroker, Serving, Worker
+from searchbus_contracts import Actor, ErrorCode, Fault, ToolDescriptor, ToolReply
+from searchbus_contracts.retrieval import (
+    Document,
+    GetRequest,
+    SearchHit,
+    SearchReply,
+    SearchRequest,
+)
+from searchbus_edge.app import build_app
+from searchbus_edge.edge import Edge
+from searchbus_edge.settings import EdgeSettings
+from searchbus_runtime import Health
+from searchbus_web.tools import EXTRACT, SEARCH, WebExtract, WebSearch
+
+TEXT = "The library holds a book about whales. " * 30
+
+
+@dataclass
+class Sources:
+    """The retrieval and web services; `mode` of each: ok, slow, garbage, fault."""
+
+    modes: dict[str, str] = field(default_factory=lambda: {"retrieval": "ok", "web": "ok"})
+    started: int = 0
+    cancelled: int = 0
+    fetched: list[str] = field(default_factory=list)
+
+    async def act(self, name: str) -> None:
+        """Misbehave as told."""
+        mode = self.modes[name]
+        if mode == "slow":
+            self.started += 1
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                raise
+        if mode == "fault":
+            raise Fault(ErrorCode.UPSTREAM_BLOCKED, "Refused.", retry_after_ms=9000)
+
+    def retrieval(self) -> Worker:
+        """Three documents, one without an address of its own."""
+        worker = Worker("retrieval")
+
+        async def search(call: Call, request: SearchRequest) -> Any:
+            await self.act("retrieval")
+            if self.modes["retrieval"] == "garbage":
+                return {"hits": "many"}
+            return SearchReply(hits=tuple(_hit(n) for n in range(3)))
+
+        async def get(call: Call, request: GetRequest) -> Document:
+            await self.act("retrieval")
+            if request.document_id not in ("d0", "d/1 ü", "d2"):
+                raise Fault(ErrorCode.NOT_FOUND, "There is no document of that id.")
+            return Document(
+                collection="books", document_id=request.document_id, title="Whales", text=TEXT,
+                chunk_count=1, metadata={"date": "2024-05-01", "type": "book", "empty": None},
+            )  # fmt: skip
+
+        worker.endpoint("search", SearchRequest, search)
+        worker.endpoint("get", GetRequest, get)
+        return worker
+
+    def web(self) -> Worker:
+        """Ten results, the first of them a page that is a document too."""
+        worker = Worker("web")
+
+        async def search(call: Call, arguments: WebSearch) -> Any:
+            await self.act("web")
+            if self.modes["web"] == "garbage":
+                return ToolReply(structured={"results": [{"nonsense": 1}]})
+            rows = [
+                {"title": "Same", "url": "https://www.books.example/0?utm_source=x", "snippet": "s"}
+            ]
+            rows += [
+                {
+                    "title": f"Page {n}",
+                    "url": f"https://w{n}.example/",
+                    "snippet": f"About whales {n}.",
+                }
+                for n in range(9)
+            ]
+            return ToolReply(structured={"query": arguments.query, "results": rows})
+
+        async def extract(call: Call, arguments: WebExtract) -> Any:
+            await self.act("web")
+            self.fetched += arguments.urls
+            items = [
+                {
+                    "url": u,
+                    "content": f"<untrusted_text_ab>\nPage {u}\n\n{TEXT}\n</untrusted_text_ab>",
+                    "status": "ok",
+                }
+                if "w8" not in u
+                else {"url": u, "content": "", "status": "http_404", "message": "Gone."}
+                for u in arguments.urls
+            ]
+            return ToolReply(structured={"items": items})
+
+        worker.tool(SEARCH, WebSearch, search)
+        worker.tool(EXTRACT, WebExtract, extract)
+        return worker
+
+
+def _hit(n: int) -> SearchHit:
+    key = ["d0", "d/1 ü", "d2"][n]
+    url = [f"https://books.example/{n}", None, "file:///home/me/b.txt"][n]
+    return SearchHit(
+        collection="books", document_id=key, chunk_id=str(n), title=f"Book {n}",
+        text=f"Chapter {n} says that whales sing.", score=1.0 - n / 10, cosine=0.8, url=url,
+    )  # fmt: skip
+
+
+@dataclass
+class Stack:
+    """What runs."""
+
+    url: str
+    edge: Edge
+    sources: Sources
+    broker: MemoryBroker
+    servings: dict[str, Serving]
+
+
+class _Server(uvicorn.Server):
+    def capture_signals(self) -> Any:
+        return nullcontext()
+
+
+@pytest.fixture
+async def stack(request: pytest.FixtureRequest, tmp_path, monkeypatch) -> AsyncIterator[Stack]:
+    """Edge settings, and `roles` of the caller, by indirect parameter."""
+    options = dict(getattr(request, "param", {}))
+    roles = options.pop("roles", ("*",))
+    monkeypatch.setattr("searchbus_edge.server.EVERYBODY", Actor(subject="caller", roles=roles))
+    broker, sources = MemoryBroker(), Sources()
+    async with AsyncExitStack() as exit_:
+        servings = {}
+        for worker in (sources.retrieval(), sources.web(), _namesake()):
+            servings[worker.service] = await broker.connect(name=worker.service).serve(worker)
+        edge = await exit_.enter_async_context(
+            Edge(broker.connect(name="edge"), EdgeSettings(data_dir=tmp_path, **options))
+        )
+        listener = socket.create_server(("127.0.0.1", 0))
+        server = _Server(uvicorn.Config(build_app(edge, Health()), log_config=None))
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        edge.base_url = edge.base_url or url
+        servings["connector"] = await edge.bus.serve(edge.connector())
+        await edge.directory.refresh()
+        yield Stack(url, edge, sources, broker, servings)
+        await edge.end_streams()
+        server.should_exit = True
+        await task
+
+
+def _namesake() -> Worker:
+    """Another service that has a tool called search."""
+    worker = Worker("aaa")
+
+    async def answer(call: Call, _: Any) -> ToolReply:
+        return ToolReply()
+
+    descriptor = ToolDescriptor(
+        name="search", toolset="aaa", description="Another.", input_schema={"type": "object"}
+    )
+    worker.tool(descriptor, dict, answer)
+    return worker

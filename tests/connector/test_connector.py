@@ -1,0 +1,235 @@
+"""search, fetch and research_brief, with every way in which a source can fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+import jsonschema
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from searchbus_edge.composites.connector import FAILURES
+from searchbus_edge.composites.ids import Ids
+from searchbus_edge.keys import load_key
+
+MODES = ["legacy", "auto"]
+TEXT = {"type": "string", "minLength": 1}
+SEARCH = {
+    "type": "object", "required": ["results"], "additionalProperties": False,
+    "properties": {"results": {"type": "array", "items": {
+        "type": "object", "required": ["id", "title", "url"],
+        "properties": {"id": TEXT, "title": TEXT, "url": TEXT | {"pattern": "^https?://"}},
+    }}},
+}  # fmt: skip
+FETCH = {
+    "type": "object", "required": ["id", "title", "text", "url"],
+    "properties": {"id": TEXT, "title": TEXT, "text": TEXT, "url": TEXT | {"pattern": "^https?://"},
+                   "metadata": {"type": "object"}},
+}  # fmt: skip
+
+
+def only_text(result, schema):
+    """Exactly one text item, equal to the structured content, in the specification's form."""
+    assert not result.is_error, result.content
+    assert [block.type for block in result.content] == ["text"]
+    value = json.loads(result.content[0].text)
+    assert value == result.structured_content
+    jsonschema.validate(value, schema)
+    return value
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("path", ["/mcp/connector", "/mcp"])
+async def test_search_then_fetch_everything(stack, mode, path):
+    """Both sources, one page once, every url opens, every id resolves."""
+    async with Client(stack.url + path, mode=mode) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        assert {"search", "fetch", "research_brief"} <= set(names)
+        assert path == "/mcp" or set(names) == {"search", "fetch", "research_brief"}
+        assert path == "/mcp/connector" or "aaa_search" in names
+        found = only_text(await client.call_tool("search", {"query": "whales"}), SEARCH)["results"]
+        assert len(found) == 10
+        assert [r["source"] for r in found[:3]] == ["documents/books"] * 3
+        assert {r["source"] for r in found[3:]} == {"web"}
+        assert sum("books.example" in r["url"] for r in found) == 1
+        for result in found:
+            if result["url"].startswith("https://w8"):
+                continue
+            fetched = only_text(await client.call_tool("fetch", {"id": result["id"]}), FETCH)
+            assert (fetched["id"], fetched["text"].count("whales") > 5) == (result["id"], True)
+        document = (await client.call_tool("fetch", {"id": found[0]["id"]})).structured_content
+        assert document["metadata"] == {
+            "source": "documents", "collection": "books", "date": "2024-05-01", "type": "book"
+        }  # fmt: skip
+    local = [r for r in found if r["url"].startswith(stack.url)]
+    assert len(local) == 2  # the one without an address, and the local file
+    async with httpx.AsyncClient() as http:
+        for result in local:
+            page = await http.get(result["url"])
+            assert page.status_code == 200
+            assert page.headers["content-type"] == "text/plain; charset=utf-8"
+            assert page.text.startswith("Whales\n\nThe library")
+
+
+async def test_documents_are_served_to_known_hosts_only(stack):
+    """And unknown ones are not found."""
+    async with httpx.AsyncClient(base_url=stack.url) as http:
+        assert (await http.get("/documents/books/none")).status_code == 404
+        assert (await http.get("/documents/../x/d0")).status_code == 404
+        foreign = await http.get("/documents/books/d0", headers={"Host": "evil.example"})
+        assert foreign.status_code == 421
+
+
+@pytest.mark.parametrize(
+    "forged",
+    ["", "x", "doc:", "doc:books", "doc:books:", "doc:../etc:passwd", "doc:books:none", "web:", "web:a.b",
+     "web:aHR0cDovL2V2aWwuZXhhbXBsZS8.AAAAAAAAAAAAAAAAAAAA", "web:é.x", "web:" + "A" * 9000, "https://evil.example/",
+     "doc:books:" + "x" * 4000],
+)  # fmt: skip
+async def test_unknown_and_forged_ids_are_not_found(stack, forged):
+    """Typed; and nothing is fetched: fetch is no proxy."""
+    async with Client(f"{stack.url}/mcp/connector") as client:
+        result = await client.call_tool("fetch", {"id": forged})
+        assert result.is_error
+        assert result.content[0].text.startswith("not_found: ")
+    assert stack.sources.fetched == []
+
+
+async def test_seal_of_a_page_fits_that_page_only(stack):
+    """Changing the address or the seal makes it another's."""
+    ids = Ids(load_key(None, stack.edge.settings.data_dir))
+    other = Ids(b"another deployment's key" * 2)
+    good = ids.of_page("https://w1.example/")
+    assert ids.page(good) == "https://w1.example/"
+    name, seal = good.removeprefix("web:").split(".")
+    for bad in (
+        f"web:{name}.{seal[:-1]}A",
+        f"web:{name[:-2]}AA.{seal}",
+        other.of_page("https://w1.example/"),
+    ):
+        with pytest.raises(Exception, match="no such id"):
+            ids.page(bad)
+
+
+async def test_ids_outlive_the_edge(stack, tmp_path):
+    """The key is kept in the data folder, readable by its owner only."""
+    before = load_key(None, tmp_path)
+    assert before == load_key(None, tmp_path)
+    assert (tmp_path / "edge.key").stat().st_mode & 0o077 == 0
+    assert load_key("a" * 32, tmp_path) == b"a" * 32
+
+
+@pytest.mark.parametrize("name", ["retrieval", "web"])
+@pytest.mark.parametrize("mode", ["slow", "garbage", "fault", "dead"])
+async def test_one_failing_source_is_named_and_the_other_answers(stack, name, mode, monkeypatch):
+    """By the deadline, in _meta, and never as an error of the whole."""
+    monkeypatch.setattr(stack.edge._caller, "_timeout_cap_s", 2.0)
+    if mode == "dead":
+        await stack.servings[name].drain(0.1)
+    else:
+        stack.sources.modes[name] = mode
+    async with Client(f"{stack.url}/mcp/connector") as client:
+        started_s = asyncio.get_running_loop().time()
+        result = await client.call_tool("search", {"query": "whales"})
+        assert asyncio.get_running_loop().time() - started_s < 2.5
+        found = only_text(result, SEARCH)["results"]
+        wanted = "web" if name == "retrieval" else "documents/books"
+        assert {r["source"] for r in found} == {wanted}
+        (failed,) = result.meta[FAILURES]
+        assert failed == ("documents" if name == "retrieval" else "web")
+        assert result.meta[FAILURES][failed]["code"]
+
+
+async def test_all_sources_failing_is_an_error(stack):
+    """Never an empty success."""
+    stack.sources.modes |= {"retrieval": "fault", "web": "fault"}
+    async with Client(f"{stack.url}/mcp/connector") as client:
+        result = await client.call_tool("search", {"query": "whales"})
+        assert result.is_error
+        error = result.structured_content["error"]
+        assert (error["code"], error["retry_after_ms"]) == ("upstream_blocked", 9000)
+        empty = await client.call_tool("search", {"query": " "})
+        assert empty.content[0].text.startswith("invalid_query: ")
+        with pytest.raises(MCPError):
+            await client.call_tool("search", {})
+
+
+@pytest.mark.parametrize("stack", [{"roles": ("READER",)}], indirect=True)
+async def test_caller_without_the_role_gets_documents_only(stack):
+    """The web is not there for it: neither searched nor fetched nor named."""
+    ids = Ids(load_key(None, stack.edge.settings.data_dir))
+    async with Client(f"{stack.url}/mcp/connector") as client:
+        result = await client.call_tool("search", {"query": "whales"})
+        assert {r["source"] for r in result.structured_content["results"]} == {"documents/books"}
+        assert FAILURES not in (result.meta or {})
+        page = await client.call_tool("fetch", {"id": ids.of_page("https://w1.example/")})
+        assert page.content[0].text.startswith("not_found: ")
+    assert stack.sources.fetched == []
+
+
+@pytest.mark.parametrize("stack", [{"connector_sources": {"web": 1.0}}], indirect=True)
+async def test_sources_are_configurable(stack):
+    """One that is left out is not asked."""
+    async with Client(f"{stack.url}/mcp/connector") as client:
+        result = await client.call_tool("search", {"query": "whales"})
+        assert {r["source"] for r in result.structured_content["results"]} == {"web"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_client_that_leaves_cancels_every_leg(stack, mode):
+    """Within 200 ms both workers are idle."""
+    stack.sources.modes |= {"retrieval": "slow", "web": "slow"}
+    if mode == "auto":
+        async with Client(f"{stack.url}/mcp/connector", mode=mode) as client:
+            await cancelled_soon(stack, client.call_tool("search", {"query": "whales"}))
+    else:  # a stateless edge hears an older client's cancellation when its stream closes
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                "params": {"name": "search", "arguments": {"query": "whales"}}}  # fmt: skip
+        headers = {"Accept": "application/json, text/event-stream"}
+        async with httpx.AsyncClient(timeout=30) as http:
+            post = http.post(f"{stack.url}/mcp/connector", json=body, headers=headers)
+            await cancelled_soon(stack, post)
+
+
+async def cancelled_soon(stack, call) -> None:
+    asking = asyncio.ensure_future(call)
+    while stack.sources.started < 2:
+        await asyncio.sleep(0.01)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    for _ in range(100):
+        if stack.sources.cancelled == 2:
+            break
+        await asyncio.sleep(0.01)
+    assert stack.sources.cancelled == 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_research_brief_cites_what_it_read(stack, mode):
+    """Progress on the way; passages with the number of their source; a dead page is named."""
+    seen = []
+
+    async def on_progress(progress, total, message):
+        seen.append((progress, total, message))
+
+    async with Client(f"{stack.url}/mcp/connector", mode=mode) as client:
+        result = await client.call_tool(
+            "research_brief", {"question": "why do whales sing"}, progress_callback=on_progress
+        )
+    brief = result.structured_content
+    assert [p for p, _, _ in seen] == [0, 1, 2, 3]
+    numbers = {source["citation"] for source in brief["sources"]}
+    assert {passage["citation"] for passage in brief["passages"]} == numbers
+    assert len(numbers) == 4
+    assert any("whales sing" in passage["text"] for passage in brief["passages"])
+    assert all(source["url"].startswith("http") for source in brief["sources"])
+    assert "untrusted_text" not in json.dumps(brief)
+
+
+async def test_connector_is_found_by_tool_search(stack):
+    """It is a worker like any other: the catalogue holds it."""
+    assert "connector" in stack.edge.catalogue.toolsets
+    assert stack.edge.catalogue.view(None).tools["search"].descriptor.toolset == "connector"
