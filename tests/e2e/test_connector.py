@@ -14,7 +14,9 @@ __all__ = ["fakes"]
 @pytest.fixture(scope="module")
 def filled(fakes, tmp_path_factory):
     folder = tmp_path_factory.mktemp("notes")
-    (folder / "okapi.md").write_text("# Okapis\n\nThe okapi browses leaves in the rain forest of Ituri.\n")
+    (folder / "okapi.md").write_text(
+        "# Okapis\n\nThe okapi browses leaves in the rain forest of Ituri.\n"
+    )
     (folder / "bus.md").write_text("# Timetable\n\nThe bus to Oxford leaves at noon.\n")
     done = fakes.command("ingest", str(folder), "--collection", "notes")
     assert done.returncode == 0, done.stderr
@@ -39,7 +41,9 @@ async def test_own_folder_shows_up_in_search_with_no_other_step(filled, mode):
 
 def test_one_trace_shows_the_legs_side_by_side(filled):
     """Under one parent, both before either ended."""
-    called = filled.command("tools", "call", "search", "query=okapi traces", "--toolset", "connector")
+    called = filled.command(
+        "tools", "call", "search", "query=okapi traces", "--toolset", "connector"
+    )
     assert called.returncode == 0, called.stderr
     shown = filled.command("trace", "--last").stdout
     for span in ("tools/call search", "tool.connector.search", "retrieval.search", "tool.web.web_search",

@@ -87,3 +87,21 @@ async def test_cancelling_cancels_both():
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert running == 0
+
+
+async def test_task_that_loses_a_cancellation_ends_all_the_same():
+    """As asyncio.wait_for of Python 3.11 does."""
+    from searchbus_bus import end_task
+
+    async def stubborn() -> None:
+        for _ in range(3):
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                continue
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await end_task(task)
+    assert task.done()

@@ -20,6 +20,7 @@ from .keyvalue import KeyValue
 from .memory import MemoryBroker
 from .nats_transport import NatsTransport
 from .serving import Serving
+from .tasks import end_task
 from .worker import Call, Worker
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Worker",
     "WorkerInfo",
     "connect",
+    "end_task",
 ]
 
 

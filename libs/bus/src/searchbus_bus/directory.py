@@ -29,6 +29,7 @@ from searchbus_contracts import (
 )
 
 from .bus import Bus, WorkerInfo
+from .tasks import end_task
 from .transport import Subscription
 
 __all__ = ["Directory"]
@@ -98,9 +99,7 @@ class Directory:
 
     async def close(self) -> None:
         """Stop following."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end_task(self._task)
         if self._events is not None:
             await self._events.unsubscribe()
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from searchbus_bus import KeyValue, Serving
+from searchbus_bus import KeyValue, Serving, end_task
 from searchbus_contracts import Fault, decode, encode
 
 from .egress import Egress, egress_id
@@ -104,10 +104,8 @@ class Fleet:
 
     async def release(self) -> None:
         """Give the address back, so that another worker need not wait for the lease's end."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await end_task(self._task)
+        self._task = None
         if self._leases is not None:
             try:
                 held = await self._leases.get(self._key)

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from searchbus_bus import Bus, Directory
+from searchbus_bus import Bus, Directory, end_task
 from searchbus_contracts import Catalog
 from searchbus_vectors import Vector
 
@@ -60,9 +60,7 @@ class Follower:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end_task(self._task)
         await self.directory.close()
 
     async def _follow(self) -> None:
