@@ -1,6 +1,6 @@
 """`make bench`: measures and writes build/bench.json. Give names to run only some.
 
-    python -m tests.bench [cranfield] [fomc] [collections] [latency] [tools] [toolindex] [ddg] [web]
+    python -m tests.bench [cranfield] [fomc] [collections] [latency] [tools] [toolindex] [ddg] [web] [auth]
 
 Needs the reference data beside the checkout. Times are given as ratios to a baseline of the same
 run, since machines differ and are noisy.
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from . import collections, cranfield, ddg, fomc, latency, tools, web
+from . import auth, collections, cranfield, ddg, fomc, latency, tools, web
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT.parent / "shared"
@@ -29,6 +29,7 @@ BENCHES = {
     "toolindex": tools.run_scale,
     "ddg": ddg.run,
     "web": web.run,
+    "auth": auth.run,
 }
 BARS: dict[str, dict[str, Any]] = {
     "cranfield": {"ndcg@10": (">=", 0.43)},
@@ -41,6 +42,7 @@ BARS: dict[str, dict[str, Any]] = {
         "stabletoolbench ndcg@10": (">=", 0.70),
         "stabletoolbench recall@10": (">=", 0.79),
     },
+    "auth": {"warm token CPU us": ("<=", 40)},
     "web": {
         "storm: wasted share": ("<=", 0.05),
         "storm: used share of the limit": (">=", 0.85),

@@ -36,7 +36,11 @@ def _add_plugins() -> None:
     for entry in sorted(entry_points(group="searchbus.commands"), key=lambda e: e.name):
         try:
             group, _, name = entry.name.rpartition(".")
-            groups[group].command(name)(entry.load())
+            command = entry.load()
+            if isinstance(command, typer.Typer):
+                groups[group].add_typer(command, name=name)
+            else:
+                groups[group].command(name)(command)
         except Exception as error:  # one broken package must not take the others along
             sys.stderr.write(f"warning: the command {entry.name} is broken: {error}\n")
 

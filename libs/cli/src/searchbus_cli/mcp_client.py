@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ class McpError(RuntimeError):
 
 @dataclass
 class McpHttp:
-    """Talks to one endpoint.
+    """Talks to one endpoint; SEARCHBUS_TOKEN is its bearer token where one is needed.
 
     Args:
         url: of the endpoint, e.g. http://127.0.0.1:8080/mcp.
@@ -52,6 +53,8 @@ class McpHttp:
             "MCP-Protocol-Version": REVISION,
             "Mcp-Method": method,
         }
+        if token := os.environ.get("SEARCHBUS_TOKEN"):
+            headers["Authorization"] = f"Bearer {token}"
         if "name" in params:
             headers["Mcp-Name"] = params["name"]
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}

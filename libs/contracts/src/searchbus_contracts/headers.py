@@ -25,6 +25,7 @@ __all__ = [
     "TRACESTATE",
     "Actor",
     "Parts",
+    "bare_role",
 ]
 
 REQ_ID: Final = "Req-Id"
@@ -41,6 +42,11 @@ ERROR_CODE: Final = "Nats-Service-Error-Code"
 ERROR_TEXT: Final = "Nats-Service-Error"
 
 
+def bare_role(role: str) -> str:
+    """A role's name without the prefix `ROLE_`, which some identity providers add; once."""
+    return role.removeprefix("ROLE_")
+
+
 class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """On whose behalf a request is made; set by the edge, JSON in the `Actor` header."""
 
@@ -51,7 +57,10 @@ class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def holds(self, required: tuple[str, ...] | list[str]) -> bool:
         """Tell whether the actor holds every one of the required roles."""
-        return "*" in self.roles or all(role in self.roles for role in required)
+        if "*" in self.roles:
+            return True
+        held = {bare_role(role) for role in self.roles}
+        return all(bare_role(role) in held for role in required)
 
     def to_header(self) -> str:
         """ASCII JSON: NATS headers carry no line breaks and clients differ on UTF-8."""

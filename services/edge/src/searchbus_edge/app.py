@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from starlette.requests import Request
 from starlette.routing import Route
 
@@ -13,9 +13,11 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Health
 from searchbus_runtime.health import respond
 
+from .auth.gate import METADATA_PATH, metadata
+from .auth.identity import Unauthenticated
 from .edge import Edge
 from .guard import json_rpc_error
-from .server import EVERYBODY, VERSION
+from .server import VERSION
 
 __all__ = ["build_app"]
 
@@ -44,14 +46,31 @@ def build_app(edge: Edge, health: Health) -> FastAPI:
         status, content_type, body = await respond(health, request.url.path)
         return Response(body, status_code=status, media_type=content_type)
 
+    @app.get(METADATA_PATH)
+    @app.get(METADATA_PATH + "/{path:path}")
+    async def resource_metadata(path: str = "") -> Response:
+        """OAuth 2.0 Protected Resource Metadata (RFC 9728), of the edge and of each endpoint."""
+        toolset = path.removeprefix("mcp").strip("/") or None
+        known = path in ("", "mcp") or toolset in edge.catalogue.toolsets
+        if edge.settings.mode != "jwt" or not known or not (path == "" or path.startswith("mcp")):
+            return Response("not found", status_code=404, media_type="text/plain")
+        found = metadata(edge.gate, f"/{path}" if path else "", [edge.settings.issuer or ""], ())
+        return JSONResponse(found, headers={"Cache-Control": "max-age=300"})
+
     @app.get("/documents/{collection}/{document_id:path}")
     async def document(request: Request, collection: str, document_id: str) -> Response:
         """A document that has no address of its own, for people who follow a citation."""
         if not _host_allowed(request, edge.settings.hosts):
             return Response("unknown Host", status_code=421, media_type="text/plain")
         try:
+            actor = await edge.gate.identify(dict(request.scope["headers"]), "/mcp/connector")
+        except Unauthenticated as error:
+            challenge = edge.gate.challenge("/mcp/connector", error).decode("latin-1")
+            headers = {"WWW-Authenticate": challenge}
+            return Response(error.message, 401, headers=headers, media_type="text/plain")
+        try:
             found = await edge.documents.get(
-                collection, document_id, actor=EVERYBODY, timeout_s=DOCUMENT_TIMEOUT_S
+                collection, document_id, actor=actor, timeout_s=DOCUMENT_TIMEOUT_S
             )
         except Fault as fault:
             status = 404 if fault.code in (ErrorCode.NOT_FOUND, ErrorCode.INVALID_ARGUMENT) else 503

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,11 +13,13 @@ from typing import Any
 import mcp_types as types
 import msgspec
 from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
 from opentelemetry import trace
 
 from searchbus_bus import Bus
 from searchbus_contracts import Actor, ErrorCode, Fault, ToolCall, ToolEvent, ToolReply, encode
 
+from .audit import record_call
 from .catalogue import ListedTool, View, visible
 from .faults import error_result, internal_error, invalid_params
 from .input_required import (
@@ -47,14 +50,41 @@ class Caller:
     """
 
     def __init__(
-        self, bus: Bus, *, timeout_cap_s: float, lazy: LazyTools, everything: Callable[[], View]
+        self,
+        bus: Bus,
+        *,
+        timeout_cap_s: float,
+        lazy: LazyTools,
+        everything: Callable[[], View],
+        audit_arguments: bool = False,
     ) -> None:
         self._bus = bus
         self._lazy = lazy
         self._everything = everything
+        self._audit_arguments = audit_arguments
         self._timeout_cap_s = timeout_cap_s
 
     async def call(
+        self, ctx: Context, view: View, actor: Actor, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Answer one tools/call and write it into the audit log; see `_call`."""
+        started_s = time.perf_counter()
+        outcome, size_bytes = "cancelled", 0
+        try:
+            result = await self._call(ctx, view, actor, params)
+            outcome, size_bytes = _outcome(result)
+            return result
+        except MCPError as error:
+            outcome = f"json-rpc {error.error.code}"
+            raise
+        finally:
+            record_call(
+                actor, params.name[:128], outcome=outcome, size_bytes=size_bytes,
+                duration_s=time.perf_counter() - started_s,
+                arguments=params.arguments if self._audit_arguments else None,
+            )  # fmt: skip
+
+    async def _call(
         self, ctx: Context, view: View, actor: Actor, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Answer one tools/call.
@@ -105,6 +135,17 @@ class Caller:
         if reply.input_required is not None:
             return ask_client(ctx, reply.input_required)
         return tool_result(listed, reply)
+
+
+def _outcome(result: types.CallToolResult | types.InputRequiredResult) -> tuple[str, int]:
+    if not isinstance(result, types.CallToolResult):
+        return "input_required", 0
+    size_bytes = sum(len(b.text) for b in result.content if isinstance(b, types.TextContent))
+    if not result.is_error:
+        return "ok", size_bytes
+    found = result.structured_content
+    error = found.get("error") if isinstance(found, dict) else None
+    return str(error["code"]) if isinstance(error, dict) else "error", size_bytes
 
 
 def unquoted(listed: ListedTool, arguments: Mapping[str, Any]) -> dict[str, Any]:

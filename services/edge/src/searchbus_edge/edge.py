@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from contextlib import AsyncExitStack
 from typing import Any
@@ -19,9 +20,12 @@ from mcp.server.subscriptions import (
 from mcp.server.transport_security import TransportSecuritySettings
 
 from searchbus_bus import Bus, Directory, Worker
+from searchbus_contracts import Actor
+from searchbus_contracts.headers import bare_role
 
+from .auth.setup import open_gate
 from .calls import Caller
-from .catalogue import Catalogue
+from .catalogue import Catalogue, visible
 from .composites.connector import Connector, build_worker
 from .composites.ids import Ids
 from .composites.sources import Documents, Web
@@ -31,7 +35,7 @@ from .guard import McpGuard
 from .keys import load_key
 from .lazy import LAZY_TOOLS, LazyTools
 from .limits import LocalLimiter
-from .server import EndpointServer
+from .server import EVERYBODY, EndpointServer
 from .settings import EdgeSettings
 
 __all__ = ["Edge"]
@@ -70,6 +74,7 @@ class Edge:
             timeout_cap_s=settings.call_timeout_cap_s,
             lazy=LazyTools(self.discovery),
             everything=lambda: self.catalogue.view(None),
+            audit_arguments=settings.audit_arguments,
         )
         self._changes = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._changes)
@@ -79,6 +84,7 @@ class Edge:
         self.documents = Documents(
             bus, self._ids, present=self.directory.knows, base_url=lambda: self.base_url
         )
+        self.gate, self._jwks = open_gate(settings, EVERYBODY)
         self._servers: dict[str | None, EndpointServer] = {}
         self._endpoints: dict[str | None, McpGuard] = {}
         self._stack = AsyncExitStack()
@@ -86,6 +92,8 @@ class Edge:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Edge:
+        if self._jwks is not None:
+            self._stack.push_async_callback(self._jwks.close)
         await self.directory.start()
         self._stack.push_async_callback(self.directory.close)
         return self
@@ -133,7 +141,10 @@ class Edge:
                 )
                 await self._run(manager)
                 app = self._endpoints[toolset] = McpGuard(
-                    manager.handle_request, body_limit_bytes=self.settings.body_limit_bytes
+                    manager.handle_request,
+                    body_limit_bytes=self.settings.body_limit_bytes,
+                    gate=self.gate,
+                    missing_role=functools.partial(self._missing_role, toolset),
                 )
         return app
 
@@ -147,6 +158,14 @@ class Edge:
     async def ready(self) -> bool:
         """Whether every required service has a worker."""
         return all(self.directory.present(name) for name in self.settings.required_services)
+
+    def _missing_role(self, toolset: str | None, tool: str, actor: Actor) -> str | None:
+        """A role that the actor lacks for a tool of an endpoint."""
+        listed = self.catalogue.view(toolset).tools.get(tool) if tool else None
+        if listed is None or visible(actor, listed.descriptor):
+            return None
+        required = listed.descriptor.required_roles
+        return next((bare_role(role) for role in required if not actor.holds((role,))), None)
 
     async def end_streams(self) -> None:
         """End the open listen streams: they would hold the server's shutdown for its whole time."""

@@ -6,12 +6,20 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 from opentelemetry import context as otel_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from searchbus_contracts import Actor
+
+from .auth.gate import Gate
+from .auth.identity import Unauthenticated
 from .batch import Batch, BatchRefused, parse_batch
 
-__all__ = ["McpGuard", "json_rpc_error"]
+__all__ = ["ACTOR_KEY", "McpGuard", "json_rpc_error"]
+
+ACTOR_KEY = "searchbus.actor"
+"""Where the authenticated caller stands in the ASGI scope."""
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 _propagator = TraceContextTextMapPropagator()
@@ -25,9 +33,18 @@ class McpGuard:
     the HTTP parser leaves them on.
     """
 
-    def __init__(self, transport: Asgi, *, body_limit_bytes: int) -> None:
+    def __init__(
+        self,
+        transport: Asgi,
+        *,
+        body_limit_bytes: int,
+        gate: Gate,
+        missing_role: Callable[[str, Actor], str | None],
+    ) -> None:
         self._transport = transport
         self._body_limit_bytes = body_limit_bytes
+        self._gate = gate
+        self._missing_role = missing_role
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one HTTP request."""
@@ -39,6 +56,15 @@ class McpGuard:
             return
         headers = [(name, value.strip()) for name, value in scope["headers"]]
         scope = {**scope, "headers": headers}
+        if not self._gate.open and scope["method"] == "POST":
+            try:
+                actor = await self._gate.identify(dict(headers), scope["path"])
+            except Unauthenticated as error:
+                challenge = self._gate.challenge(scope["path"], error)
+                extra = [(b"www-authenticate", challenge)]
+                await json_rpc_error(send, 401, -31401, error.message, extra=extra)
+                return
+            scope[ACTOR_KEY] = actor
         carrier = {
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in headers
@@ -56,6 +82,22 @@ class McpGuard:
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         """One message goes to the transport, a batch there message by message."""
         first = await receive()
+        if ACTOR_KEY in scope and scope["method"] == "POST":
+            # A role that is missing is an HTTP status: it must be known before the answer begins.
+            try:
+                body = await self._body(first, receive)
+            except BatchRefused as refused:
+                await json_rpc_error(send, refused.status, refused.code, str(refused))
+                return
+            first = {"type": "http.request", "body": body, "more_body": False}
+            role = self._missing_role(_called_tool(body), scope[ACTOR_KEY])
+            if role is not None:
+                extra = [(b"www-authenticate", self._gate.insufficient(scope["path"], role))]
+                message = f"forbidden: The role {role} is needed."
+                await json_rpc_error(
+                    send, 403, -31403, message, extra=extra, message_id=_message_id(body)
+                )
+                return
         if scope["method"] != "POST" or not first.get("body", b"").lstrip().startswith(b"["):
             await self._transport(scope, _replay(first, receive), send)
             return
@@ -78,6 +120,31 @@ class McpGuard:
         return bytes(body)
 
 
+class _Params(msgspec.Struct):
+    name: Any = None
+
+
+class _Message(msgspec.Struct):
+    id: Any = None
+    method: Any = None
+    params: _Params | None = None
+
+
+def _called_tool(body: bytes) -> str:
+    """The tool that a message calls; empty for every other message."""
+    try:
+        message = msgspec.json.decode(body, type=_Message)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return ""
+    name = message.params.name if message.params is not None else None
+    return name if message.method == "tools/call" and isinstance(name, str) else ""
+
+
+def _message_id(body: bytes) -> Any:
+    found = msgspec.json.decode(body, type=_Message).id
+    return found if isinstance(found, str | int) else None
+
+
 def _replay(first: Any, receive: Any) -> Any:
     """A receive that gives `first` again, then goes on."""
     pending = [first]
@@ -95,10 +162,11 @@ async def json_rpc_error(
     message: str,
     *,
     extra: list[tuple[bytes, bytes]] | None = None,
+    message_id: Any = None,
 ) -> None:
     """An HTTP error with a JSON-RPC error as its body."""
     body = json.dumps(
-        {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+        {"jsonrpc": "2.0", "id": message_id, "error": {"code": code, "message": message}}
     ).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send(

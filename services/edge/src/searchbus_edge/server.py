@@ -28,6 +28,7 @@ from .catalogue import Catalogue, View, visible
 from .cursors import BadCursor, Cursors
 from .discovery import Discovery
 from .faults import internal_error, invalid_params, raise_for
+from .guard import ACTOR_KEY
 from .prompts import complete, fill
 from .resources import Resources
 from .search_methods import ListToolsParams, SearchMethods, SearchParams
@@ -204,8 +205,10 @@ class EndpointServer:
 
 
 def actor_of(ctx: Context) -> Actor:
-    """Who calls."""
-    return EVERYBODY
+    """Who calls: whom the gate let in; on standard input, the user of this machine."""
+    scope = getattr(ctx.request, "scope", None)
+    found = scope.get(ACTOR_KEY) if scope is not None else None
+    return found if isinstance(found, Actor) else EVERYBODY
 
 
 def _guarded(

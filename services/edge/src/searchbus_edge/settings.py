@@ -10,6 +10,8 @@ from pydantic import Field, SecretStr, model_validator
 
 from searchbus_runtime import ServiceSettings
 
+from .auth.roles import DEFAULT_PATHS
+
 __all__ = ["EdgeSettings"]
 
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -21,9 +23,21 @@ class EdgeSettings(ServiceSettings):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
     port_file: Path | None = Field(None, description="Gets the bound port once the edge listens.")
-    auth: Literal["none"] | None = Field(
-        None, description="'none' says in so many words that everybody may call everything."
+    auth: Literal["jwt", "static", "none"] | None = Field(
+        None,
+        description="jwt: tokens of an identity provider; static: keys of a file; none: everybody "
+        "may call everything. Default: none on loopback, jwt elsewhere.",
     )
+    issuer: str | None = Field(None, description="The identity provider, exactly as in its tokens.")
+    jwks_url: str | None = Field(None, description="Its keys; by default found by discovery.")
+    audiences: tuple[str, ...] = Field(
+        (), description="Values of `aud` that are ours, besides the endpoints' own addresses."
+    )
+    role_paths: tuple[str, ...] = Field(
+        DEFAULT_PATHS, description="Where tokens have roles; see auth/roles.py."
+    )
+    keys_file: Path | None = Field(None, description="Of static keys; default <data>/keys.json.")
+    audit_arguments: bool = Field(False, description="Whether the audit log holds arguments.")
     allowed_hosts: tuple[str, ...] = Field(
         (), description="Host headers besides loopback's; 'name:*' allows any port."
     )
@@ -63,12 +77,30 @@ class EdgeSettings(ServiceSettings):
 
     @model_validator(mode="after")
     def _open_only_when_told(self) -> EdgeSettings:
-        if not self.on_loopback and self.auth != "none":
+        if self.mode == "jwt" and not self.issuer:
             raise ValueError(
-                f"host {self.host} is reachable from outside and there is no access control. "
-                "Listen on 127.0.0.1, or set SEARCHBUS_AUTH=none to open it to everybody"
+                f"host {self.host} is reachable from outside, and no identity provider is "
+                "configured. Set SEARCHBUS_ISSUER, or SEARCHBUS_AUTH=static for keys of a file, or "
+                "SEARCHBUS_AUTH=none to open it to everybody"
             )
+        if self.mode == "jwt" and not (self.public_url or self.audiences):
+            raise ValueError(
+                "tokens are checked for their audience: set SEARCHBUS_PUBLIC_URL to the address "
+                "that clients use, or SEARCHBUS_AUDIENCES"
+            )
+        if self.mode == "static" and self.key_file is None:
+            raise ValueError("static keys need a file: set SEARCHBUS_KEYS_FILE")
         return self
+
+    @property
+    def mode(self) -> Literal["jwt", "static", "none"]:
+        """How callers are known."""
+        return self.auth or ("none" if self.on_loopback else "jwt")
+
+    @property
+    def key_file(self) -> Path | None:
+        """The file of static keys."""
+        return self.keys_file or (self.data_dir / "keys.json" if self.data_dir else None)
 
     @property
     def on_loopback(self) -> bool:

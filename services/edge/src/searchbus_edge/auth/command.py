@@ -1,0 +1,90 @@
+"""`searchbus keys`: static keys for machines without an identity provider."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from searchbus_runtime import data_folder
+
+from .keys import KeyFile
+
+__all__ = ["keys"]
+
+keys = typer.Typer(help="Make, list and revoke keys (SEARCHBUS_AUTH=static).", no_args_is_help=True)
+
+FileOption = Annotated[
+    Path | None, typer.Option("--file", help="The file of keys [default: <data>/keys.json].")
+]
+DataOption = Annotated[Path | None, typer.Option(help="Data folder of the stack.")]
+
+
+@keys.command("add")
+def add(
+    name: Annotated[str, typer.Argument(help="Whose key it is, for you.")],
+    role: Annotated[
+        list[str] | None, typer.Option(help="A role; may be repeated. '*' is every role.")
+    ] = None,
+    days: Annotated[int, typer.Option(min=0, help="Valid for so many days; 0: for ever.")] = 0,
+    file: FileOption = None,
+    data: DataOption = None,
+) -> None:
+    """Make a key and print it: the only time that it is shown.
+
+    Example: searchbus keys add laptop --role MCP-WEB-SEARCH --days 90
+    """
+    expires_s = int(time.time()) + days * 86_400 if days else 0
+    key, record = _file(file, data).add(name, tuple(role or ()), expires_s=expires_s)
+    typer.echo(key)
+    typer.echo(f"key {record.id} of {name}; roles: {', '.join(record.roles) or 'none'}", err=True)
+
+
+@keys.command("list")
+def list_keys(
+    file: FileOption = None,
+    data: DataOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """List the keys: who, which roles, until when; never the keys.
+
+    Example: searchbus keys list
+    """
+    records = _file(file, data).read()
+    if as_json:
+        rows = [{"id": r.id, "name": r.name, "roles": r.roles, "created_s": r.created_s,
+                 "expires_s": r.expires_s} for r in records]  # fmt: skip
+        typer.echo(json.dumps(rows))
+        return
+    for record in records:
+        until = _day(record.expires_s) if record.expires_s else "no end"
+        roles = ", ".join(record.roles) or "no roles"
+        typer.echo(f"{record.id}  {record.name}  {roles}  {_day(record.created_s)} to {until}")
+
+
+@keys.command("revoke")
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="The id that `keys list` shows.")],
+    file: FileOption = None,
+    data: DataOption = None,
+) -> None:
+    """Revoke a key; a running edge refuses it within a second.
+
+    Example: searchbus keys revoke 1a2b3c4d
+    """
+    if not _file(file, data).revoke(key_id):
+        typer.echo(f"error: there is no key {key_id}; see searchbus keys list", err=True)
+        raise typer.Exit(1)
+    typer.echo(f"key {key_id} is revoked", err=True)
+
+
+def _file(file: Path | None, data: Path | None) -> KeyFile:
+    return KeyFile(file or data_folder(data) / "keys.json")
+
+
+def _day(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")

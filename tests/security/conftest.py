@@ -1,0 +1,170 @@
+"""An edge that knows its callers: an identity provider on loopback, tools that need roles."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from joserfc import jwt
+from joserfc.jwk import ECKey, OKPKey, RSAKey
+from msgspec import Struct
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from searchbus_bus import Call, MemoryBroker, Worker
+from searchbus_contracts import TextContent, ToolDescriptor, ToolReply
+from searchbus_edge.app import build_app
+from searchbus_edge.edge import Edge
+from searchbus_edge.settings import EdgeSettings
+from searchbus_runtime import Health
+from tests.fakes.serving import serve
+
+RESOURCE = "https://search.example.org"
+KEYS = {
+    "RS256": RSAKey.generate_key(2048, {"kid": "rsa"}, private=True),
+    "ES256": ECKey.generate_key("P-256", {"kid": "ec"}, private=True),
+    "EdDSA": OKPKey.generate_key("Ed25519", {"kid": "okp"}, private=True),
+}
+"""Generated once: RSA keys take long."""
+
+
+@dataclass
+class Provider:
+    """A small identity provider: metadata, keys, and tokens made to order."""
+
+    url: str = ""
+    keys: list[Any] = field(default_factory=lambda: list(KEYS.values()))
+    fetched: int = 0
+    down: bool = False
+
+    @property
+    def app(self) -> Starlette:
+        return Starlette(routes=[
+            Route("/.well-known/openid-configuration", self.metadata), Route("/jwks", self.jwks)
+        ])  # fmt: skip
+
+    async def metadata(self, request: Request) -> Response:
+        return JSONResponse({"issuer": self.url, "jwks_uri": f"{self.url}/jwks"})
+
+    async def jwks(self, request: Request) -> Response:
+        self.fetched += 1
+        if self.down:
+            return Response("down", 503)
+        return JSONResponse({"keys": [key.as_dict(private=False) for key in self.keys]})
+
+    def token(
+        self,
+        *roles: str,
+        algorithm: str = "RS256",
+        key: Any = None,
+        header: Any = None,
+        **claims: Any,
+    ) -> str:
+        """A token as a good provider makes it, but for what is given; None leaves a claim out."""
+        now = int(time.time())
+        found = {
+            "iss": self.url, "sub": "alice", "aud": f"{RESOURCE}/mcp", "iat": now, "exp": now + 300,
+            "realm_access": {"roles": list(roles)},
+        } | claims  # fmt: skip
+        key = key or KEYS[algorithm]
+        head = {"alg": algorithm, "kid": key.kid, "typ": "at+jwt"} | (header or {})
+        kept = {k: v for k, v in found.items() if v is not None}
+        return jwt.encode(
+            {k: v for k, v in head.items() if v is not None}, kept, key, algorithms=[algorithm]
+        )
+
+
+class Nothing(Struct):
+    pass
+
+
+def worker() -> Worker:
+    """Tools for everybody, for one role, for two."""
+    worker = Worker("office")
+    for name, roles in (
+        ("open_tool", ()),
+        ("role_tool", ("ROLE_MCP-WEB-SEARCH",)),
+        ("two_tool", ("A", "B")),
+    ):
+
+        async def answer(call: Call, _: Nothing, name: str = name) -> ToolReply:
+            text = f"{name} for {call.actor.subject} with {' '.join(call.actor.roles)}"
+            return ToolReply(content=(TextContent(text=text),))
+
+        worker.tool(
+            ToolDescriptor(name=name, toolset="office", description=f"The {name}.",
+                           input_schema={"type": "object"}, required_roles=roles),
+            Nothing, answer,
+        )  # fmt: skip
+    return worker
+
+
+@dataclass
+class Secured:
+    """The running edge and its provider."""
+
+    url: str
+    edge: Edge
+    provider: Provider
+    http: httpx.AsyncClient
+
+    async def post(
+        self, method: str, token: str | None = None, path: str = "/mcp", **params: Any
+    ) -> httpx.Response:
+        """One JSON-RPC message."""
+        headers = {"Accept": "application/json, text/event-stream"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+        return await self.http.post(path, json=body, headers=headers)
+
+    async def result(self, method: str, token: str, path: str = "/mcp", **params: Any) -> Any:
+        """The result of a message that is let in."""
+        response = await self.post(method, token, path, **params)
+        assert response.status_code == 200, response.text
+        line = next(text for text in response.text.splitlines() if text.startswith("data:"))
+        return json.loads(line[5:])
+
+
+class _Server(uvicorn.Server):
+    def capture_signals(self) -> Any:
+        return nullcontext()
+
+
+@pytest.fixture
+async def secured(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[Secured]:
+    """Settings by indirect parameter; mode jwt unless told otherwise."""
+    provider, broker = Provider(), MemoryBroker()
+    async with AsyncExitStack() as exit_:
+        provider.url = await exit_.enter_async_context(serve(provider.app))
+        await broker.connect(name="office").serve(worker())
+        options = {
+            "auth": "jwt",
+            "issuer": provider.url,
+            "public_url": RESOURCE,
+            "data_dir": tmp_path,
+        }
+        settings = EdgeSettings(**{**options, **getattr(request, "param", {})})
+        edge = await exit_.enter_async_context(Edge(broker.connect(name="edge"), settings))
+        listener = socket.create_server(("127.0.0.1", 0))
+        server = _Server(uvicorn.Config(build_app(edge, Health()), log_config=None))
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        http = await exit_.enter_async_context(httpx.AsyncClient(base_url=url, timeout=10))
+        yield Secured(url, edge, provider, http)
+        await edge.end_streams()
+        server.should_exit = True
+        await task

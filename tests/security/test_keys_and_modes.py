@@ -1,0 +1,121 @@
+"""Static keys, what starts without access control, and what the audit log holds."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from searchbus_edge.auth.keys import KeyFile
+from searchbus_edge.settings import EdgeSettings
+
+SEARCHBUS = Path(sys.executable).with_name("searchbus")
+STATIC = [{"auth": "static", "issuer": None}]
+
+
+@pytest.mark.parametrize("secured", STATIC, indirect=True)
+async def test_keys_are_made_used_and_revoked(secured, tmp_path):
+    """Roles hold; a revoked key is refused; the file has no key in it."""
+    file = KeyFile(tmp_path / "keys.json")
+    key, record = file.add("laptop", ("ROLE_MCP-WEB-SEARCH",))
+    weak, _ = file.add("guest", ())
+    every, _ = file.add("me", ("*",))
+    assert key not in file.path.read_text()
+    assert file.path.stat().st_mode & 0o077 == 0
+    secured.edge.gate._keys._looked_s = float("-inf")
+    answer = await secured.result("tools/call", key, name="role_tool", arguments={})
+    assert f"role_tool for key:{record.id}" in answer["result"]["content"][0]["text"]
+    assert (
+        await secured.post("tools/call", weak, name="role_tool", arguments={})
+    ).status_code == 403
+    assert (
+        await secured.post("tools/call", every, name="two_tool", arguments={})
+    ).status_code == 200
+    for bad in (key[:-1], key + "x", "sbk_" + record.id + "_" + "A" * 43, "x", f"sbk_{record.id}_"):
+        assert (await secured.post("tools/list", bad)).status_code == 401
+    assert file.revoke(record.id)
+    assert not file.revoke(record.id)
+    secured.edge.gate._keys._looked_s = float("-inf")
+    assert (await secured.post("tools/list", key)).status_code == 401
+    expired, _ = file.add("old", (), expires_s=1)
+    secured.edge.gate._keys._looked_s = float("-inf")
+    assert (await secured.post("tools/list", expired)).status_code == 401
+
+
+def test_command_line_makes_lists_and_revokes(tmp_path):
+    """The key is shown once."""
+
+    def run(*arguments):
+        return subprocess.run(
+            [SEARCHBUS, "keys", *arguments, "--data", str(tmp_path)],
+            capture_output=True, text=True, timeout=60, env=dict(os.environ),
+        )  # fmt: skip
+
+    made = run("add", "laptop", "--role", "ROLE_MCP-WEB-SEARCH", "--days", "90")
+    key = made.stdout.strip()
+    assert key.startswith("sbk_")
+    listed = run("list").stdout
+    assert "laptop  MCP-WEB-SEARCH" in listed
+    assert key not in listed
+    assert run("revoke", key.split("_")[1]).returncode == 0
+    assert run("revoke", "nope").returncode == 1
+    assert run("list").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"host": "0.0.0.0"}, "SEARCHBUS_ISSUER"),
+        ({"auth": "jwt"}, "SEARCHBUS_ISSUER"),
+        ({"host": "0.0.0.0", "issuer": "https://idp.example"}, "SEARCHBUS_PUBLIC_URL"),
+        ({"host": "0.0.0.0", "auth": "static"}, "SEARCHBUS_KEYS_FILE"),
+    ],
+)
+def test_nothing_is_open_by_accident(options, named):
+    """Off loopback the default is jwt, and what it needs is named."""
+    with pytest.raises(ValueError, match=named):
+        EdgeSettings(**options)
+
+
+def test_modes_by_default():
+    """Nobody is asked on loopback; tokens elsewhere."""
+    assert EdgeSettings().mode == "none"
+    given = {"issuer": "https://idp.example", "public_url": "https://s.example"}
+    assert EdgeSettings(host="0.0.0.0", **given).mode == "jwt"
+    assert EdgeSettings(host="0.0.0.0", auth="none").mode == "none"
+
+
+CANARY = "canary-4711-secret"
+
+
+async def test_audit_log_tells_who_called_what_and_nothing_that_was_said(secured, caplog):
+    """Subject, tool, outcome, time, size; no argument, no token."""
+    caplog.set_level(logging.DEBUG)
+    token = secured.provider.token("A", "B")
+    await secured.result("tools/call", token, name="two_tool", arguments={"text": CANARY})
+    await secured.result("tools/call", token, name="unknown", arguments={"text": CANARY})
+    lines = [r for r in caplog.records if r.name == "searchbus.audit"]
+    assert [(r.subject, r.tool, r.outcome) for r in lines] == [
+        ("alice", "two_tool", "ok"), ("alice", "unknown", "json-rpc -32602")
+    ]  # fmt: skip
+    assert lines[0].bytes > 0
+    assert lines[0].duration_ms > 0
+    everything = "\n".join(f"{r.getMessage()} {r.__dict__}" for r in caplog.records
+                           if r.name.startswith("searchbus"))  # fmt: skip
+    assert CANARY not in everything
+    assert token not in everything
+
+
+@pytest.mark.parametrize("secured", [{"audit_arguments": True}], indirect=True)
+async def test_arguments_are_logged_where_that_is_asked_for(secured, caplog):
+    """By whoever runs the edge."""
+    caplog.set_level(logging.INFO)
+    await secured.result(
+        "tools/call", secured.provider.token(), name="open_tool", arguments={"a": 1}
+    )
+    (line,) = [r for r in caplog.records if r.name == "searchbus.audit"]
+    assert line.arguments == {"a": 1}
