@@ -16,6 +16,7 @@ from .bus import Bus, WorkerInfo
 from .directory import Directory
 from .fanout import Gathered, Leg
 from .hedging import Hedge
+from .identity import ActorSigner, ActorVerifier, new_actor_keys
 from .keyvalue import KeyValue
 from .memory import MemoryBroker
 from .nats_transport import NatsTransport
@@ -24,6 +25,8 @@ from .tasks import end_task
 from .worker import Call, Worker
 
 __all__ = [
+    "ActorSigner",
+    "ActorVerifier",
     "Bus",
     "Call",
     "Directory",
@@ -37,6 +40,7 @@ __all__ = [
     "WorkerInfo",
     "connect",
     "end_task",
+    "new_actor_keys",
 ]
 
 
@@ -47,10 +51,17 @@ async def connect(
     prefix: str = DEFAULT_PREFIX,
     inbox_prefix: str = "_INBOX",
     connect_timeout_s: float = 5.0,
+    signer: ActorSigner | None = None,
+    verifier: ActorVerifier | None = None,
     **options: Any,
 ) -> Bus:
-    """Connect to NATS; raises Fault(unavailable) when no server answers in time."""
+    """Connect to NATS; raises Fault(unavailable) when no server answers in time.
+
+    Args:
+        signer, verifier: see Bus.
+        options: of nats-py (nkeys_seed_str, tls, …).
+    """
     transport = await NatsTransport.connect(
         url, name=name, inbox_prefix=inbox_prefix, connect_timeout_s=connect_timeout_s, **options
     )
-    return Bus(transport, name=name, prefix=prefix)
+    return Bus(transport, name=name, prefix=prefix, signer=signer, verifier=verifier)

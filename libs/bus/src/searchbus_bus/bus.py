@@ -23,6 +23,7 @@ from searchbus_contracts import (
 )
 
 from .fanout import Gathered, Leg, gather
+from .identity import ActorSigner, ActorVerifier
 from .keyvalue import KeyValue
 from .requests import OnEvent, Requester
 from .serving import Serving
@@ -53,15 +54,27 @@ class WorkerInfo:
 
 
 class Bus:
-    """A connection to the message bus. Make one with `connect` or `MemoryBroker().connect`."""
+    """A connection to the message bus. Make one with `connect` or `MemoryBroker().connect`.
+
+    Args:
+        signer: signs for whom requests are (an edge's).
+        verifier: refuses requests whose actor no edge has signed.
+    """
 
     def __init__(
-        self, transport: Transport, *, name: str = "searchbus", prefix: str = DEFAULT_PREFIX
+        self,
+        transport: Transport,
+        *,
+        name: str = "searchbus",
+        prefix: str = DEFAULT_PREFIX,
+        signer: ActorSigner | None = None,
+        verifier: ActorVerifier | None = None,
     ) -> None:
         self.name = name
         self.subjects = Subjects(prefix)
         self.transport = transport
-        self._requester = Requester(transport, self.subjects)
+        self._requester = Requester(transport, self.subjects, signer)
+        self._verifier = verifier
 
     @property
     def connected(self) -> bool:
@@ -161,7 +174,7 @@ class Bus:
 
     async def serve(self, worker: Worker) -> Serving:
         """Serve a worker until `Serving.drain`."""
-        serving = Serving(worker, self.transport, self._requester, self.subjects)
+        serving = Serving(worker, self.transport, self._requester, self.subjects, self._verifier)
         await serving.start()
         return serving
 

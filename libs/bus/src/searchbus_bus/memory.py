@@ -15,6 +15,7 @@ import json
 import random
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from searchbus_contracts import DEFAULT_PREFIX, ErrorCode, Fault
 
@@ -91,9 +92,9 @@ class MemoryBroker:
         self.subscriptions: set[_Subscription] = set()
         self.buckets: dict[str, MemoryKeyValue] = {}
 
-    def connect(self, *, name: str = "memory", prefix: str = DEFAULT_PREFIX) -> Bus:
-        """A new connection."""
-        return Bus(_MemoryTransport(self), name=name, prefix=prefix)
+    def connect(self, *, name: str = "memory", prefix: str = DEFAULT_PREFIX, **options: Any) -> Bus:
+        """A new connection; options as of Bus."""
+        return Bus(_MemoryTransport(self), name=name, prefix=prefix, **options)
 
     def route(self, message: Message) -> None:
         """Deliver to every plain subscription and to one member of each queue group."""

@@ -31,6 +31,7 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.headers import (
     ACTOR,
+    ACTOR_SIG,
     CHUNK,
     ERROR_CODE,
     ERROR_TEXT,
@@ -41,6 +42,7 @@ from searchbus_contracts.headers import (
 
 from . import telemetry
 from .deadline import Deadline
+from .identity import ActorSigner, received_signature
 from .parts import MAX_BODY_BYTES, Assembly, ChunkMark, part_size_bytes, split
 from .transport import Message, Subscription, Transport
 
@@ -74,7 +76,10 @@ class _Pending:
 class Requester:
     """Sends requests over a transport. Use it through `Bus`."""
 
-    def __init__(self, transport: Transport, subjects: Subjects) -> None:
+    def __init__(
+        self, transport: Transport, subjects: Subjects, signer: ActorSigner | None = None
+    ) -> None:
+        self._signer = signer
         self._transport = transport
         self._subjects = subjects
         self._inbox = transport.new_inbox()
@@ -168,6 +173,16 @@ class Requester:
                     ) from None
         raise AssertionError("unreachable")
 
+    def _identify(self, actor: Actor) -> dict[str, str]:
+        """The headers that say for whom: signed by us, or as they came to the task we run in."""
+        header = actor.to_header()
+        if self._signer is not None:
+            return {ACTOR: header, ACTOR_SIG: self._signer.sign(header)}
+        received = received_signature.get()
+        if received is not None and Actor.from_header(received[0]) == actor:
+            return {ACTOR: received[0], ACTOR_SIG: received[1]}
+        return {ACTOR: header}
+
     def _settling(self) -> bool:
         """Whether a connection was lost so lately that workers may still be on their way back."""
         now_s = time.monotonic()
@@ -190,7 +205,7 @@ class Requester:
         headers = {REQ_ID: req_id, **deadline.to_headers()}
         telemetry.inject(headers)
         if actor is not None:
-            headers[ACTOR] = actor.to_header()
+            headers |= self._identify(actor)
         token = f"{next(self._tokens):x}"
         pending = _Pending(asyncio.get_running_loop().create_future(), on_event, [])
         size_bytes = part_size_bytes(self._transport.max_payload_bytes)

@@ -32,12 +32,14 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.headers import (
     ACTOR,
+    ACTOR_SIG,
     PARTS,
     REQ_ID,
 )
 
 from . import telemetry
 from .deadline import Deadline
+from .identity import ActorVerifier, received_signature
 from .parts import Assembly
 from .replies import Replies
 from .requests import Requester
@@ -54,8 +56,14 @@ class Serving:
     """A worker that is being served. Made by `Bus.serve`, ended by `drain`."""
 
     def __init__(
-        self, worker: Worker, transport: Transport, requester: Requester, subjects: Subjects
+        self,
+        worker: Worker,
+        transport: Transport,
+        requester: Requester,
+        subjects: Subjects,
+        verifier: ActorVerifier | None = None,
     ) -> None:
+        self._verifier = verifier
         self.worker = worker
         self.instance = ""
         self.served = 0
@@ -283,11 +291,19 @@ class Serving:
     async def _answer(self, message: Message, answer: Answer) -> Any:
         headers = message.headers
         deadline = Deadline.from_headers(headers)
+        actor = Actor()
+        if ACTOR in headers:
+            signature = headers.get(ACTOR_SIG, "")
+            if self._verifier is not None:
+                self._verifier.verify(headers[ACTOR], signature)
+            actor = Actor.from_header(headers[ACTOR])
+            if signature:
+                received_signature.set((headers[ACTOR], signature))
         call = Call(
             req_id=headers.get(REQ_ID, "")[:64],
             service=self.worker.service,
             subject=message.subject,
-            actor=Actor.from_header(headers[ACTOR]) if ACTOR in headers else Actor(),
+            actor=actor,
             deadline=deadline,
             send_event=lambda event: self._replies.event(message, event),
         )

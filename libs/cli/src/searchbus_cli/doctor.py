@@ -17,7 +17,7 @@ import typer
 
 from searchbus_bus import connect
 from searchbus_contracts import Fault
-from searchbus_runtime import data_folder, read_state
+from searchbus_runtime import data_folder, operator_options, read_state
 
 from .output import out
 from .stack import StackError, known_services, nats_server_binary
@@ -87,13 +87,13 @@ def _stack(folder: Path) -> Iterator[Check]:
     except (httpx.HTTPError, ValueError, KeyError):
         yield "edge", False, f"{state.url} does not answer; see the log of searchbus up"
     try:
-        yield from asyncio.run(_workers(state.nats_url))
+        yield from asyncio.run(_workers(state.nats_url, Path(state.data)))
     except Fault as fault:
         yield "nats", False, fault.failure.message
 
 
-async def _workers(nats_url: str) -> list[Check]:
-    bus = await connect(nats_url, name="doctor", connect_timeout_s=3)
+async def _workers(nats_url: str, folder: Path) -> list[Check]:
+    bus = await connect(nats_url, name="doctor", connect_timeout_s=3, **operator_options(folder))
     try:
         workers = await bus.workers(window_s=0.5)
     finally:

@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 import typer
 
 from .doctor import doctor
+from .nats_config import nats_config
 from .tools import tools
 from .trace import trace
 from .up import up
@@ -30,6 +31,7 @@ groups = {"": app, "tools": tools}
 app.add_typer(tools, name="tools")
 app.command()(trace)
 app.command()(doctor)
+app.command("nats-config")(nats_config)
 
 
 def _add_plugins() -> None:

@@ -21,6 +21,7 @@ import httpx
 from searchbus_runtime import StackState, read_state, write_state
 
 from .children import Child, GaveUp
+from .secure import Security
 
 __all__ = ["AlreadyRunning", "Stack", "StackError", "known_services", "nats_server_binary"]
 
@@ -66,6 +67,7 @@ class Stack:
     Args:
         scale: service → number of processes.
         extra: further services to start, name → module.
+        secure: nkeys and permissions for each service, signed callers.
         fake_upstreams: play the internet from tests/fakes of this checkout.
         environment: settings for every service.
     """
@@ -76,6 +78,7 @@ class Stack:
     scale: Mapping[str, int] = field(default_factory=dict)
     extra: Mapping[str, str] = field(default_factory=dict)
     fake_upstreams: bool = False
+    secure: bool = False
     environment: dict[str, str] = field(default_factory=dict)
     children: list[Child] = field(default_factory=list)
     nats_url: str = ""
@@ -101,7 +104,7 @@ class Stack:
             for number in range(self.scale.get(name, 1)):
                 label = name if number == 0 else f"{name}-{number + 1}"
                 environment = {"SEARCHBUS_WORKER_INDEX": str(number)}
-                self._keep(self._service(label, services[name], environment))
+                self._keep(self._service(name, label, services[name], environment))
         if EDGE in services:
             await self._start_edge(services[EDGE], workers)
         self._write_state()
@@ -174,11 +177,13 @@ class Stack:
         shutil.rmtree(ports, ignore_errors=True)
         ports.mkdir()
         config = ports / "server.conf"
+        config.touch(mode=0o600)
         config.write_text(
             'listen: "127.0.0.1:-1"\nserver_name: searchbus\nping_interval: "5s"\nping_max: 2\n'
             f'max_payload: 1MB\nports_file_dir: "{ports}"\nlogtime: false\n'
             # Shared caches and leases of the workers; in memory, nothing durable lives in NATS.
             f'jetstream {{ max_memory_store: 128MB, max_file_store: 1MB, store_dir: "{ports}" }}\n'
+            + (Security.of(self.data).server_block if self.secure else "")
         )
         port = 0
 
@@ -230,7 +235,7 @@ class Stack:
             "SEARCHBUS_PORT_FILE": str(port_file),
             "SEARCHBUS_REQUIRED_SERVICES": json.dumps(workers),
         }
-        child = self._service(EDGE, module, environment)
+        child = self._service(EDGE, EDGE, module, environment)
         self._keep(child)
         give_up_s = time.monotonic() + READY_TIMEOUT_S
         while time.monotonic() < give_up_s:
@@ -255,7 +260,9 @@ class Stack:
         except httpx.HTTPError:
             return False
 
-    def _service(self, label: str, module: str, environment: Mapping[str, str]) -> Child:
+    def _service(
+        self, service: str, label: str, module: str, environment: Mapping[str, str]
+    ) -> Child:
         return Child(
             label,
             [sys.executable, "-m", module],
@@ -265,6 +272,7 @@ class Stack:
                 "SEARCHBUS_LOG_FORMAT": os.environ.get("SEARCHBUS_LOG_FORMAT", "console"),
                 "PYTHONUNBUFFERED": "1",
                 **self.environment,
+                **(Security.of(self.data).environment(service) if self.secure else {}),
                 **environment,
             },
         )

@@ -31,6 +31,10 @@ def up(
     fake_upstreams: Annotated[
         bool, typer.Option(help="Play the internet on loopback (in a checkout only).")
     ] = False,
+    secure: Annotated[
+        bool,
+        typer.Option(help="Every service may do its part on the bus only; callers are signed."),
+    ] = False,
     service: Annotated[
         list[str] | None,
         typer.Option(help="NAME=MODULE of a further worker to run; may be repeated."),
@@ -48,6 +52,7 @@ def up(
         port=port,
         scale=_scale(scale or []),
         fake_upstreams=fake_upstreams,
+        secure=secure,
         extra=dict(_pair(text, "--service", "name=module") for text in service or []),
     )
     try:

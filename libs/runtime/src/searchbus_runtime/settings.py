@@ -32,6 +32,15 @@ class ServiceSettings(BaseSettings):
 
     nats_url: str = Field("nats://127.0.0.1:4222", description="One URL, or several with commas.")
     subject_prefix: str = Field("sb", pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    nats_nkey_seed: SecretStr | None = Field(
+        None, description="Of this service's nkey, where the server wants one."
+    )
+    nats_inbox_prefix: str = Field("_INBOX", pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    nats_ca_file: Path | None = Field(None, description="Certificate authority of a TLS server.")
+    actor_public_key: str | None = Field(
+        None, description="Requests are refused unless an edge with its private key signed them."
+    )
+    actor_private_key: SecretStr | None = Field(None, description="The edge's; nobody else's.")
     connect_timeout_s: Annotated[float, Field(gt=0, le=600)] = 30.0
     drain_timeout_s: Annotated[float, Field(ge=0, le=600)] = 10.0
     max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 64

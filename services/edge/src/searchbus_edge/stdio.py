@@ -16,7 +16,15 @@ from mcp.server.stdio import stdio_server
 
 from searchbus_bus import connect
 from searchbus_contracts import Fault
-from searchbus_runtime import StackState, configure_logging, data_folder, load_settings, read_state
+from searchbus_runtime import (
+    StackState,
+    bus_options,
+    configure_logging,
+    data_folder,
+    load_settings,
+    operator_options,
+    read_state,
+)
 from searchbus_runtime.telemetry import configure_telemetry
 
 from .edge import Edge
@@ -56,7 +64,10 @@ def command(
 
 
 async def _serve(settings: EdgeSettings, toolset: str | None) -> None:
-    bus = await connect(settings.nats_url, name="stdio", prefix=settings.subject_prefix)
+    options = bus_options(settings)
+    if settings.data_dir is not None:
+        options |= operator_options(settings.data_dir)
+    bus = await connect(settings.nats_url, name="stdio", **options)
     try:
         async with Edge(bus, settings) as edge, stdio_server() as (incoming, outgoing):
             server = edge.server(toolset).mcp

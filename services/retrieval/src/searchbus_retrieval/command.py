@@ -25,7 +25,7 @@ from rich.progress import (
 from searchbus_bus import connect
 from searchbus_contracts import Fault, is_token
 from searchbus_contracts.retrieval import FieldType
-from searchbus_runtime import data_folder, read_state
+from searchbus_runtime import data_folder, operator_options, read_state
 
 from .sending import Summary, delete_documents, send
 from .sources.files import read_path
@@ -80,14 +80,16 @@ def ingest(
             raise _quit(f"No stack is running on {folder}. Start one: searchbus up")
         nats_url = state.nats_url
     if delete:
-        count = asyncio.run(_delete(nats_url, collection, tuple(delete)))
+        count = asyncio.run(_delete(nats_url, data_folder(data), collection, tuple(delete)))
         typer.echo(json.dumps({"deleted": count}) if as_json else f"{count} deleted")
         return
     items, total = _open(source, collection, tuple(include or ()), folder, site, pause_s)
     started_s = time.monotonic()
     try:
         with _Reporter(total, quiet=as_json) as reporter:
-            summary = asyncio.run(_send(nats_url, collection, items, fields, prune, reporter))
+            summary = asyncio.run(
+                _send(nats_url, data_folder(data), collection, items, fields, prune, reporter)
+            )
     except* Fault as group:
         fault = group.exceptions[0]
         while isinstance(fault, BaseExceptionGroup):
@@ -144,13 +146,14 @@ def _open(
 
 async def _send(
     nats_url: str,
+    folder: Path,
     collection: str,
     items: Iterator[Item],
     fields: dict[str, FieldType],
     prune: bool,
     reporter: _Reporter,
 ) -> Summary:
-    bus = await connect(nats_url, name="searchbus-ingest")
+    bus = await connect(nats_url, name="searchbus-ingest", **operator_options(folder))
     try:
         return await send(
             bus, collection, items, fields=fields, prune=prune, on_progress=reporter.show
@@ -159,8 +162,8 @@ async def _send(
         await bus.close()
 
 
-async def _delete(nats_url: str, collection: str, ids: tuple[str, ...]) -> int:
-    bus = await connect(nats_url, name="searchbus-ingest")
+async def _delete(nats_url: str, folder: Path, collection: str, ids: tuple[str, ...]) -> int:
+    bus = await connect(nats_url, name="searchbus-ingest", **operator_options(folder))
     try:
         return await delete_documents(bus, collection, ids)
     except Fault as fault:

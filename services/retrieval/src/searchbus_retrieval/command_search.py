@@ -13,7 +13,7 @@ from rich.console import Console
 from searchbus_bus import connect
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.retrieval import MAX_TOP_K, SearchReply, SearchRequest
-from searchbus_runtime import data_folder, read_state
+from searchbus_runtime import StackState, data_folder, operator_options, read_state
 
 __all__ = ["search"]
 
@@ -42,7 +42,7 @@ def search(
         raise typer.Exit(1)
     request = SearchRequest(query=query, collections=tuple(collection or ()), limit=limit)
     try:
-        reply = asyncio.run(_ask(state.nats_url, request))
+        reply = asyncio.run(_ask(state, request))
     except Fault as fault:
         errors.print(f"[red]error:[/] {fault}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
@@ -58,8 +58,10 @@ def search(
         out.print("nothing found")
 
 
-async def _ask(nats_url: str, request: SearchRequest) -> SearchReply:
-    bus = await connect(nats_url, name="searchbus-search")
+async def _ask(state: StackState, request: SearchRequest) -> SearchReply:
+    bus = await connect(
+        state.nats_url, name="searchbus-search", **operator_options(Path(state.data))
+    )
     try:
         return await bus.request(
             bus.subjects.endpoint("retrieval", "search"),

@@ -16,7 +16,7 @@ from rich.table import Table
 from searchbus_bus import connect
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.toolindex import FindReply, FindRequest, Kind
-from searchbus_runtime import StackState, data_folder, read_state
+from searchbus_runtime import StackState, data_folder, operator_options, read_state
 from searchbus_vectors import Embedder, ModelNotFound
 
 from .evaluation import BadCatalogue, Report, evaluate, read_catalogue
@@ -64,7 +64,7 @@ def search(
 
 
 async def _ask(state: StackState, request: FindRequest) -> FindReply:
-    bus = await connect(state.nats_url, name="cli")
+    bus = await connect(state.nats_url, name="cli", **operator_options(Path(state.data)))
     try:
         return await bus.request(
             bus.subjects.endpoint("toolindex", "search"),

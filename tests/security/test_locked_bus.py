@@ -1,0 +1,159 @@
+"""A bus on which every service may do its part and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from searchbus_bus import Bus, connect
+from searchbus_cli.nats_config import authorization, new_seed, public_key
+from searchbus_contracts import Fault
+from searchbus_contracts.permissions import SERVICES, inbox_prefix, publishes, subscribes
+from tests.e2e.conftest import start_stack
+
+__all__ = ["start_stack"]
+
+SEARCHBUS = Path(sys.executable).with_name("searchbus")
+
+
+@pytest.fixture
+def locked(own_nats_server, tmp_path) -> tuple[str, dict[str, str]]:
+    """A server with the shipped permissions, and the seeds."""
+    seeds = {service: new_seed() for service in SERVICES}
+    config = tmp_path / "locked.conf"
+    block = authorization({name: public_key(seed) for name, seed in seeds.items()})
+    config.write_text(
+        f'jetstream {{ max_memory_store: 64MB, store_dir: "{tmp_path}/js" }}\n{block}'
+    )
+    return own_nats_server("-c", str(config)).url, seeds
+
+
+async def as_service(locked, name: str) -> Bus:
+    url, seeds = locked
+    return await connect(
+        url, name=name, nkeys_seed_str=seeds[name], inbox_prefix=inbox_prefix(name)
+    )
+
+
+FORBIDDEN: list[tuple[str, str, str]] = [
+    ("ddg", "publish", "sb.v1.tool.web.web_search"), ("ddg", "publish", "sb.v1.retrieval.search"),
+    ("ddg", "publish", "sb.v1.retrieval.delete"), ("ddg", "publish", "$KV.sb_web_pace.x"),
+    ("ddg", "publish", "$JS.API.STREAM.DELETE.KV_sb_ddg_leases"), ("ddg", "publish", "$JS.API.STREAM.PURGE.KV_sb_ddg_answers"),
+    ("ddg", "subscribe", "sb.v1.tool.web.*"), ("ddg", "subscribe", "sb.v1.tool.>"), ("ddg", "subscribe", ">"),
+    ("ddg", "subscribe", "_INBOX_edge.>"), ("web", "subscribe", "sb.v1.ddg.*"), ("web", "publish", "sb.v1.retrieval.ingest"),
+    ("web", "publish", "sb.v1.ctl.cancel.retrieval"), ("web", "subscribe", "_INBOX_cli.>"),
+    ("web", "publish", "$KV.sb_ddg_leases.x"), ("retrieval", "publish", "sb.v1.tool.ddg.web_search"),
+    ("retrieval", "publish", "$JS.API.STREAM.CREATE.evil"), ("retrieval", "subscribe", "sb.v1.toolindex.search"),
+    ("toolindex", "publish", "sb.v1.retrieval.search"), ("toolindex", "subscribe", "sb.v1.tool.fomc.*"),
+    ("edge", "subscribe", "sb.v1.tool.fomc.*"), ("edge", "subscribe", "sb.v1.retrieval.*"),
+    ("edge", "publish", "$JS.API.STREAM.NAMES"), ("cli", "subscribe", "sb.v1.tool.>"),
+    ("cli", "publish", "$SYS.REQ.SERVER.PING"),
+]  # fmt: skip
+
+
+async def test_forbidden_operations_are_refused(locked):
+    """Each is reported by the server, counted, and has no effect."""
+    assert len(FORBIDDEN) >= 20
+    for service, verb, subject in FORBIDDEN:
+        bus = await as_service(locked, service)
+        before = bus.async_errors
+
+        async def ignore(data: bytes) -> None:
+            raise AssertionError("heard what it must not hear")
+
+        if verb == "publish":
+            await bus.transport.publish(subject, b"{}")
+        else:
+            try:
+                await bus.subscribe(subject, ignore)
+            except Exception:  # a later flush may tell it at once
+                pass
+        for _ in range(100):
+            await bus.transport.flush()
+            if bus.async_errors > before:
+                break
+            await asyncio.sleep(0.02)
+        assert bus.async_errors > before, (service, verb, subject)
+        await bus.close()
+
+
+async def test_stranger_does_not_get_in(locked):
+    """Neither without an nkey nor with one of its own."""
+    for options in ({}, {"nkeys_seed_str": new_seed()}):
+        with pytest.raises(Fault):
+            await connect(locked[0], name="stranger", connect_timeout_s=2.0, **options)
+
+
+def test_lists_are_closed():
+    """No service may do everything; only its own inbox is its own."""
+    for service in SERVICES:
+        allowed = publishes(service) + subscribes(service)
+        assert ">" not in allowed
+        assert "sb.v1.>" not in allowed
+        others = [inbox_prefix(name) for name in SERVICES if name != service]
+        assert not any(subject.startswith(tuple(others)) for subject in subscribes(service))
+
+
+def test_command_writes_a_configuration_that_the_server_accepts(
+    own_nats_server: Callable, tmp_path
+):
+    """Seeds are the owner's only; a second run keeps them."""
+    out = tmp_path / "nats"
+    for _ in range(2):
+        done = subprocess.run(
+            [SEARCHBUS, "nats-config", "--out", out], capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+    seed = (out / "web.seed").read_text()
+    assert (out / "web.seed").stat().st_mode & 0o077 == 0
+    config = (out / "nats.conf").read_text()
+    assert seed not in config
+    assert public_key(seed) in config
+    own_nats_server("-c", str(out / "nats.conf"), "-sd", str(tmp_path / "js"))
+
+
+@pytest.fixture(scope="module")
+def secured_stack(start_stack, tmp_path_factory):
+    return start_stack(
+        tmp_path_factory.mktemp("secured"), "--secure", "--fake-upstreams", "--scale", "ddg=2"
+    )
+
+
+def test_whole_stack_runs_under_the_permissions(secured_stack, tmp_path):
+    """Every toolset answers, large requests and caches too; no operation was refused."""
+    run = secured_stack.command
+    (tmp_path / "okapi.md").write_text(
+        "# Okapis\n\n" + "The okapi browses leaves in Ituri. " * 60_000
+    )
+    done = run("ingest", str(tmp_path), "--collection", "notes")
+    assert done.returncode == 0, done.stderr
+    for name, arguments in (
+        ("search", ["query=okapi"]), ("web_search", ["query=whales"]), ("ddg_web_search", ["query=whales"]),
+        ("instant_answer", ["query=rust"]), ("research_brief", ["question=what does an okapi browse"]),
+        ("web_extract_content", ['urls=["http://a.example.org/article"]']),
+        ("find_tools", ["query=search the web"]),
+    ):  # fmt: skip
+        done = run("tools", "call", name, *arguments)
+        assert done.returncode == 0, (name, done.stderr)
+    assert json.loads(run("search", "okapi", "--collection", "notes", "--json").stdout)["hits"]
+    assert "web_search" in run("tools", "search", "search the web").stdout
+    assert run("doctor").returncode == 0
+    assert "ermissions violation" not in secured_stack.log.lower().replace(
+        "permissions", "ermissions"
+    )
+    assert "ermissions Violation" not in secured_stack.log
+    secret = json.loads((secured_stack.data / "secure" / "keys.json").read_text())
+    assert secret["actor_private"] not in secured_stack.log
+    assert (secured_stack.data / "secure" / "keys.json").stat().st_mode & 0o077 == 0
+
+
+async def test_secured_bus_lets_nobody_else_in(secured_stack):
+    """Its URL alone is worth nothing."""
+    with pytest.raises(Fault):
+        await connect(secured_stack.state["nats_url"], name="x", connect_timeout_s=2.0)
