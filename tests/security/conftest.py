@@ -107,6 +107,11 @@ def worker() -> Worker:
                            input_schema={"type": "object"}, required_roles=roles),
             Nothing, answer,
         )  # fmt: skip
+    worker.tool(
+        ToolDescriptor(name="paid_tool", toolset="office", description="Costs money.", costly=True,
+                       input_schema={"type": "object"}, required_roles=("PAYER",)),
+        Nothing, answer,
+    )  # fmt: skip
     return worker
 
 

@@ -35,7 +35,7 @@ _ALL_CALLS = (
     ("toolindex.search", "toolindex"),
 )  # fmt: skip
 SERVICES: dict[str, Part] = {
-    "edge": Part(serves=("tool.connector.*",), calls=_ALL_CALLS, follows=True),
+    "edge": Part(serves=("tool.connector.*",), calls=_ALL_CALLS, follows=True, buckets=("limits",)),
     "retrieval": Part(serves=("tool.fomc.*", "resource.documents.*", "retrieval.*")),
     "toolindex": Part(serves=("toolindex.search",), follows=True),
     "ddg": Part(

@@ -83,6 +83,9 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
         tuple[str, ...],
         Meta(description="MCP capabilities that a client must declare to call, e.g. 'sampling'."),
     ] = ()
+    costly: Annotated[
+        bool, Meta(description="A call costs money: limited by caller, refused while that fails.")
+    ] = False
     examples: Annotated[
         tuple[str, ...], Meta(max_length=50, description="Requests the tool serves; indexed.")
     ] = ()

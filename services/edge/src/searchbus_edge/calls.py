@@ -29,6 +29,7 @@ from .input_required import (
     require_capabilities,
 )
 from .lazy import LAZY, LazyTools
+from .limits import Limiter
 from .render import tool_result
 
 __all__ = ["Caller"]
@@ -57,11 +58,15 @@ class Caller:
         lazy: LazyTools,
         everything: Callable[[], View],
         audit_arguments: bool = False,
+        limiter: Limiter | None = None,
+        costly: Limiter | None = None,
     ) -> None:
         self._bus = bus
         self._lazy = lazy
         self._everything = everything
         self._audit_arguments = audit_arguments
+        self._limiter = limiter
+        self._costly = costly
         self._timeout_cap_s = timeout_cap_s
 
     async def call(
@@ -83,6 +88,14 @@ class Caller:
                 duration_s=time.perf_counter() - started_s,
                 arguments=params.arguments if self._audit_arguments else None,
             )  # fmt: skip
+
+    async def _admit(self, actor: Actor, listed: ListedTool) -> None:
+        """Count the call against the caller's limits; raises Fault(rate_limited)."""
+        if self._limiter is not None:
+            await self._limiter.admit(actor.subject)
+        descriptor = listed.descriptor
+        if self._costly is not None and descriptor.costly:
+            await self._costly.admit(f"{actor.subject}/{descriptor.toolset}.{descriptor.name}")
 
     async def _call(
         self, ctx: Context, view: View, actor: Actor, params: types.CallToolRequestParams
@@ -111,6 +124,7 @@ class Caller:
         span = trace.get_current_span()
         span.set_attribute("searchbus.toolset", descriptor.toolset)
         try:
+            await self._admit(actor, listed)
             async with _forwarded_events(ctx) as on_event:
                 reply = await self._bus.request(
                     self._bus.subjects.tool(descriptor.toolset, descriptor.name),

@@ -19,8 +19,8 @@ from mcp.server.subscriptions import (
 )
 from mcp.server.transport_security import TransportSecuritySettings
 
-from searchbus_bus import Bus, Directory, Worker
-from searchbus_contracts import Actor
+from searchbus_bus import Bus, Directory, KeyValue, Worker
+from searchbus_contracts import Actor, Fault
 from searchbus_contracts.headers import bare_role
 
 from .auth.setup import open_gate
@@ -34,7 +34,7 @@ from .discovery import Discovery
 from .guard import McpGuard
 from .keys import load_key
 from .lazy import LAZY_TOOLS, LazyTools
-from .limits import LocalLimiter
+from .limits import LocalLimiter, SharedLimiter
 from .server import EVERYBODY, EndpointServer
 from .settings import EdgeSettings
 
@@ -54,12 +54,16 @@ class Edge:
         key = load_key(given, settings.data_dir)
         self._cursors = Cursors(key)
         self._ids = Ids(key)
+        self._limits: KeyValue | None = None
+        search_rate_per_s, call_rate_per_s, abuse_rate_per_s = settings.rates_per_s
+        # Each process for itself, before anything is read: this one must cost nothing.
+        self._abuse = LocalLimiter(abuse_rate_per_s, settings.abuse_burst)
         self.base_url = settings.public_url or ""
         self.discovery = Discovery(
             bus,
             self.directory,
             self._cursors,
-            LocalLimiter(settings.search_rate_per_s, settings.search_burst),
+            self._limiter("search", search_rate_per_s, settings.search_burst),
             enabled=settings.search,
         )
         self.catalogue = Catalogue(
@@ -75,6 +79,10 @@ class Edge:
             lazy=LazyTools(self.discovery),
             everything=lambda: self.catalogue.view(None),
             audit_arguments=settings.audit_arguments,
+            limiter=self._limiter("call", call_rate_per_s, settings.call_burst),
+            costly=self._limiter(
+                "costly", settings.costly_rate_per_s, settings.costly_burst, fail_closed=True
+            ),
         )
         self._changes = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._changes)
@@ -91,7 +99,16 @@ class Edge:
         self._opening = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def _limiter(
+        self, name: str, rate_per_s: float, burst: int, *, fail_closed: bool = False
+    ) -> SharedLimiter:
+        return SharedLimiter(name, lambda: self._limits, rate_per_s, burst, fail_closed=fail_closed)
+
     async def __aenter__(self) -> Edge:
+        try:
+            self._limits = await self.bus.key_value("limits", ttl_s=3600.0, max_bytes=16 * 2**20)
+        except Fault as fault:
+            log.warning("%s; each edge counts its callers by itself", fault.failure.message)
         if self._jwks is not None:
             self._stack.push_async_callback(self._jwks.close)
         await self.directory.start()
@@ -144,6 +161,7 @@ class Edge:
                     manager.handle_request,
                     body_limit_bytes=self.settings.body_limit_bytes,
                     gate=self.gate,
+                    abuse=self._abuse,
                     missing_role=functools.partial(self._missing_role, toolset),
                 )
         return app

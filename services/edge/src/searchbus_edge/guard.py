@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,11 +11,12 @@ import msgspec
 from opentelemetry import context as otel_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from searchbus_contracts import Actor
+from searchbus_contracts import Actor, Fault
 
 from .auth.gate import Gate
 from .auth.identity import Unauthenticated
 from .batch import Batch, BatchRefused, parse_batch
+from .limits import LocalLimiter
 
 __all__ = ["ACTOR_KEY", "McpGuard", "json_rpc_error"]
 
@@ -40,7 +42,9 @@ class McpGuard:
         body_limit_bytes: int,
         gate: Gate,
         missing_role: Callable[[str, Actor], str | None],
+        abuse: LocalLimiter,
     ) -> None:
+        self._abuse = abuse
         self._transport = transport
         self._body_limit_bytes = body_limit_bytes
         self._gate = gate
@@ -65,6 +69,11 @@ class McpGuard:
                 await json_rpc_error(send, 401, -31401, error.message, extra=extra)
                 return
             scope[ACTOR_KEY] = actor
+        try:
+            await self._abuse.admit(_caller_of(scope))
+        except Fault as fault:
+            await self._too_many(send, fault)
+            return
         carrier = {
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in headers
@@ -78,6 +87,18 @@ class McpGuard:
             await self._serve(scope, receive, send)
         finally:
             otel_context.detach(token)
+
+    async def _too_many(self, send: Any, fault: Fault) -> None:
+        """HTTP 429 with Retry-After (RFC 9110) and the RateLimit headers (IETF httpapi draft)."""
+        wait_s = max(1, math.ceil((fault.failure.retry_after_ms or 1000) / 1000))
+        burst = self._abuse.burst
+        extra = [
+            (b"retry-after", b"%d" % wait_s),
+            (b"ratelimit-policy", b'"requests";q=%d;w=1' % int(self._abuse.rate_per_s)),
+            (b"ratelimit", b'"requests";r=0;t=%d' % wait_s),
+        ]
+        message = f"rate_limited: {fault.failure.message} At most {burst} at once."
+        await json_rpc_error(send, 429, -31429, message, extra=extra)
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         """One message goes to the transport, a batch there message by message."""
@@ -118,6 +139,13 @@ class McpGuard:
             if len(body) > self._body_limit_bytes:
                 raise BatchRefused(f"The body is over {self._body_limit_bytes} bytes.", status=413)
         return bytes(body)
+
+
+def _caller_of(scope: Any) -> str:
+    """Whom a request is counted against: who signed in, else the address it comes from."""
+    actor = scope.get(ACTOR_KEY)
+    client = scope.get("client") or ("", 0)
+    return actor.subject if isinstance(actor, Actor) else str(client[0])
 
 
 class _Params(msgspec.Struct):

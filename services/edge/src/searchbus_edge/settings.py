@@ -52,10 +52,28 @@ class EdgeSettings(ServiceSettings):
     grace_s: Annotated[float, Field(ge=0, le=86_400)] = 30.0
     body_limit_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
     search: bool = Field(True, description="Offer search where a tool index is on the bus.")
-    search_rate_per_s: Annotated[
-        float, Field(ge=0, description="Searches of one caller, sustained; 0: no limit.")
-    ] = 100.0
-    search_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
+    search_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
+        None,
+        description="Searches of one caller, sustained; 0: no limit. Default: 100, and 500 where "
+        "callers are not known and share one count.",
+    )
+    search_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 5_000
+    call_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
+        None,
+        description="Tool calls of one caller, sustained; 0: no limit. Default: 50, and none where "
+        "callers are not known (auth none).",
+    )
+    call_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 500
+    costly_rate_per_s: Annotated[
+        float, Field(ge=0, description="Calls of one caller to each tool that costs money.")
+    ] = 5.0
+    costly_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+    abuse_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
+        None,
+        description="HTTP requests of one caller before HTTP 429; 0: no limit. Default: 500, and "
+        "none where callers are not known.",
+    )
+    abuse_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 5_000
     pinned_tools: tuple[str, ...] = Field(
         (), description="Tools that /mcp/lazy lists beside find_tools and call_tool."
     )
@@ -96,6 +114,17 @@ class EdgeSettings(ServiceSettings):
     def mode(self) -> Literal["jwt", "static", "none"]:
         """How callers are known."""
         return self.auth or ("none" if self.on_loopback else "jwt")
+
+    @property
+    def rates_per_s(self) -> tuple[float, float, float]:
+        """Limits in force: searches, calls, HTTP requests of one caller."""
+        known = self.mode != "none"
+        given = (self.search_rate_per_s, self.call_rate_per_s, self.abuse_rate_per_s)
+        defaults = (100.0, 50.0, 500.0) if known else (500.0, 0.0, 0.0)
+        search, call, abuse = (
+            default if rate is None else rate for rate, default in zip(given, defaults, strict=True)
+        )
+        return search, call, abuse
 
     @property
     def key_file(self) -> Path | None:

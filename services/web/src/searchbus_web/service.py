@@ -30,13 +30,17 @@ _PAGE_CACHE_BYTES = 128 * 2**20
 
 
 def build_worker(
-    metasearch: Metasearch, extractor: Extractor, *, max_in_flight: int = 64
+    metasearch: Metasearch,
+    extractor: Extractor,
+    *,
+    costly: bool = False,
+    max_in_flight: int = 64,
 ) -> Worker:
     """The worker of a metasearch and an extractor."""
     worker = Worker(
         "web", max_in_flight=max_in_flight, description="Web search and page extraction."
     )
-    add_tools(worker, metasearch, extractor)
+    add_tools(worker, metasearch, extractor, costly=costly)
     return worker
 
 
@@ -78,7 +82,14 @@ async def start(process: Process[WebSettings]) -> None:
         tavily=helper if settings.extract_tavily else None,
         fresh_s=settings.extract_cache_ttl_s,
     )
-    await process.serve(build_worker(metasearch, extractor, max_in_flight=settings.max_in_flight))
+    await process.serve(
+        build_worker(
+            metasearch,
+            extractor,
+            costly=any(name in ("tavily", "brave") for name in settings.providers),
+            max_in_flight=settings.max_in_flight,
+        )
+    )
 
 
 async def _providers(process: Process[WebSettings], transport: HttpTransport) -> list[Provider]:

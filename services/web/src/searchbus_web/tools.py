@@ -9,7 +9,13 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from searchbus_bus import Call, Worker
-from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, describe_tool
+from searchbus_contracts import (
+    ErrorCode,
+    Fault,
+    ToolAnnotations,
+    ToolDescriptor,
+    describe_tool,
+)
 
 from .extraction.extractor import Extractor, Item, split_urls
 from .metasearch import Found, Metasearch
@@ -150,8 +156,14 @@ EXTRACT = describe_tool(
 )
 
 
-def add_tools(worker: Worker, metasearch: Metasearch, extractor: Extractor) -> None:
-    """Offer the tools on a worker."""
+def add_tools(
+    worker: Worker, metasearch: Metasearch, extractor: Extractor, *, costly: bool
+) -> None:
+    """Offer the tools on a worker.
+
+    Args:
+        costly: whether a search is paid for.
+    """
 
     async def ask(call: Call, arguments: Any, topic: Topic = "general") -> WebSearchResponse:
         query = Query(
@@ -179,9 +191,12 @@ def add_tools(worker: Worker, metasearch: Metasearch, extractor: Extractor) -> N
         items = await extractor.extract(urls, timeout_s=call.remaining_s)
         return WebExtractResponse([_item(item) for item in items])
 
-    worker.tool(SEARCH, WebSearch, search)
-    worker.tool(SEARCH_ADVANCED, WebSearchAdvanced, search_advanced)
-    worker.tool(SEARCH_NEWS, WebSearchNews, search_news)
+    def priced(descriptor: ToolDescriptor) -> ToolDescriptor:
+        return msgspec.structs.replace(descriptor, costly=costly)
+
+    worker.tool(priced(SEARCH), WebSearch, search)
+    worker.tool(priced(SEARCH_ADVANCED), WebSearchAdvanced, search_advanced)
+    worker.tool(priced(SEARCH_NEWS), WebSearchNews, search_news)
     worker.tool(EXTRACT, WebExtract, extract)
 
 
