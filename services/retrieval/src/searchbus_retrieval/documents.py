@@ -29,6 +29,7 @@ from searchbus_contracts.retrieval import (
     SearchHit,
 )
 
+from .access import OPEN, Access
 from .everywhere import search_collections
 from .library import Library
 
@@ -67,18 +68,18 @@ def parse_uri(uri: str) -> tuple[str, str]:
     return collection, document_id
 
 
-def add_documents(worker: Worker, library: Library) -> None:
+def add_documents(worker: Worker, library: Library, access: Access = OPEN) -> None:
     """Offer the documents as resources on a worker."""
 
     async def read(call: Call, request: ResourceReadRequest) -> ResourceReadReply:
         collection, document_id = parse_uri(request.uri)
-        document = await library.get(collection, document_id)
+        document = await library.get_from(access.readable(call.actor, [collection]), document_id)
         body = ResourceBody(uri=request.uri, mime_type="text/plain", text=document.text)
         return ResourceReadReply(contents=(body,))
 
     async def list_page(call: Call, request: ResourceListRequest) -> ResourceListReply:
         """Collections by name, their documents by id; the cursor is `collection/next id`."""
-        names = [info.name for info in await library.list_collections()]
+        names = access.readable(call.actor, await library.names())
         current, _, start_id = (request.cursor or "").partition("/")
         found: list[ResourceDescriptor] = []
         for position, name in enumerate(names):
@@ -98,8 +99,11 @@ def add_documents(worker: Worker, library: Library) -> None:
         return ResourceListReply(resources=tuple(found))
 
     async def search(call: Call, request: ResourceSearchRequest) -> ResourceSearchReply:
+        named = access.readable(call.actor, await library.names())
+        if not named:
+            return ResourceSearchReply()
         found = await search_collections(
-            library, (), request.query[:MAX_QUERY_CHARS], limit=request.limit, per_document=True
+            library, named, request.query[:MAX_QUERY_CHARS], limit=request.limit, per_document=True
         )
         near = [hit for hit in found.hits if hit.cosine >= _MIN_COSINE]
         return ResourceSearchReply(resources=tuple(_of_hit(hit) for hit in near))

@@ -20,6 +20,7 @@ from searchbus_contracts.retrieval import (
     SearchRequest,
 )
 
+from .access import OPEN, Access
 from .everywhere import search_collections
 from .library import Library
 
@@ -28,13 +29,18 @@ __all__ = ["add_endpoints"]
 _DOCUMENTS_AT_ONCE = 4
 
 
-def add_endpoints(worker: Worker, library: Library) -> None:
+def add_endpoints(worker: Worker, library: Library, access: Access = OPEN) -> None:
     """Answer the typed requests on a worker."""
 
     async def search(call: Call, request: SearchRequest) -> SearchReply:
+        for name in request.collections:
+            access.require(call.actor, name)
+        named = request.collections or access.readable(call.actor, await library.names())
+        if not named:
+            return SearchReply(hits=())
         return await search_collections(
             library,
-            request.collections,
+            named,
             request.query,
             limit=request.limit,
             where=request.where,
@@ -42,11 +48,15 @@ def add_endpoints(worker: Worker, library: Library) -> None:
         )
 
     async def get(call: Call, request: GetRequest) -> Document:
-        return await library.get(request.collection, request.document_id)
+        named = [request.collection] if request.collection else await library.names()
+        return await library.get_from(access.readable(call.actor, named), request.document_id)
 
     async def list_(call: Call, request: ListRequest) -> ListReply:
         if request.collection is None:
-            return ListReply(collections=tuple(await library.list_collections()))
+            infos = await library.list_collections()
+            readable = [i for i in infos if access.may_read(call.actor, i.name)]
+            return ListReply(collections=tuple(readable))
+        access.require(call.actor, request.collection)
         documents, next_id = await library.list_documents(
             request.collection, limit=request.limit, start_id=request.cursor
         )

@@ -133,8 +133,15 @@ class Library:
         Raises:
             Fault: not_found.
         """
-        names = [collection] if collection else sorted(await self._known())
-        for name in names:
+        return await self.get_from([collection] if collection else await self.names(), document_id)
+
+    async def names(self) -> list[str]:
+        """Every collection's name, sorted."""
+        return sorted(await self._known())
+
+    async def get_from(self, collections: Sequence[str], document_id: str) -> Document:
+        """One whole document of the first of these that has it; raises Fault(not_found)."""
+        for name in collections:
             document = await self._get(name, document_id)
             if document is not None:
                 return document

@@ -7,6 +7,7 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
 from searchbus_vectors import Embedder, ModelNotFound, StoreLocked, open_store
 
+from .access import OPEN, Access
 from .documents import add_documents
 from .endpoints import add_endpoints
 from .library import Library
@@ -17,16 +18,16 @@ from .tools import add_tools
 __all__ = ["build_worker", "start"]
 
 
-def build_worker(library: Library, *, max_in_flight: int = 64) -> Worker:
+def build_worker(library: Library, *, access: Access = OPEN, max_in_flight: int = 64) -> Worker:
     """The worker of a library."""
     worker = Worker(
         "retrieval",
         max_in_flight=max_in_flight,
         description="Documents in Qdrant: hybrid search, whole documents, ingest.",
     )
-    add_tools(worker, library)
-    add_endpoints(worker, library)
-    add_documents(worker, library)
+    add_tools(worker, library, access)
+    add_endpoints(worker, library, access)
+    add_documents(worker, library, access)
     worker.prompts(*PROMPTS)
     return worker
 
@@ -51,4 +52,10 @@ async def start(process: Process[RetrievalSettings]) -> None:
     except (StoreLocked, ModelNotFound, ConnectionError) as error:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
     library = await Library.open(store, embedder, repair=settings.qdrant_url is None)
-    await process.serve(build_worker(library, max_in_flight=settings.max_in_flight))
+    await process.serve(
+        build_worker(
+            library,
+            access=Access(settings.collection_roles),
+            max_in_flight=settings.max_in_flight,
+        )
+    )

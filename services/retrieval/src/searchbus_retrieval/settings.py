@@ -19,6 +19,11 @@ class RetrievalSettings(ServiceSettings):
     qdrant_api_key: SecretStr | None = None
     model_dir: Path | None = Field(None, description="Folder of the embedding model.")
     model_download: bool = Field(False, description="May fetch the model from the hub.")
+    collection_roles: dict[str, tuple[str, ...]] = Field(
+        {},
+        description='Roles that readers of a collection must hold, JSON: {"hr": ["HR"]}; "*": of '
+        "every collection that is not named.",
+    )
     embed_threads: Annotated[int, Field(ge=1, le=256)] | None = None
 
     @property

@@ -11,6 +11,7 @@ from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, describe_tool
 from searchbus_contracts.retrieval import MAX_TOP_K
 
 from . import fomc
+from .access import OPEN, Access
 from .library import Library
 
 __all__ = ["GET_DOCUMENT", "SEARCH_FOMC", "add_tools"]
@@ -101,16 +102,18 @@ GET_DOCUMENT = describe_tool(
 )
 
 
-def add_tools(worker: Worker, library: Library) -> None:
+def add_tools(worker: Worker, library: Library, access: Access = OPEN) -> None:
     """Offer the tools on a worker."""
 
     async def search_fomc(call: Call, arguments: SearchFomc) -> list[dict[str, Any]]:
+        access.require(call.actor, fomc.COLLECTION)
         where = None if isinstance(arguments.where, UnsetType) else arguments.where
         return await fomc.search(library, arguments.query, arguments.top_k, where)
 
     async def get_document(call: Call, arguments: GetDocument) -> FomcDocument:
         if not arguments.document_id.strip():
             raise Fault(ErrorCode.NOT_FOUND, "document_id is empty. Take it from search_fomc.")
+        access.require(call.actor, fomc.COLLECTION)
         document = await library.get(fomc.COLLECTION, arguments.document_id)
         return FomcDocument(
             id=document.document_id,

@@ -1,0 +1,111 @@
+"""Collections that require roles: not there for whoever lacks them, through every door."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_bus import MemoryBroker
+from searchbus_contracts import (
+    Actor,
+    Fault,
+    ResourceListReply,
+    ResourceListRequest,
+    ResourceReadReply,
+    ResourceReadRequest,
+    ResourceSearchReply,
+    ResourceSearchRequest,
+)
+from searchbus_contracts.retrieval import (
+    Chunk,
+    Document,
+    GetRequest,
+    ListReply,
+    ListRequest,
+    NewDocument,
+    SearchReply,
+    SearchRequest,
+)
+from searchbus_retrieval.access import Access
+from searchbus_retrieval.service import build_worker
+
+GUEST, HR = Actor(subject="g"), Actor(subject="h", roles=("ROLE_HR",))
+
+
+@pytest.fixture
+async def ask(library):
+    broker = MemoryBroker()
+    for name in ("hr", "open"):
+        text = f"Salaries of the {name} people are told here."
+        document = NewDocument(
+            document_id="d", title=name, text=text, chunks=(Chunk(start=0, end=len(text)),)
+        )
+        await library.store(name, document, {})
+    await broker.connect().serve(build_worker(library, access=Access({"hr": ["HR"]})))
+    bus = broker.connect()
+
+    async def ask(subject, message, reply, actor):
+        return await bus.request(
+            subject, message, reply, service="retrieval", timeout_s=5, actor=actor
+        )
+
+    ask.subjects = bus.subjects
+    return ask
+
+
+@pytest.mark.parametrize(("actor", "seen"), [(GUEST, {"open"}), (HR, {"hr", "open"})])
+async def test_one_rule_for_search_list_and_read(ask, actor, seen):
+    """Results, collections, resources: by role alone."""
+    sub = ask.subjects
+    found = await ask(
+        sub.endpoint("retrieval", "search"), SearchRequest(query="salaries"), SearchReply, actor
+    )
+    assert {hit.collection for hit in found.hits} == seen
+    listed = await ask(sub.endpoint("retrieval", "list"), ListRequest(), ListReply, actor)
+    assert {info.name for info in listed.collections} == seen
+    page = await ask(
+        sub.resource("documents", "list"), ResourceListRequest(), ResourceListReply, actor
+    )
+    assert {r.name for r in page.resources} == seen
+    by_content = await ask(
+        sub.resource("documents", "search"),
+        ResourceSearchRequest(query="salaries"),
+        ResourceSearchReply,
+        actor,
+    )
+    assert {r.name for r in by_content.resources} == seen
+    anywhere = await ask(
+        sub.endpoint("retrieval", "get"), GetRequest(document_id="d"), Document, actor
+    )
+    assert anywhere.collection == sorted(seen)[0]
+
+
+async def test_hidden_collection_looks_like_none(ask):
+    """The same words as for a collection that is not there."""
+    sub = ask.subjects
+    for verb, message, reply in (
+        ("search", SearchRequest(query="x", collections=("hr",)), SearchReply),
+        ("get", GetRequest(document_id="d", collection="hr"), Document),
+        ("list", ListRequest(collection="hr"), ListReply),
+    ):
+        told = []
+        for name in ("hr", "none"):
+            asked = type(message)(**{
+                **{f: getattr(message, f) for f in message.__struct_fields__},
+                ("collections" if verb == "search" else "collection"): (name,) if verb == "search" else name,
+            })  # fmt: skip
+            with pytest.raises(Fault) as caught:
+                await ask(sub.endpoint("retrieval", verb), asked, reply, GUEST)
+            told.append((caught.value.code, caught.value.failure.message.replace(name, "?")))
+        assert told[0] == told[1]
+        assert told[0][0] == "not_found"
+    with pytest.raises(Fault):
+        await ask(sub.resource("documents", "read"), ResourceReadRequest(uri="searchbus://hr/d"),
+                  ResourceReadReply, GUEST)  # fmt: skip
+
+
+def test_star_is_every_other_collection():
+    """Closed by default, where that is wanted."""
+    access = Access({"*": ["STAFF"], "open": []})
+    assert access.may_read(GUEST, "open")
+    assert not access.may_read(GUEST, "other")
+    assert access.may_read(Actor(roles=("STAFF",)), "other")
