@@ -157,3 +157,71 @@ async def test_secured_bus_lets_nobody_else_in(secured_stack):
     """Its URL alone is worth nothing."""
     with pytest.raises(Fault):
         await connect(secured_stack.state["nats_url"], name="x", connect_timeout_s=2.0)
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A self-signed one for 127.0.0.1, and its key."""
+    import datetime
+    import ipaddress
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "nats")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        .sign(key, hashes.SHA256())
+    )
+    cert_file, key_file = folder / "server.crt", folder / "server.key"
+    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return cert_file, key_file
+
+
+async def test_written_configuration_serves_tls_and_the_settings_connect(
+    own_nats_server: Callable, tmp_path
+):
+    """With the authority it connects, without it does not."""
+    from searchbus_runtime import ServiceSettings, bus_options
+
+    out = tmp_path / "nats"
+    cert_file, key_file = certificate(tmp_path)
+    done = subprocess.run(
+        [SEARCHBUS, "nats-config", "--out", out, "--tls-cert", cert_file, "--tls-key", key_file],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    server = own_nats_server("-c", str(out / "nats.conf"), "-sd", str(tmp_path / "js"))
+    settings = ServiceSettings(
+        nats_url=server.url,
+        nats_nkey_seed=(out / "ddg.seed").read_text(),
+        nats_inbox_prefix=inbox_prefix("ddg"),
+        nats_ca_file=cert_file,
+    )
+    bus = await connect(settings.nats_url, name="ddg", **bus_options(settings))
+    bucket = await bus.key_value("ddg_leases", ttl_s=10, max_bytes=10_000)
+    assert await bucket.create("a", b"1")
+    await bus.close()
+    options = bus_options(settings)
+    del options["tls"]
+    with pytest.raises(Fault):
+        await connect(settings.nats_url, name="ddg", connect_timeout_s=2.0, **options)
