@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from searchbus_contracts import Actor
 
-__all__ = ["Forbidden", "Identity", "Unauthenticated"]
+__all__ = ["Identity", "Unauthenticated"]
 
 
 class Unauthenticated(Exception):
@@ -20,14 +20,6 @@ class Unauthenticated(Exception):
         super().__init__(message)
         self.message = message
         self.code = code
-
-
-class Forbidden(Exception):
-    """A valid credential without a role that is needed."""
-
-    def __init__(self, role: str) -> None:
-        super().__init__(role)
-        self.role = role
 
 
 @dataclass(frozen=True, slots=True)
