@@ -15,6 +15,7 @@ from searchbus_contracts import DEFAULT_PREFIX
 from .bus import Bus, WorkerInfo
 from .directory import Directory
 from .fanout import Gathered, Leg
+from .figures import SECONDS, LiveGauge
 from .hedging import Hedge
 from .identity import ActorSigner, ActorVerifier, new_actor_keys
 from .keyvalue import KeyValue
@@ -25,6 +26,7 @@ from .tasks import end_task
 from .worker import Call, Worker
 
 __all__ = [
+    "SECONDS",
     "ActorSigner",
     "ActorVerifier",
     "Bus",
@@ -34,6 +36,7 @@ __all__ = [
     "Hedge",
     "KeyValue",
     "Leg",
+    "LiveGauge",
     "MemoryBroker",
     "Serving",
     "Worker",

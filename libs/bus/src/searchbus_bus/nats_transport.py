@@ -20,6 +20,7 @@ from nats.micro.service import Service, ServiceConfig, ServiceInfo
 
 from searchbus_contracts import ErrorCode, Fault
 
+from . import telemetry
 from .keyvalue import NatsKeyValue
 from .transport import Callback, Message, ServiceRecord, Subscription
 
@@ -273,6 +274,7 @@ class NatsTransport:
 
     async def _on_reconnected(self) -> None:
         log.info("connected to NATS again")
+        telemetry.count_reconnect()
         self._up.set()
 
     async def _on_error(self, error: Exception) -> None:
@@ -280,4 +282,11 @@ class NatsTransport:
         if not self._client.is_connected:
             return
         self._async_errors += 1
+        telemetry.count_error(_kind_of(error))
         log.error("NATS reports: %s: %s", type(error).__name__, error)
+
+
+def _kind_of(error: Exception) -> str:
+    if isinstance(error, nats.errors.SlowConsumerError):
+        return "slow_consumer"
+    return "permission" if "permissions violation" in str(error).lower() else "other"

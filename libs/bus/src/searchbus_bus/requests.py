@@ -115,7 +115,8 @@ class Requester:
         deadline = Deadline.after(timeout_s)
         req_id = secrets.token_hex(16)
         with telemetry.client_span(subject, service) as span:
-            span.set_attribute("searchbus.request_id", req_id)
+            span.set_attribute("messaging.message.conversation_id", req_id)
+            span.set_attribute("messaging.message.body.size", len(body))
             try:
                 return await self._attempts(
                     subject, body, service, deadline, req_id, actor, on_event, idempotent

@@ -39,6 +39,7 @@ from searchbus_contracts.headers import (
 
 from . import telemetry
 from .deadline import Deadline
+from .figures import LiveGauge
 from .identity import ActorVerifier, received_signature
 from .parts import Assembly
 from .replies import Replies
@@ -105,6 +106,8 @@ class Serving:
                 "started_ms": str(time.time_ns() // 10**6),
             }
         )
+        _in_flight.watch(self)
+        _limit.watch(self)
         self._announcement = await self._transport.announce(self._record)
         self.instance = self._announcement.instance
         await self._listen(self._subjects.ping(self.instance), self._pong, queue="")
@@ -240,6 +243,7 @@ class Serving:
                 return
             if len(self._tasks) >= self.worker.max_in_flight:
                 self.shed += 1
+                telemetry.count_shed(self.worker.service)
                 await self._replies.fail(
                     message,
                     Fault(
@@ -347,3 +351,17 @@ class Serving:
 def _endpoint(subject: str, group: str) -> dict[str, Any]:
     name = "-".join(t for t in subject.split(".")[2:] if t not in "*>") or "root"
     return {"name": name, "subject": subject, "queue_group": group, "metadata": {}}
+
+
+_in_flight: LiveGauge[Serving] = LiveGauge(
+    telemetry.meter,
+    "searchbus.worker.in_flight",
+    lambda serving: [(serving.in_flight, {"service": serving.worker.service})],
+    description="Requests that workers of this process handle now.",
+)
+_limit: LiveGauge[Serving] = LiveGauge(
+    telemetry.meter,
+    "searchbus.worker.limit",
+    lambda serving: [(serving.worker.max_in_flight, {"service": serving.worker.service})],
+    description="Requests that they handle at once before they refuse more.",
+)

@@ -1,4 +1,7 @@
-"""Trace context over NATS headers, and the bus's own metrics (W3C Trace Context, lower case)."""
+"""Trace context over NATS headers, and the bus's own metrics (W3C Trace Context, lower case).
+
+Names follow OpenTelemetry's semantic conventions for messaging where these have one.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,40 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from searchbus_contracts import Fault
 
-__all__ = ["client_span", "extract", "inject", "mark", "record", "server_span", "trace_id"]
+from .figures import SECONDS
+
+__all__ = [
+    "client_span",
+    "count_error",
+    "count_reconnect",
+    "count_shed",
+    "extract",
+    "inject",
+    "mark",
+    "meter",
+    "record",
+    "server_span",
+    "trace_id",
+]
 
 _tracer = trace.get_tracer("searchbus.bus")
-_meter = metrics.get_meter("searchbus.bus")
+meter = metrics.get_meter("searchbus.bus")
 _propagator = TraceContextTextMapPropagator()
-_duration = _meter.create_histogram(
-    "searchbus.bus.request.duration", unit="s", description="Requests on the bus, by side and code."
+_duration = meter.create_histogram(
+    "searchbus.bus.request.duration",
+    unit="s",
+    description="Requests on the bus, by side (client, server), answering service and code.",
+    explicit_bucket_boundaries_advisory=SECONDS,
+)
+_shed = meter.create_counter(
+    "searchbus.worker.shed", description="Requests that a worker at its limit refused at once."
+)
+_errors = meter.create_counter(
+    "searchbus.bus.errors",
+    description="What the NATS server reports outside any call: permission, slow_consumer, other.",
+)
+_reconnects = meter.create_counter(
+    "searchbus.bus.reconnects", description="Connections to NATS that were lost and regained."
 )
 
 
@@ -42,6 +72,21 @@ def record(seconds: float, *, side: str, service: str, code: str) -> None:
     _duration.record(seconds, {"side": side, "service": service, "code": code})
 
 
+def count_shed(service: str) -> None:
+    """Count a request that was refused for lack of room."""
+    _shed.add(1, {"service": service})
+
+
+def count_error(kind: str) -> None:
+    """Count an error that the server reported outside any call."""
+    _errors.add(1, {"kind": kind})
+
+
+def count_reconnect() -> None:
+    """Count a connection that came back."""
+    _reconnects.add(1)
+
+
 @contextmanager
 def client_span(subject: str, service: str) -> Iterator[Span]:
     """A span around one request as its caller sees it."""
@@ -50,6 +95,8 @@ def client_span(subject: str, service: str) -> Iterator[Span]:
         kind=SpanKind.CLIENT,
         attributes={
             "messaging.system": "nats",
+            "messaging.operation.name": "request",
+            "messaging.operation.type": "send",
             "messaging.destination.name": subject,
             "peer.service": service,
         },
@@ -70,7 +117,12 @@ def server_span(name: str, headers: Mapping[str, str], subject: str) -> Iterator
         name,
         context=extract(headers),
         kind=SpanKind.SERVER,
-        attributes={"messaging.system": "nats", "messaging.destination.name": subject},
+        attributes={
+            "messaging.system": "nats",
+            "messaging.operation.name": "answer",
+            "messaging.operation.type": "process",
+            "messaging.destination.name": subject,
+        },
         record_exception=False,
         set_status_on_exception=False,
     ) as span:
@@ -79,5 +131,5 @@ def server_span(name: str, headers: Mapping[str, str], subject: str) -> Iterator
 
 def mark(span: Span, fault: Fault) -> None:
     """Note a typed failure on a span."""
-    span.set_attribute("searchbus.error_code", fault.code)
+    span.set_attribute("error.type", fault.code)
     span.set_status(Status(StatusCode.ERROR, fault.code))

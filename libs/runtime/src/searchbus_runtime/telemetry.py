@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 
 from opentelemetry import metrics, trace
@@ -19,6 +20,10 @@ from .tracefile import TraceFileExporter
 
 __all__ = ["configure_telemetry"]
 
+VERSION = "0.1.0"
+QUEUED_SPANS = 16_384
+"""Some ten seconds of a busy process; the SDK's 2,048 lost spans of bursts."""
+EXPORT_DELAY_MS = 1_000
 FLUSH_DELAY_MS = 200
 """`searchbus trace --last` right after a call should find the call."""
 
@@ -26,7 +31,14 @@ FLUSH_DELAY_MS = 200
 def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[], None]:
     """Install the providers; returns what flushes and stops them."""
     endpoint = settings.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
-    resource = Resource.create({"service.name": service, "service.namespace": "searchbus"})
+    resource = Resource.create(
+        {
+            "service.name": service,
+            "service.namespace": "searchbus",
+            "service.version": VERSION,
+            "service.instance.id": f"{socket.gethostname()}-{os.getpid()}",
+        }
+    )
     tracing = TracerProvider(
         resource=resource,
         sampler=ParentBased(TraceIdRatioBased(settings.trace_sample_ratio)),
@@ -37,12 +49,20 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
         base = endpoint.rstrip("/")
-        tracing.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{base}/v1/traces")))
+        tracing.add_span_processor(
+            BatchSpanProcessor(
+                OTLPSpanExporter(f"{base}/v1/traces"),
+                max_queue_size=QUEUED_SPANS,
+                schedule_delay_millis=EXPORT_DELAY_MS,
+            )
+        )
         readers.append(PeriodicExportingMetricReader(OTLPMetricExporter(f"{base}/v1/metrics")))
     elif settings.trace_file is not None:
         exporter = TraceFileExporter(settings.trace_file, max_bytes=settings.trace_file_bytes)
         tracing.add_span_processor(
-            BatchSpanProcessor(exporter, schedule_delay_millis=FLUSH_DELAY_MS)
+            BatchSpanProcessor(
+                exporter, max_queue_size=QUEUED_SPANS, schedule_delay_millis=FLUSH_DELAY_MS
+            )
         )
     trace.set_tracer_provider(tracing)
     measuring = MeterProvider(resource=resource, metric_readers=readers)

@@ -9,6 +9,7 @@ from .pace import Pace
 from .retries import RetryBudget, with_retries
 from .retry_after import retry_after_s
 from .shared_pace import SharedPace
+from .telemetry import count_limit, upstream_span
 from .urls import canonical_key
 
 __all__ = [
@@ -25,8 +26,10 @@ __all__ = [
     "UpstreamTimeout",
     "UpstreamUnreachable",
     "canonical_key",
+    "count_limit",
     "is_public_host",
     "is_public_url",
     "retry_after_s",
+    "upstream_span",
     "with_retries",
 ]

@@ -5,6 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from searchbus_bus import LiveGauge
+
+from .telemetry import meter
+
 __all__ = ["Breaker"]
 
 
@@ -12,16 +16,26 @@ class Breaker:
     """Open for a while after a refusal; then a single probe decides.
 
     Args:
+        name: in figures.
         max_s: the longest rest; each refusal after a failed probe doubles it.
         clock: seconds of the epoch, so that the state can be told to other processes.
     """
 
-    def __init__(self, *, max_s: float = 6 * 3600.0, clock: Callable[[], float] = time.time):
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        max_s: float = 6 * 3600.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.name = name
         self._max_s = max_s
         self._clock = clock
         self._refusals = 0
         self._open_until_s = 0.0
         self._probing = False
+        if name:
+            _open.watch(self)
 
     @property
     def open_until_s(self) -> float:
@@ -68,3 +82,11 @@ class Breaker:
             self._refusals = 0
             self._open_until_s = 0.0
             self._probing = False
+
+
+_open: LiveGauge[Breaker] = LiveGauge(
+    meter,
+    "searchbus.breaker.open",
+    lambda breaker: [(0.0 if breaker.closed else 1.0, {"breaker": breaker.name})],
+    description="1 while an upstream refuses us and is left alone, else 0.",
+)

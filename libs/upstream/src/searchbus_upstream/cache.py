@@ -26,6 +26,8 @@ import msgspec
 from searchbus_bus import Bus, KeyValue
 from searchbus_contracts import ErrorCode, Failure, Fault, decode, encode
 
+from .telemetry import count_lookup
+
 __all__ = ["Cached", "SharedCache"]
 
 log = logging.getLogger("searchbus.upstream")
@@ -61,6 +63,7 @@ class SharedCache:
 
     Args:
         answers, flights: buckets for the answers and the leases; None: within the process only.
+        name: in figures.
         local_bytes: of answers kept in this process.
     """
 
@@ -69,9 +72,11 @@ class SharedCache:
         answers: KeyValue | None = None,
         flights: KeyValue | None = None,
         *,
+        name: str = "",
         local_bytes: int = 32 * 2**20,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self._name = name
         self._answers = answers
         self._flights = flights
         self._local: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
@@ -90,8 +95,8 @@ class SharedCache:
             )
         except Fault as fault:
             log.warning("no shared cache (%s): every worker keeps its own", fault.failure.message)
-            return cls()
-        return cls(answers, flights)
+            return cls(name=name)
+        return cls(answers, flights, name=name)
 
     async def get(self, question: str, fetch: Fetch, *, fresh_s: float, stale_s: float) -> Cached:
         """The answer to a question, from memory or by `fetch`.
@@ -104,6 +109,15 @@ class SharedCache:
         Raises:
             Fault: of `fetch`, where no answer is young enough.
         """
+        outcome = "error"
+        try:
+            found = await self._get(question, fetch, fresh_s, stale_s)
+            outcome = "stale" if found.stale else "hit" if found.hit else "miss"
+            return found
+        finally:
+            count_lookup(self._name, outcome)
+
+    async def _get(self, question: str, fetch: Fetch, fresh_s: float, stale_s: float) -> Cached:
         key = hashlib.sha256(question.encode()).hexdigest()[:40]
         while True:
             known = await self._look(key)

@@ -17,13 +17,11 @@ from urllib.parse import urlsplit
 
 import httpcore
 import httpx
-from opentelemetry import trace
 
 from .guard import AddressRefused, NameUnknown
+from .telemetry import upstream_span
 
 __all__ = ["HttpTransport", "Reply", "Transport", "UpstreamTimeout", "UpstreamUnreachable"]
-
-_tracer = trace.get_tracer("searchbus.upstream")
 
 
 class UpstreamTimeout(Exception):
@@ -86,6 +84,7 @@ class HttpTransport:
     """httpx, directly, through a proxy, or from one of this machine's own addresses.
 
     Args:
+        name: of the upstream, in spans and figures.
         proxy: URL of an HTTP or SOCKS proxy.
         local_address: source address of the connections.
         backend: opens the connections; see guard.py.
@@ -93,11 +92,13 @@ class HttpTransport:
 
     def __init__(
         self,
+        name: str = "http",
         *,
         proxy: str | None = None,
         local_address: str | None = None,
         backend: httpcore.AsyncNetworkBackend | None = None,
     ) -> None:
+        self._name = name
         limits = httpx.Limits(max_connections=64, max_keepalive_connections=16)
         transport = httpx.AsyncHTTPTransport(
             proxy=proxy, local_address=local_address, limits=limits, retries=0
@@ -121,10 +122,7 @@ class HttpTransport:
         max_bytes: int,
     ) -> Reply:
         """See Transport."""
-        attributes = {"http.request.method": method, "server.address": urlsplit(url).hostname or ""}
-        with _tracer.start_as_current_span(
-            f"{method} {urlsplit(url).hostname}", kind=trace.SpanKind.CLIENT, attributes=attributes
-        ) as span:
+        with upstream_span(self._name, method, urlsplit(url).hostname or "") as sent:
             try:
                 async with asyncio.timeout(timeout_s):
                     request = self._client.build_request(
@@ -134,12 +132,15 @@ class HttpTransport:
                     )  # fmt: skip
                     reply = await self._receive(request, max_bytes)
             except (TimeoutError, httpx.TimeoutException):
-                span.set_status(trace.StatusCode.ERROR, "timeout")
+                sent.failed("timeout")
                 raise UpstreamTimeout(f"no answer within {timeout_s:.1f} s") from None
             except (httpx.HTTPError, httpx.InvalidURL, OSError, zlib.error) as error:
-                span.set_status(trace.StatusCode.ERROR, type(error).__name__)
+                sent.failed(_kind_of(error))
                 raise UpstreamUnreachable(type(error).__name__, _kind_of(error)) from None
-            span.set_attribute("http.response.status_code", reply.status)
+            except UpstreamUnreachable as error:
+                sent.failed(error.kind)
+                raise
+            sent.answered(reply.status)
             return reply
 
     async def _receive(self, request: httpx.Request, max_bytes: int) -> Reply:

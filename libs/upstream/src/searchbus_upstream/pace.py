@@ -7,6 +7,8 @@ from collections import OrderedDict, deque
 
 from searchbus_contracts import ErrorCode, Fault
 
+from .telemetry import count_limit
+
 __all__ = ["Pace"]
 
 _SUCCESSES_TO_QUICKEN = 20
@@ -22,6 +24,7 @@ class Pace:
         min_interval_s: never quicker; reached slowly, 5 % after every 20 successes.
         max_interval_s: never slower; every refusal doubles the interval.
         burst: slots at once after a pause.
+        name: in figures.
     """
 
     def __init__(
@@ -31,7 +34,9 @@ class Pace:
         min_interval_s: float | None = None,
         max_interval_s: float = 60.0,
         burst: int = 1,
+        name: str = "pace",
     ) -> None:
+        self._name = name
         self.interval_s = interval_s
         self._min_interval_s = min(interval_s, min_interval_s or interval_s)
         self._max_interval_s = max(interval_s, max_interval_s)
@@ -54,6 +59,7 @@ class Pace:
         if self.interval_s <= 0:
             return
         wait_s = self.wait_s(caller)
+        count_limit(self._name, admitted=wait_s <= timeout_s)
         if wait_s > timeout_s:
             raise Fault(
                 ErrorCode.OVERLOADED,

@@ -16,6 +16,8 @@ import time
 from searchbus_bus import KeyValue
 from searchbus_contracts import ErrorCode, Fault
 
+from .telemetry import count_limit
+
 __all__ = ["SharedPace"]
 
 _ATTEMPTS = 30
@@ -27,9 +29,13 @@ class SharedPace:
     Args:
         rate_per_s: of all replicas together; 0: no limit.
         burst: slots at once after a pause.
+        name: in figures; the key where not given.
     """
 
-    def __init__(self, kv: KeyValue | None, key: str, *, rate_per_s: float, burst: int = 1) -> None:
+    def __init__(
+        self, kv: KeyValue | None, key: str, *, rate_per_s: float, burst: int = 1, name: str = ""
+    ) -> None:
+        self._name = name or key
         self._kv = kv
         self._key = key
         self._interval_ms = 1000 / rate_per_s if rate_per_s > 0 else 0.0
@@ -46,7 +52,12 @@ class SharedPace:
         if not self._interval_ms:
             return
         async with self._turn:  # one compare and set at a time in this process
-            wait_ms = await self._take(timeout_s * 1000)
+            try:
+                wait_ms = await self._take(timeout_s * 1000)
+            except Fault:
+                count_limit(self._name, admitted=False)
+                raise
+        count_limit(self._name, admitted=True)
         if wait_ms > 0:
             await asyncio.sleep(wait_ms / 1000)
 

@@ -55,7 +55,7 @@ class Egress:
         self.name = name
         self.transport = transport
         self.pace = pace
-        self.breaker = Breaker(clock=clock)
+        self.breaker = Breaker(name, clock=clock)
         self.on_refused: Callable[[], None] = lambda: None
         self._rest = rest or Rest()
         self._slots = asyncio.Semaphore(max_in_flight)
@@ -133,7 +133,7 @@ def open_transport(egress: str, *, impersonate: str | None = None) -> Transport:
         from .impersonate import ImpersonatingTransport
 
         return ImpersonatingTransport(impersonate, proxy=proxy, interface=local)
-    return HttpTransport(proxy=proxy, local_address=local)
+    return HttpTransport("duckduckgo", proxy=proxy, local_address=local)
 
 
 def egress_id(egress: str) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
-from searchbus_upstream import Reply, UpstreamTimeout, UpstreamUnreachable
+from searchbus_upstream import Reply, UpstreamTimeout, UpstreamUnreachable, upstream_span
 
 __all__ = ["ImpersonatingTransport"]
 
@@ -48,6 +49,31 @@ class ImpersonatingTransport:
         max_bytes: int,
     ) -> Reply:
         """See searchbus_upstream.Transport; User-Agent and Accept are the browser's own."""
+        with upstream_span("duckduckgo", method, urlsplit(url).hostname or "") as sent:
+            try:
+                reply = await self._send(
+                    method, url, headers, data, params, content, timeout_s, max_bytes
+                )
+            except UpstreamTimeout:
+                sent.failed("timeout")
+                raise
+            except UpstreamUnreachable as error:
+                sent.failed(error.kind)
+                raise
+            sent.answered(reply.status)
+            return reply
+
+    async def _send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None,
+        data: Mapping[str, str] | None,
+        params: Mapping[str, str] | None,
+        content: bytes | None,
+        timeout_s: float,
+        max_bytes: int,
+    ) -> Reply:
         own = {"user-agent", "accept", "accept-encoding", "upgrade-insecure-requests"}
         kept = {k: v for k, v in (headers or {}).items() if k.lower() not in own}
         body = bytearray()

@@ -82,6 +82,7 @@ async def _serve(
             settings.ddg_interval_s,
             min_interval_s=settings.ddg_min_interval_s,
             burst=settings.ddg_burst,
+            name="ddg_pace",
         ),
         rest=Rest(settings.ddg_challenge_rest_s, settings.ddg_limited_rest_s),
         max_in_flight=settings.ddg_max_in_flight,

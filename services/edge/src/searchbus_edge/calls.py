@@ -31,6 +31,7 @@ from .input_required import (
 from .lazy import LAZY, LazyTools
 from .limits import Limiter
 from .render import tool_result
+from .telemetry import name_tool, record_tool
 
 __all__ = ["Caller"]
 
@@ -83,9 +84,13 @@ class Caller:
             outcome = f"json-rpc {error.error.code}"
             raise
         finally:
+            duration_s = time.perf_counter() - started_s
+            listed = view.tools.get(params.name)
+            if listed is not None:
+                record_tool(listed.descriptor.toolset, listed.descriptor.name, outcome, duration_s)
             record_call(
                 actor, params.name[:128], outcome=outcome, size_bytes=size_bytes,
-                duration_s=time.perf_counter() - started_s,
+                duration_s=duration_s,
                 arguments=params.arguments if self._audit_arguments else None,
             )  # fmt: skip
 
@@ -110,6 +115,7 @@ class Caller:
         listed = view.tools.get(name)
         if listed is None or not visible(actor, listed.descriptor):
             raise invalid_params(f"Unknown tool: {name[:64]}. tools/list shows those there are.")
+        name_tool(name)
         given = unquoted(listed, params.arguments or {})
         check_arguments(listed, given)
         descriptor = listed.descriptor
@@ -142,7 +148,7 @@ class Caller:
                     on_event=on_event,
                 )
         except Fault as fault:
-            span.set_attribute("searchbus.error_code", fault.code)
+            span.set_attribute("error.type", fault.code)
             if fault.code == ErrorCode.INTERNAL:
                 raise internal_error() from None
             return error_result(fault)

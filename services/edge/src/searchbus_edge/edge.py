@@ -37,6 +37,7 @@ from .lazy import LAZY_TOOLS, LazyTools
 from .limits import LocalLimiter, SharedLimiter
 from .server import EVERYBODY, EndpointServer
 from .settings import EdgeSettings
+from .telemetry import Tracing
 
 __all__ = ["Edge"]
 
@@ -93,6 +94,7 @@ class Edge:
             bus, self._ids, present=self.directory.knows, base_url=lambda: self.base_url
         )
         self.gate, self._jwks = open_gate(settings, EVERYBODY)
+        self._tracing = Tracing(trust=settings.trusts_traces)
         self._servers: dict[str | None, EndpointServer] = {}
         self._endpoints: dict[str | None, McpGuard] = {}
         self._stack = AsyncExitStack()
@@ -130,6 +132,7 @@ class Edge:
                 self._cursors,
                 self._listen,
                 state_boundary=self._state_boundary,
+                tracing=self._tracing,
                 toolset=toolset,
                 page_size=self.settings.page_size,
                 list_ttl_ms=self.settings.list_ttl_ms,
@@ -162,6 +165,7 @@ class Edge:
                     body_limit_bytes=self.settings.body_limit_bytes,
                     gate=self.gate,
                     abuse=self._abuse,
+                    tracing=self._tracing,
                     missing_role=functools.partial(self._missing_role, toolset),
                 )
         return app

@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
-from opentelemetry import context as otel_context
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from searchbus_contracts import Actor, Fault
 
@@ -17,6 +15,7 @@ from .auth.gate import Gate
 from .auth.identity import Unauthenticated
 from .batch import Batch, BatchRefused, parse_batch
 from .limits import LocalLimiter
+from .telemetry import Tracing, count_refused
 
 __all__ = ["ACTOR_KEY", "McpGuard", "json_rpc_error"]
 
@@ -24,7 +23,6 @@ ACTOR_KEY = "searchbus.actor"
 """Where the authenticated caller stands in the ASGI scope."""
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
-_propagator = TraceContextTextMapPropagator()
 
 
 class McpGuard:
@@ -43,7 +41,9 @@ class McpGuard:
         gate: Gate,
         missing_role: Callable[[str, Actor], str | None],
         abuse: LocalLimiter,
+        tracing: Tracing,
     ) -> None:
+        self._tracing = tracing
         self._abuse = abuse
         self._transport = transport
         self._body_limit_bytes = body_limit_bytes
@@ -79,14 +79,11 @@ class McpGuard:
             for name, value in headers
             if name in (b"traceparent", b"tracestate")
         }
-        if not carrier:
-            await self._serve(scope, receive, send)
-            return
-        token = otel_context.attach(_propagator.extract(carrier))
+        detach = self._tracing.attach(carrier)
         try:
             await self._serve(scope, receive, send)
         finally:
-            otel_context.detach(token)
+            detach()
 
     async def _too_many(self, send: Any, fault: Fault) -> None:
         """HTTP 429 with Retry-After (RFC 9110) and the RateLimit headers (IETF httpapi draft)."""
@@ -193,6 +190,7 @@ async def json_rpc_error(
     message_id: Any = None,
 ) -> None:
     """An HTTP error with a JSON-RPC error as its body."""
+    count_refused(status)
     body = json.dumps(
         {"jsonrpc": "2.0", "id": message_id, "error": {"code": code, "message": message}}
     ).encode()

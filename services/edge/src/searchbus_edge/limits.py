@@ -16,6 +16,7 @@ from typing import Protocol
 
 from searchbus_bus import KeyValue
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_upstream import count_limit
 
 __all__ = ["Limiter", "LocalLimiter", "SharedLimiter"]
 
@@ -111,7 +112,17 @@ class SharedLimiter:
 
     async def admit(self, caller: str) -> None:
         """Count one request; raises Fault(rate_limited) with retry_after_ms."""
-        if not self._interval_s or self._spend(caller):
+        if not self._interval_s:
+            return
+        try:
+            await self._admit(caller)
+        except Fault:
+            count_limit(self._name, admitted=False)
+            raise
+        count_limit(self._name, admitted=True)
+
+    async def _admit(self, caller: str) -> None:
+        if self._spend(caller):
             return
         async with self._taking.setdefault(caller, asyncio.Lock()):
             if self._spend(caller):

@@ -32,6 +32,7 @@ from .guard import ACTOR_KEY
 from .prompts import complete, fill
 from .resources import Resources
 from .search_methods import ListToolsParams, SearchMethods, SearchParams
+from .telemetry import Tracing
 
 __all__ = ["EndpointServer"]
 
@@ -57,6 +58,7 @@ class EndpointServer:
         listen: ListenHandler,
         *,
         state_boundary: RequestStateBoundary,
+        tracing: Tracing,
         toolset: str | None,
         page_size: int,
         list_ttl_ms: int,
@@ -100,7 +102,7 @@ class EndpointServer:
             ("resources/search", self._search.resources),
         ):
             self.mcp.add_request_handler(method, SearchParams, _guarded(search))
-        self.mcp.middleware.append(self._search.declare)
+        self.mcp.middleware[:] = [tracing.middleware, self._search.declare]
         # State that a client carries for a tool comes back unchanged or not at all.
         self.mcp.middleware.append(state_boundary)
         # Deprecated in 2026-07-28 and warned of by the constructor; older clients still send it.

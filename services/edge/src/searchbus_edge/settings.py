@@ -91,6 +91,11 @@ class EdgeSettings(ServiceSettings):
         min_length=32,
         description="Seals the state that clients carry for tools; several edges share one key.",
     )
+    trust_traces: bool | None = Field(
+        None,
+        description="Whether clients' trace context becomes the parent of ours, or only a link. "
+        "Default: the parent on loopback, a link elsewhere.",
+    )
     call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = 120.0
 
     @model_validator(mode="after")
@@ -114,6 +119,11 @@ class EdgeSettings(ServiceSettings):
     def mode(self) -> Literal["jwt", "static", "none"]:
         """How callers are known."""
         return self.auth or ("none" if self.on_loopback else "jwt")
+
+    @property
+    def trusts_traces(self) -> bool:
+        """Whether a client may continue its trace here."""
+        return self.on_loopback if self.trust_traces is None else self.trust_traces
 
     @property
     def rates_per_s(self) -> tuple[float, float, float]:

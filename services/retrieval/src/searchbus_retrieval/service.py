@@ -13,6 +13,7 @@ from .endpoints import add_endpoints
 from .library import Library
 from .prompts import PROMPTS
 from .settings import RetrievalSettings
+from .sizes import Sizes
 from .tools import add_tools
 
 __all__ = ["build_worker", "start"]
@@ -52,6 +53,7 @@ async def start(process: Process[RetrievalSettings]) -> None:
     except (StoreLocked, ModelNotFound, ConnectionError) as error:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
     library = await Library.open(store, embedder, repair=settings.qdrant_url is None)
+    await process.enter(Sizes(library))
     await process.serve(
         build_worker(
             library,

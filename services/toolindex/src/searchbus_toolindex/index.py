@@ -11,6 +11,7 @@ Not thread-safe: it lives on the event loop; a ranking of 10,000 tools takes a m
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -78,6 +79,10 @@ class Index:
         self._columns = _Columns()
         self._fingerprints: dict[bytes, str] = {}
         self.version = 0
+
+    def sizes(self) -> Counter[str]:
+        """How many entries there are of each kind."""
+        return Counter(key[0] for key in self._slots)
 
     def __len__(self) -> int:
         return len(self._slots)

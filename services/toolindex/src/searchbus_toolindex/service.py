@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from searchbus_bus import Worker
+from opentelemetry import metrics
+
+from searchbus_bus import LiveGauge, Worker
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
 from searchbus_vectors import Embedder, ModelNotFound
@@ -16,6 +18,13 @@ from .settings import ToolindexSettings
 from .vectors import VectorFile
 
 __all__ = ["build_worker", "start"]
+
+_entries: LiveGauge[Index] = LiveGauge(
+    metrics.get_meter("searchbus.toolindex"),
+    "searchbus.index.entries",
+    lambda index: [(count, {"kind": kind}) for kind, count in index.sizes().items()],
+    description="Tools, prompts and resources that can be found.",
+)
 
 
 def build_worker(finder: Finder, *, max_in_flight: int = 256) -> Worker:
@@ -44,6 +53,7 @@ async def start(process: Process[ToolindexSettings]) -> None:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
     process.resources.push_async_callback(embedder.close)
     index = Index()
+    _entries.watch(index)
     await process.enter(
         Follower(
             process.bus,

@@ -47,9 +47,7 @@ def build_worker(
 async def start(process: Process[WebSettings]) -> None:
     """Build every part that is configured, then serve."""
     settings = process.settings
-    transport = HttpTransport()
-    process.resources.push_async_callback(transport.close)
-    providers = await _providers(process, transport)
+    providers = await _providers(process)
     log.info("web search asks %s", ", ".join(provider.name for provider in providers))
     metasearch = Metasearch(
         providers,
@@ -61,7 +59,7 @@ async def start(process: Process[WebSettings]) -> None:
         stale_s=settings.web_stale_ttl_s,
     )
     backend = GuardedBackend(routes=settings.web_routes)
-    robots_transport = HttpTransport(backend=backend)
+    robots_transport = HttpTransport("robots", backend=backend)
     process.resources.push_async_callback(robots_transport.close)
     robots = Robots(robots_transport, USER_AGENT) if settings.extract_robots else None
     fetcher = Fetcher(backend, robots=robots)
@@ -92,23 +90,29 @@ async def start(process: Process[WebSettings]) -> None:
     )
 
 
-async def _providers(process: Process[WebSettings], transport: HttpTransport) -> list[Provider]:
+async def _providers(process: Process[WebSettings]) -> list[Provider]:
     settings = process.settings
     kv = await _pace_bucket(process)
     found: list[Provider] = []
+
+    def transport(name: str) -> HttpTransport:
+        opened = HttpTransport(name)
+        process.resources.push_async_callback(opened.close)
+        return opened
+
     for name in settings.providers:
         if name == "tavily":
             keys = [key.get_secret_value() for key in settings.tavily_api_keys]
-            account = Account("Tavily", transport, keys, judge=tavily.judge, kv=kv,
+            account = Account("Tavily", transport(name), keys, judge=tavily.judge, kv=kv,
                               rate_per_minute=settings.tavily_rpm)  # fmt: skip
             found.append(tavily.Tavily(account, settings.tavily_url))
         elif name == "brave":
             keys = [key.get_secret_value() for key in settings.brave_api_keys]
-            account = Account("Brave Search", transport, keys, judge=brave.judge, kv=kv,
+            account = Account("Brave Search", transport(name), keys, judge=brave.judge, kv=kv,
                               rate_per_minute=settings.brave_rpm)  # fmt: skip
             found.append(brave.Brave(account, settings.brave_url))
         elif name == "searxng" and settings.searxng_url is not None:
-            account = Account("SearXNG", transport, [""], judge=searxng.judge, kv=kv,
+            account = Account("SearXNG", transport(name), [""], judge=searxng.judge, kv=kv,
                               rate_per_minute=settings.searxng_rpm)  # fmt: skip
             found.append(searxng.SearXNG(account, settings.searxng_url))
         else:

@@ -66,7 +66,7 @@ class Fetcher:
         max_bytes: int = MAX_BYTES,
     ) -> None:
         self._backend = backend
-        self._transport = HttpTransport(backend=backend)
+        self._transport = HttpTransport("pages", backend=backend)
         self._robots = robots
         self._max_bytes = max_bytes
         self._hosts: dict[str, asyncio.Semaphore] = {}

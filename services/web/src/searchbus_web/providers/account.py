@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from opentelemetry import metrics
 
 from searchbus_bus import KeyValue
 from searchbus_contracts import ErrorCode, Fault
@@ -36,17 +35,13 @@ _ANSWER_S = 1.0
 Judge = Callable[[Reply], Fault | None]
 """What a reply's status and body mean; None: it is an answer."""
 
-_calls = metrics.get_meter("searchbus.web").create_counter(
-    "searchbus.upstream.requests", description="Requests to search providers by outcome."
-)
-
 
 class _Key:
     def __init__(self, name: str, secret: str, pace: SharedPace) -> None:
         self.name = name
         self.secret = secret
         self.pace = pace
-        self.breaker = Breaker(max_s=REST_S)
+        self.breaker = Breaker(name, max_s=REST_S)
 
 
 class Account:
@@ -78,7 +73,7 @@ class Account:
         rate_per_s = 0.95 * rate_per_minute / 60
         self._keys = [
             _Key(f"{provider}-{_digest(key)}", key, SharedPace(kv, f"pace-{_digest(key)}",
-                 rate_per_s=rate_per_s, burst=2))
+                 rate_per_s=rate_per_s, burst=2, name=f"{provider}-{_digest(key)}"))
             for key in keys
         ]  # fmt: skip
 
@@ -115,10 +110,8 @@ class Account:
                     max_bytes=MAX_BYTES,
                 )
             except UpstreamTimeout:
-                self._count("timeout")
                 raise self._failed("did not answer in time") from None
             except UpstreamUnreachable as error:
-                self._count("unreachable")
                 raise self._failed(f"cannot be reached ({error})") from None
             return await self._read(key, reply, reply_type)
 
@@ -130,12 +123,9 @@ class Account:
             try:
                 answer = msgspec.json.decode(reply.body, type=reply_type)
             except (msgspec.MsgspecError, ValueError, RecursionError):
-                self._count("unreadable")
                 raise self._failed("sent an answer that cannot be read", retryable=False) from None
             key.breaker.succeeded()
-            self._count("ok")
             return answer
-        self._count(str(reply.status))
         if reply.status in (401, 403, 432, 433):
             key.breaker.refused(REST_S)
             log.error("%s: HTTP %d; the key rests for an hour", key.name, reply.status)
@@ -168,9 +158,6 @@ class Account:
     def _failed(self, what: str, *, retryable: bool = True) -> Fault:
         text = f"{self.provider} {what}. Try again shortly."
         return Fault(ErrorCode.UPSTREAM_FAILED, text, retryable=retryable)
-
-    def _count(self, outcome: str) -> None:
-        _calls.add(1, {"provider": self.provider, "outcome": outcome})
 
 
 def _digest(key: str) -> str:

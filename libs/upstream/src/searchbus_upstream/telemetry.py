@@ -1,0 +1,90 @@
+"""Spans and figures of what leaves for others: requests, cache, breakers, limits.
+
+`upstream` is the name that this service gives to whom it asks (`duckduckgo`, `Tavily`, `pages`), so
+that the number of time series does not grow with the hosts. No URL, query or key stands anywhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from opentelemetry import metrics, trace
+from opentelemetry.trace import Span, SpanKind, StatusCode
+
+from searchbus_bus import SECONDS
+
+__all__ = ["Sent", "count_limit", "count_lookup", "meter", "upstream_span"]
+
+_tracer = trace.get_tracer("searchbus.upstream")
+meter = metrics.get_meter("searchbus.upstream")
+_duration = meter.create_histogram(
+    "searchbus.upstream.request.duration",
+    unit="s",
+    description="Requests to others, by upstream and outcome: an HTTP status, or what went wrong.",
+    explicit_bucket_boundaries_advisory=SECONDS,
+)
+_lookups = meter.create_counter(
+    "searchbus.cache.lookups", description="Questions to a cache: hit, stale, miss or error."
+)
+_limits = meter.create_counter(
+    "searchbus.limiter.decisions", description="Decisions of a limit: admitted or refused."
+)
+
+
+class Sent:
+    """One request under way; `outcome` is an HTTP status or the kind of failure."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self.outcome = "cancelled"
+
+    def answered(self, status: int) -> None:
+        """An answer came, whatever its status."""
+        self.outcome = str(status)
+        self._span.set_attribute("http.response.status_code", status)
+        if status >= 400:
+            self._span.set_attribute("error.type", str(status))
+            self._span.set_status(StatusCode.ERROR)
+
+    def failed(self, kind: str) -> None:
+        """None came."""
+        self.outcome = kind
+        self._span.set_attribute("error.type", kind)
+        self._span.set_status(StatusCode.ERROR, kind)
+
+
+@contextmanager
+def upstream_span(upstream: str, method: str, host: str) -> Iterator[Sent]:
+    """A client span around one HTTP request (semantic conventions for HTTP), and its duration."""
+    started_s = time.perf_counter()
+    attributes = {
+        "http.request.method": method,
+        "server.address": host,
+        "peer.service": upstream,
+    }
+    with _tracer.start_as_current_span(
+        f"{method} {upstream}",
+        kind=SpanKind.CLIENT,
+        attributes=attributes,
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+        sent = Sent(span)
+        try:
+            yield sent
+        finally:
+            _duration.record(
+                time.perf_counter() - started_s, {"upstream": upstream, "outcome": sent.outcome}
+            )
+
+
+def count_lookup(cache: str, outcome: str) -> None:
+    """Count one question to a cache."""
+    _lookups.add(1, {"cache": cache, "outcome": outcome})
+
+
+def count_limit(limiter: str, *, admitted: bool) -> None:
+    """Count one decision of a limit."""
+    _limits.add(1, {"limiter": limiter, "outcome": "admitted" if admitted else "refused"})
