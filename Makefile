@@ -4,6 +4,12 @@ DATA ?=
 PORT ?= 8080
 BASE ?= python:3.11-slim
 TAG ?= dev
+OFFLINE ?=
+COMPOSE ?= docker compose
+ifdef OFFLINE
+BASE := searchbus/base:offline
+COMPOSE += -f docker-compose.yml -f deploy/offline/compose.yml
+endif
 SERVICES := edge retrieval toolindex ddg web
 
 .DEFAULT_GOAL := help
@@ -35,17 +41,18 @@ proto: setup ## generate proto/schema and proto/asyncapi.yaml from the contracts
 lock: ## resolve the lock files again (needs uv)
 	@scripts/lock --upgrade
 
-images: ## one container image a service (BASE=python:3.11-slim TAG=dev)
+images: ## one container image a service (BASE=python:3.11-slim TAG=dev OFFLINE=1)
+	@$(if $(OFFLINE),scripts/setup && deploy/offline/images)
 	@for service in $(SERVICES); do \
 		docker build -f services/Dockerfile --build-arg BASE="$(BASE)" --build-arg SERVICE=$$service \
 			-t searchbus/$$service:$(TAG) . || exit 1; \
 	done
 
-up: ## the stack in containers
-	@docker compose up -d --wait
+up: images ## the stack in containers (OFFLINE=1 without a registry)
+	@$(COMPOSE) up -d --wait
 
-down: ## stop the containers
-	@docker compose down
+down: ## stop the containers; documents stay
+	@$(COMPOSE) down
 
 clean: ## remove what setup, tests and runs made; your documents stay
 	@rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,14 +1,17 @@
-"""`python -m tests.fakes FILE`: plays the internet until SIGTERM; writes the settings that use it.
+"""Plays the internet until SIGTERM.
 
-FILE gets JSON: {"environment": {"SEARCHBUS_…": "…"}} for the services of a stack.
+`python -m tests.fakes --told FILE`: on free ports of loopback; FILE gets the settings that use them,
+JSON: {"environment": {"SEARCHBUS_…": "…"}}.
+`python -m tests.fakes --listen 0.0.0.0 --ports 8001,8002`: in a container of its own; the settings
+are deploy/compose/fakes.env.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import signal
-import sys
 from pathlib import Path
 
 from .ddg import FakeDuckDuckGo
@@ -16,31 +19,44 @@ from .serving import serve
 from .web import FakeWeb
 
 
-async def main(path: Path) -> None:
+async def main(host: str, ports: tuple[int, int], told: Path | None) -> None:
     """Serve every fake."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     ddg = FakeDuckDuckGo(quick_requests=5, window_s=5.0, block_s=20.0, latency_s=0.1)
-    async with serve(ddg.app) as ddg_url, serve(FakeWeb().app) as web_url:
-        place = web_url.removeprefix("http://")
-        environment = {
-            "SEARCHBUS_DDG_HTML_URL": f"{ddg_url}/html/",
-            "SEARCHBUS_DDG_LITE_URL": f"{ddg_url}/lite/",
-            "SEARCHBUS_DDG_INSTANT_URL": f"{ddg_url}/instant",
-            "SEARCHBUS_TAVILY_URL": f"{web_url}/tavily",
-            "SEARCHBUS_BRAVE_URL": f"{web_url}/brave",
-            "SEARCHBUS_WEB_ROUTES": json.dumps(
-                {f"*.example.{tld}": place for tld in ("org", "net")}
-            ),
-            # Loopback has many addresses: each worker gets its own, as from several proxies.
-            "SEARCHBUS_DDG_EGRESS": json.dumps([f"bind:127.0.0.{n}" for n in range(11, 27)]),
-        }
-        draft = path.with_suffix(".tmp")
-        draft.write_text(json.dumps({"environment": environment, "ddg": ddg_url, "web": web_url}))
-        draft.replace(path)
+    async with (
+        serve(ddg.app, host, ports[0]) as ddg_url,
+        serve(FakeWeb().app, host, ports[1]) as web_url,
+    ):
+        if told is not None:
+            tell(told, ddg_url, web_url)
         await stop.wait()
 
 
+def tell(path: Path, ddg_url: str, web_url: str) -> None:
+    """Write the settings of services that shall use the fakes."""
+    place = web_url.removeprefix("http://")
+    environment = {
+        "SEARCHBUS_DDG_HTML_URL": f"{ddg_url}/html/",
+        "SEARCHBUS_DDG_LITE_URL": f"{ddg_url}/lite/",
+        "SEARCHBUS_DDG_INSTANT_URL": f"{ddg_url}/instant",
+        "SEARCHBUS_TAVILY_URL": f"{web_url}/tavily",
+        "SEARCHBUS_BRAVE_URL": f"{web_url}/brave",
+        "SEARCHBUS_WEB_ROUTES": json.dumps({f"*.example.{tld}": place for tld in ("org", "net")}),
+        # Loopback has many addresses: each worker gets its own, as from several proxies.
+        "SEARCHBUS_DDG_EGRESS": json.dumps([f"bind:127.0.0.{n}" for n in range(11, 27)]),
+    }
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps({"environment": environment, "ddg": ddg_url, "web": web_url}))
+    draft.replace(path)
+
+
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--listen", default="127.0.0.1")
+    parser.add_argument("--ports", default="0,0", help="of DuckDuckGo and of the web")
+    parser.add_argument("--told", type=Path)
+    given = parser.parse_args()
+    first, second = (int(port) for port in given.ports.split(","))
+    asyncio.run(main(given.listen, (first, second), given.told))

@@ -1,4 +1,4 @@
-"""Serves a fake on a free port of loopback."""
+"""Serves a fake, on a free port of loopback unless told otherwise."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serve(app: Any) -> AsyncIterator[str]:
+async def serve(app: Any, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
     """The address of the running application, e.g. http://127.0.0.1:40123."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    listener = socket.create_server((host, port), backlog=1024)
     server = _Server(
         uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1, lifespan="off")
     )
@@ -29,7 +29,7 @@ async def serve(app: Any) -> AsyncIterator[str]:
     while not server.started:
         await asyncio.sleep(0.01)
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        yield f"http://{host}:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         server.force_exit = True

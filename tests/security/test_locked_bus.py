@@ -110,12 +110,12 @@ def test_command_writes_a_configuration_that_the_server_accepts(
             [SEARCHBUS, "nats-config", "--out", out], capture_output=True, text=True, timeout=60
         )
         assert done.returncode == 0, done.stderr
-    seed = (out / "web.seed").read_text()
-    assert (out / "web.seed").stat().st_mode & 0o077 == 0
-    config = (out / "nats.conf").read_text()
+    seed = (out / "web" / "SEARCHBUS_NATS_NKEY_SEED").read_text()
+    assert (out / "web" / "SEARCHBUS_NATS_NKEY_SEED").stat().st_mode & 0o077 == 0
+    config = (out / "nats" / "nats.conf").read_text()
     assert seed not in config
     assert public_key(seed) in config
-    own_nats_server("-c", str(out / "nats.conf"), "-sd", str(tmp_path / "js"))
+    own_nats_server("-c", str(out / "nats" / "nats.conf"), "-sd", str(tmp_path / "js"))
 
 
 @pytest.fixture(scope="module")
@@ -198,10 +198,10 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 
 async def test_written_configuration_serves_tls_and_the_settings_connect(
-    own_nats_server: Callable, tmp_path
+    own_nats_server: Callable, tmp_path, monkeypatch
 ):
     """With the authority it connects, without it does not."""
-    from searchbus_runtime import ServiceSettings, bus_options
+    from searchbus_runtime import ServiceSettings, bus_options, load_settings
 
     out = tmp_path / "nats"
     cert_file, key_file = certificate(tmp_path)
@@ -210,13 +210,9 @@ async def test_written_configuration_serves_tls_and_the_settings_connect(
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    server = own_nats_server("-c", str(out / "nats.conf"), "-sd", str(tmp_path / "js"))
-    settings = ServiceSettings(
-        nats_url=server.url,
-        nats_nkey_seed=(out / "ddg.seed").read_text(),
-        nats_inbox_prefix=inbox_prefix("ddg"),
-        nats_ca_file=cert_file,
-    )
+    server = own_nats_server("-c", str(out / "nats" / "nats.conf"), "-sd", str(tmp_path / "js"))
+    monkeypatch.setenv("SEARCHBUS_SECRETS_DIR", str(out / "ddg"))
+    settings = load_settings(ServiceSettings, nats_url=server.url, nats_ca_file=cert_file)
     bus = await connect(settings.nats_url, name="ddg", **bus_options(settings))
     bucket = await bus.key_value("ddg_leases", ttl_s=10, max_bytes=10_000)
     assert await bucket.create("a", b"1")

@@ -155,7 +155,9 @@ class NatsKeyValue:
 
 
 def _unavailable(error: BaseException) -> Fault:
-    return Fault(ErrorCode.UNAVAILABLE, f"The shared memory is away ({type(error).__name__}).")
+    # JetStream's own reason, where it has one: "insufficient memory resources available".
+    reason = getattr(error, "description", None) or type(error).__name__
+    return Fault(ErrorCode.UNAVAILABLE, f"The shared memory is away ({reason}).")
 
 
 class MemoryKeyValue:

@@ -17,7 +17,7 @@ import typer
 
 from searchbus_bus import connect
 from searchbus_contracts import Fault
-from searchbus_runtime import data_folder, operator_options, read_state
+from searchbus_runtime import BusAddress, data_folder, find_bus, read_state
 
 from .output import out
 from .stack import StackError, known_services, nats_server_binary
@@ -52,10 +52,11 @@ def doctor(
 def _machine(folder: Path) -> Iterator[Check]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield "python", sys.version_info >= (3, 11), f"{version} (3.11 or newer is needed)"
-    try:
-        yield "nats-server", True, str(nats_server_binary())
-    except StackError as error:
-        yield "nats-server", False, str(error)
+    if not os.environ.get("SEARCHBUS_NATS_URL"):
+        try:
+            yield "nats-server", True, str(nats_server_binary())
+        except StackError as error:
+            yield "nats-server", False, str(error)
     services = known_services()
     yield "services", bool(services), ", ".join(sorted(services)) or "none; pip install one"
     parent = next((p for p in (folder, *folder.parents) if p.exists()), folder)
@@ -75,30 +76,35 @@ def _plugins() -> Iterator[Check]:
 
 
 def _stack(folder: Path) -> Iterator[Check]:
-    state = read_state(folder)
-    if state is None:
+    state, address = read_state(folder), find_bus(folder)
+    if address is None:
         yield "stack", True, "not running; start it: searchbus up"
         return
+    if state is not None:
+        yield _edge(state.url)
     try:
-        answer = httpx.get(f"{state.url}/readyz", timeout=3, trust_env=False)
-        failing = [name for name, ok in answer.json()["checks"].items() if not ok]
-        text = f"{state.url}/mcp" if not failing else f"not ready: {', '.join(failing)}"
-        yield "edge", answer.status_code == httpx.codes.OK, text
-    except (httpx.HTTPError, ValueError, KeyError):
-        yield "edge", False, f"{state.url} does not answer; see the log of searchbus up"
-    try:
-        yield from asyncio.run(_workers(state.nats_url, Path(state.data)))
+        yield from asyncio.run(_workers(address))
     except Fault as fault:
         yield "nats", False, fault.failure.message
 
 
-async def _workers(nats_url: str, folder: Path) -> list[Check]:
-    bus = await connect(nats_url, name="doctor", connect_timeout_s=3, **operator_options(folder))
+def _edge(url: str) -> Check:
+    try:
+        answer = httpx.get(f"{url}/readyz", timeout=3, trust_env=False)
+        failing = [name for name, ok in answer.json()["checks"].items() if not ok]
+        text = f"{url}/mcp" if not failing else f"not ready: {', '.join(failing)}"
+        return "edge", answer.status_code == httpx.codes.OK, text
+    except (httpx.HTTPError, ValueError, KeyError):
+        return "edge", False, f"{url} does not answer; see the log of searchbus up"
+
+
+async def _workers(address: BusAddress) -> list[Check]:
+    bus = await connect(address.url, name="doctor", connect_timeout_s=3, **address.options)
     try:
         workers = await bus.workers(window_s=0.5)
     finally:
         await bus.close()
-    checks: list[Check] = [("nats", True, nats_url)]
+    checks: list[Check] = [("nats", True, address.url)]
     if not workers:
         checks.append(("workers", False, "no worker answers; see the log of searchbus up"))
     return checks + [

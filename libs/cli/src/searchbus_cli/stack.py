@@ -182,7 +182,7 @@ class Stack:
             'listen: "127.0.0.1:-1"\nserver_name: searchbus\nping_interval: "5s"\nping_max: 2\n'
             f'max_payload: 1MB\nports_file_dir: "{ports}"\nlogtime: false\n'
             # Shared caches and leases of the workers; in memory, nothing durable lives in NATS.
-            f'jetstream {{ max_memory_store: 128MB, max_file_store: 1MB, store_dir: "{ports}" }}\n'
+            f'jetstream {{ max_memory_store: 512MB, max_file_store: 1MB, store_dir: "{ports}" }}\n'
             + (Security.of(self.data).server_block if self.secure else "")
         )
         port = 0
@@ -216,7 +216,7 @@ class Stack:
             raise StackError("--fake-upstreams works in a checkout of searchbus only.")
         told = self.data / "fakes.json"
         told.unlink(missing_ok=True)
-        arguments = [sys.executable, "-m", "tests.fakes", str(told)]
+        arguments = [sys.executable, "-m", "tests.fakes", "--told", str(told)]
         self._keep(Child("fakes", arguments, {"PYTHONPATH": str(root)}, color="bright_black"))
         give_up_s = time.monotonic() + 30
         while not told.exists():

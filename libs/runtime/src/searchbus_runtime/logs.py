@@ -57,6 +57,8 @@ def configure_logging(
     root.setLevel(level.upper())
     for chatty in ("httpx", "httpcore", "httpx2", "uvicorn.access", "mcp"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    # A collector that is away costs one line a batch, not one a retry.
+    logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)
     for name in ("uvicorn", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers.clear()

@@ -18,7 +18,6 @@ import gc
 import logging
 import signal
 import socket
-import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from typing import Any, Generic, TypeVar
@@ -26,15 +25,16 @@ from typing import Any, Generic, TypeVar
 import uvicorn
 import uvloop
 
-from searchbus_bus import ActorSigner, ActorVerifier, Bus, Serving, Worker, connect
+from searchbus_bus import Bus, Serving, Worker, connect
 from searchbus_contracts import Fault
 
+from .connecting import bus_options
 from .health import Health, health_app
 from .logs import configure_logging
 from .settings import ServiceSettings
 from .telemetry import configure_telemetry
 
-__all__ = ["Process", "bus_options", "run"]
+__all__ = ["Process", "run"]
 
 log = logging.getLogger("searchbus.process")
 S = TypeVar("S", bound=ServiceSettings)
@@ -152,23 +152,6 @@ async def _run(service: str, settings: S, start: Callable[[Process[S]], Awaitabl
     finally:
         await process.drain()
     return 0
-
-
-def bus_options(settings: ServiceSettings) -> dict[str, Any]:
-    """How the settings want to connect: prefix, credentials, TLS, keys of the actor header."""
-    options: dict[str, Any] = {
-        "prefix": settings.subject_prefix,
-        "inbox_prefix": settings.nats_inbox_prefix,
-    }
-    if settings.nats_nkey_seed is not None:
-        options["nkeys_seed_str"] = settings.nats_nkey_seed.get_secret_value()
-    if settings.nats_ca_file is not None:
-        options["tls"] = ssl.create_default_context(cafile=str(settings.nats_ca_file))
-    if settings.actor_public_key is not None:
-        options["verifier"] = ActorVerifier(settings.actor_public_key)
-    if settings.actor_private_key is not None:
-        options["signer"] = ActorSigner(settings.actor_private_key.get_secret_value())
-    return options
 
 
 async def _connect(service: str, settings: ServiceSettings, stop: asyncio.Event) -> Bus | None:

@@ -1,4 +1,7 @@
-"""Settings from the environment and `.env`, read once, all faults reported at once.
+"""Settings from the environment, `.env` and secret files, read once, all faults reported at once.
+
+A secret may be a file named like its variable in the folder SEARCHBUS_SECRETS_DIR, as containers
+mount them; the environment wins.
 
 class EdgeSettings(ServiceSettings):
     port: Annotated[int, Field(ge=0, le=65535)] = 8080      # SEARCHBUS_PORT
@@ -8,6 +11,7 @@ settings = load_settings(EdgeSettings)
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
@@ -52,6 +56,9 @@ class ServiceSettings(BaseSettings):
         None, description="Port of /healthz, /readyz and /metrics; 0 takes a free one."
     )
     otlp_endpoint: str | None = Field(None, description="Base URL of an OTLP/HTTP collector.")
+    otlp_metrics: bool = Field(
+        False, description="Whether metrics are pushed there too; /metrics always has them."
+    )
     trace_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
     trace_file_bytes: Annotated[int, Field(ge=65_536)] = 16 * 1024 * 1024
 
@@ -70,7 +77,8 @@ def load_settings(cls: type[S], **overrides: Any) -> S:
         overrides: values that win over the environment.
     """
     try:
-        return cls(**overrides)
+        folder = os.environ.get(f"{PREFIX}SECRETS_DIR") or None
+        return cls(_secrets_dir=folder, **overrides)
     except ValidationError as error:
         _refuse(cls, error)
 
@@ -83,7 +91,7 @@ def _refuse(cls: type[ServiceSettings], error: ValidationError) -> NoReturn:
         secret = field is not None and "Secret" in str(field.annotation)
         given = "" if secret or isinstance(fault["input"], SecretStr) else f" (got {_short(fault)})"
         lines.append(f"  {PREFIX}{name.upper()}: {fault['msg']}{given}")
-    lines.append("Set them in the environment or in .env.")
+    lines.append("Set them in the environment, in .env, or as files in SEARCHBUS_SECRETS_DIR.")
     sys.stderr.write("\n".join(lines) + "\n")
     raise SystemExit(EXIT_BAD_SETTINGS)
 

@@ -6,14 +6,10 @@ import json
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
-
-from searchbus_bus import ActorSigner
 
 __all__ = [
     "StackState",
     "data_folder",
-    "operator_options",
     "read_state",
     "write_state",
 ]
@@ -41,23 +37,6 @@ def data_folder(given: Path | None = None) -> Path:
         return Path(named).resolve()
     home = os.environ.get("XDG_DATA_HOME")
     return (Path(home) if home else Path.home() / ".local" / "share") / "searchbus"
-
-
-def operator_options(data: Path) -> dict[str, Any]:
-    """How commands of this machine's user connect to a stack on a data folder.
-
-    A secured stack (`searchbus up --secure`) keeps the operator's keys in
-    `<data>/secure/keys.json`, which only its owner can read; an open one needs none.
-    """
-    try:
-        found = json.loads((data / "secure" / "keys.json").read_text())
-    except FileNotFoundError:
-        return {}
-    return {
-        "nkeys_seed_str": found["seeds"]["cli"],
-        "inbox_prefix": "_INBOX_cli",
-        "signer": ActorSigner(found["actor_private"]),
-    }
 
 
 def write_state(state: StackState) -> None:

@@ -56,7 +56,8 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
                 schedule_delay_millis=EXPORT_DELAY_MS,
             )
         )
-        readers.append(PeriodicExportingMetricReader(OTLPMetricExporter(f"{base}/v1/metrics")))
+        if settings.otlp_metrics:
+            readers.append(PeriodicExportingMetricReader(OTLPMetricExporter(f"{base}/v1/metrics")))
     elif settings.trace_file is not None:
         exporter = TraceFileExporter(settings.trace_file, max_bytes=settings.trace_file_bytes)
         tracing.add_span_processor(

@@ -115,6 +115,8 @@ class Embedder:
     def _load(
         cls, folder: Path | None, allow_download: bool, threads: int, query_threads: int
     ) -> Embedder:
+        # The runtime reports its use to its maker unless told not to.
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         from fastembed import SparseTextEmbedding, TextEmbedding
 
         where = resolve_model(folder, allow_download=allow_download)

@@ -136,11 +136,14 @@ def open_transport(egress: str, *, impersonate: str | None = None) -> Transport:
     return HttpTransport("duckduckgo", proxy=proxy, local_address=local)
 
 
-def egress_id(egress: str) -> str:
-    """Names the address in leases: a proxy is one for all machines, the rest belong to this one.
+def egress_id(egress: str, place: str = "") -> str:
+    """Names the address in leases: a proxy is one for all machines, the rest belong to one place.
 
     A proxy's password must not be read from it.
+
+    Args:
+        place: the machine whose address it is; this one by default.
     """
-    kind = egress.partition(":")[0]
-    place = "" if kind not in ("direct", "bind") else socket.gethostname()
-    return hashlib.sha256(f"{place}/{egress}".encode()).hexdigest()[:24]
+    local = egress.partition(":")[0] in ("direct", "bind")
+    owner = (place or socket.gethostname()) if local else ""
+    return hashlib.sha256(f"{owner}/{egress}".encode()).hexdigest()[:24]

@@ -36,7 +36,12 @@ class _Lease(msgspec.Struct):
 
 
 async def claim(
-    leases: KeyValue | None, egresses: Sequence[str], holder: str, *, index: int
+    leases: KeyValue | None,
+    egresses: Sequence[str],
+    holder: str,
+    *,
+    index: int,
+    place: str = "",
 ) -> str | None:
     """An egress that nobody has; None while all are taken.
 
@@ -47,7 +52,7 @@ async def claim(
     order = [*egresses[index % len(egresses) :], *egresses[: index % len(egresses)]]
     for egress in order:
         try:
-            if await leases.create(egress_id(egress), encode(_Lease(holder))) is not None:
+            if await leases.create(egress_id(egress, place), encode(_Lease(holder))) is not None:
                 return egress
         except Fault:
             return egresses[index] if index < len(egresses) else None
@@ -58,6 +63,7 @@ class Fleet:
     """This worker's part in the fleet. Use as an asynchronous context manager.
 
     Args:
+        key: of the address in leases, by `egress_id`.
         probe: asks the upstream something harmless through the egress.
         refusals: the open breakers, remembered longer than a lease, for a restarted worker.
     """
@@ -65,7 +71,7 @@ class Fleet:
     def __init__(
         self,
         egress: Egress,
-        name: str,
+        key: str,
         holder: str,
         leases: KeyValue | None,
         refusals: KeyValue | None,
@@ -74,7 +80,7 @@ class Fleet:
         look_every_s: float = _LOOK_EVERY_S,
     ) -> None:
         self._egress = egress
-        self._key = egress_id(name)
+        self._key = key
         self._holder = holder
         self._leases = leases
         self._refusals = refusals

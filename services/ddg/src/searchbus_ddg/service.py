@@ -14,7 +14,7 @@ from searchbus_upstream import Pace, SharedCache
 
 from .asking import Asking
 from .duckduckgo import DuckDuckGo, Freshness
-from .egress import Egress, Rest, open_transport
+from .egress import Egress, Rest, egress_id, open_transport
 from .fleet import LEASE_TTL_S, Fleet, claim
 from .search import Search
 from .settings import DdgSettings
@@ -46,7 +46,7 @@ async def start(process: Process[DdgSettings]) -> None:
     leases = await _bucket(process, "ddg_leases", LEASE_TTL_S)
     holder = secrets.token_hex(8)
     settings = process.settings
-    chosen = await claim(leases, settings.ddg_egress, holder, index=settings.worker_index)
+    chosen = await _claim(leases, holder, settings)
     if chosen is not None:
         await _serve(process, chosen, holder, leases)
         return
@@ -62,11 +62,21 @@ async def _stand_by(process: Process[DdgSettings], holder: str, leases: KeyValue
     settings = process.settings
     while True:
         await asyncio.sleep(_STAND_BY_S)
-        chosen = await claim(leases, settings.ddg_egress, holder, index=settings.worker_index)
+        chosen = await _claim(leases, holder, settings)
         if chosen is not None:
             log.info("an egress is free: this worker takes over")
             await _serve(process, chosen, holder, leases)
             return
+
+
+async def _claim(leases: KeyValue | None, holder: str, settings: DdgSettings) -> str | None:
+    return await claim(
+        leases,
+        settings.ddg_egress,
+        holder,
+        index=settings.worker_index,
+        place=settings.ddg_place,
+    )
 
 
 async def _serve(
@@ -95,7 +105,9 @@ async def _serve(
             lambda left_s: asking.first("html", _PROBE, left_s), _PROBE_TIMEOUT_S
         )
 
-    fleet = await process.enter(Fleet(egress, chosen, holder, leases, refusals, probe))
+    fleet = await process.enter(
+        Fleet(egress, egress_id(chosen, settings.ddg_place), holder, leases, refusals, probe)
+    )
     process.before_drain(fleet.release)
     cache = await SharedCache.over(
         process.bus, "ddg", stale_s=settings.ddg_stale_ttl_s, max_bytes=_CACHE_BYTES

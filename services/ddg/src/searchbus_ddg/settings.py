@@ -23,6 +23,12 @@ class DdgSettings(ServiceSettings):
         max_length=64,
         description="Ways out, one a worker: 'direct', 'bind:<own address>', or a proxy's URL.",
     )
+    ddg_place: str = Field(
+        "",
+        max_length=253,
+        description="Names the machine whose address 'direct' and 'bind:' use: workers of one "
+        "place share it. Default: the host name; in containers the name of the node.",
+    )
     worker_index: Annotated[int, Field(ge=0, le=10_000)] = 0
     ddg_html_url: str = "https://html.duckduckgo.com/html/"
     ddg_lite_url: str = "https://lite.duckduckgo.com/lite/"

@@ -25,7 +25,7 @@ from rich.progress import (
 from searchbus_bus import connect
 from searchbus_contracts import Fault, is_token
 from searchbus_contracts.retrieval import FieldType
-from searchbus_runtime import data_folder, operator_options, read_state
+from searchbus_runtime import BusAddress, data_folder, find_bus
 
 from .sending import Summary, delete_documents, send
 from .sources.files import read_path
@@ -57,9 +57,6 @@ def ingest(
     ] = None,
     site: Annotated[str, typer.Option(hidden=True)] = BASE_URL,
     pause_s: Annotated[float, typer.Option(hidden=True)] = 1.0,
-    nats_url: Annotated[
-        str | None, typer.Option(help="The bus; the running stack's where not given.")
-    ] = None,
     data: Annotated[Path | None, typer.Option(help="Data folder of the running stack.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
@@ -74,22 +71,20 @@ def ingest(
         raise _quit("--collection: 1 to 64 of letters, digits, _ and -.")
     fields = _fields(field or [])
     folder = data_folder(data)
-    if nats_url is None:
-        state = read_state(folder)
-        if state is None:
-            raise _quit(f"No stack is running on {folder}. Start one: searchbus up")
-        nats_url = state.nats_url
+    address = find_bus(folder)
+    if address is None:
+        raise _quit(
+            f"No stack is running on {folder}. Start one: searchbus up; or set SEARCHBUS_NATS_URL"
+        )
     if delete:
-        count = asyncio.run(_delete(nats_url, data_folder(data), collection, tuple(delete)))
+        count = asyncio.run(_delete(address, collection, tuple(delete)))
         typer.echo(json.dumps({"deleted": count}) if as_json else f"{count} deleted")
         return
     items, total = _open(source, collection, tuple(include or ()), folder, site, pause_s)
     started_s = time.monotonic()
     try:
         with _Reporter(total, quiet=as_json) as reporter:
-            summary = asyncio.run(
-                _send(nats_url, data_folder(data), collection, items, fields, prune, reporter)
-            )
+            summary = asyncio.run(_send(address, collection, items, fields, prune, reporter))
     except* Fault as group:
         fault = group.exceptions[0]
         while isinstance(fault, BaseExceptionGroup):
@@ -145,15 +140,14 @@ def _open(
 
 
 async def _send(
-    nats_url: str,
-    folder: Path,
+    address: BusAddress,
     collection: str,
     items: Iterator[Item],
     fields: dict[str, FieldType],
     prune: bool,
     reporter: _Reporter,
 ) -> Summary:
-    bus = await connect(nats_url, name="searchbus-ingest", **operator_options(folder))
+    bus = await connect(address.url, name="searchbus-ingest", **address.options)
     try:
         return await send(
             bus, collection, items, fields=fields, prune=prune, on_progress=reporter.show
@@ -162,8 +156,8 @@ async def _send(
         await bus.close()
 
 
-async def _delete(nats_url: str, folder: Path, collection: str, ids: tuple[str, ...]) -> int:
-    bus = await connect(nats_url, name="searchbus-ingest", **operator_options(folder))
+async def _delete(address: BusAddress, collection: str, ids: tuple[str, ...]) -> int:
+    bus = await connect(address.url, name="searchbus-ingest", **address.options)
     try:
         return await delete_documents(bus, collection, ids)
     except Fault as fault:

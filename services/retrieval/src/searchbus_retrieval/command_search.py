@@ -13,7 +13,7 @@ from rich.console import Console
 from searchbus_bus import connect
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.retrieval import MAX_TOP_K, SearchReply, SearchRequest
-from searchbus_runtime import StackState, data_folder, operator_options, read_state
+from searchbus_runtime import BusAddress, data_folder, find_bus
 
 __all__ = ["search"]
 
@@ -36,13 +36,13 @@ def search(
     Example: searchbus search "how is a request cancelled" --collection docs
     """
     folder = data_folder(data)
-    state = read_state(folder)
-    if state is None:
+    address = find_bus(folder)
+    if address is None:
         errors.print(f"[red]error:[/] No stack is running on {folder}. Start one: searchbus up")
         raise typer.Exit(1)
     request = SearchRequest(query=query, collections=tuple(collection or ()), limit=limit)
     try:
-        reply = asyncio.run(_ask(state, request))
+        reply = asyncio.run(_ask(address, request))
     except Fault as fault:
         errors.print(f"[red]error:[/] {fault}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
@@ -58,10 +58,8 @@ def search(
         out.print("nothing found")
 
 
-async def _ask(state: StackState, request: SearchRequest) -> SearchReply:
-    bus = await connect(
-        state.nats_url, name="searchbus-search", **operator_options(Path(state.data))
-    )
+async def _ask(address: BusAddress, request: SearchRequest) -> SearchReply:
+    bus = await connect(address.url, name="searchbus-search", **address.options)
     try:
         return await bus.request(
             bus.subjects.endpoint("retrieval", "search"),

@@ -16,7 +16,7 @@ from rich.table import Table
 from searchbus_bus import connect
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.toolindex import FindReply, FindRequest, Kind
-from searchbus_runtime import StackState, data_folder, operator_options, read_state
+from searchbus_runtime import BusAddress, data_folder, find_bus
 from searchbus_vectors import Embedder, ModelNotFound
 
 from .evaluation import BadCatalogue, Report, evaluate, read_catalogue
@@ -44,12 +44,12 @@ def search(
     if kind not in ("tool", "prompt", "resource"):
         raise _fail(f"--kind {kind}: there are tool, prompt and resource.", 2)
     folder = data_folder(data)
-    state = read_state(folder)
-    if state is None:
+    address = find_bus(folder)
+    if address is None:
         raise _fail(f"No stack is running on {folder}. Start one: searchbus up")
     request = FindRequest(query=query, kind=kind, limit=limit, toolsets=tuple(toolset or ()))  # type: ignore[arg-type]
     try:
-        reply = asyncio.run(_ask(state, request))
+        reply = asyncio.run(_ask(address, request))
     except Fault as fault:
         raise _fail(f"{fault.code}: {fault.failure.message}") from None
     if as_json:
@@ -63,8 +63,8 @@ def search(
     _print(reply, request.kind)
 
 
-async def _ask(state: StackState, request: FindRequest) -> FindReply:
-    bus = await connect(state.nats_url, name="cli", **operator_options(Path(state.data)))
+async def _ask(address: BusAddress, request: FindRequest) -> FindReply:
+    bus = await connect(address.url, name="cli", **address.options)
     try:
         return await bus.request(
             bus.subjects.endpoint("toolindex", "search"),

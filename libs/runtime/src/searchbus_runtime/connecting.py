@@ -1,0 +1,74 @@
+"""How processes and commands reach the bus, and with which keys."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from searchbus_bus import ActorSigner, ActorVerifier
+
+from .settings import ServiceSettings, load_settings
+from .state import read_state
+
+__all__ = ["BusAddress", "bus_options", "find_bus", "operator_options"]
+
+
+def bus_options(settings: ServiceSettings) -> dict[str, Any]:
+    """How the settings want to connect: prefix, credentials, TLS, keys of the actor header."""
+    options: dict[str, Any] = {
+        "prefix": settings.subject_prefix,
+        "inbox_prefix": settings.nats_inbox_prefix,
+    }
+    if settings.nats_nkey_seed is not None:
+        options["nkeys_seed_str"] = settings.nats_nkey_seed.get_secret_value()
+    if settings.nats_ca_file is not None:
+        options["tls"] = ssl.create_default_context(cafile=str(settings.nats_ca_file))
+    if settings.actor_public_key is not None:
+        options["verifier"] = ActorVerifier(settings.actor_public_key)
+    if settings.actor_private_key is not None:
+        options["signer"] = ActorSigner(settings.actor_private_key.get_secret_value())
+    return options
+
+
+def operator_options(data: Path) -> dict[str, Any]:
+    """How commands of this machine's user connect to a stack on a data folder.
+
+    A secured stack (`searchbus up --secure`) keeps the operator's keys in
+    `<data>/secure/keys.json`, which only its owner can read; an open one needs none.
+    """
+    try:
+        found = json.loads((data / "secure" / "keys.json").read_text())
+    except FileNotFoundError:
+        return {}
+    return {
+        "nkeys_seed_str": found["seeds"]["cli"],
+        "inbox_prefix": "_INBOX_cli",
+        "signer": ActorSigner(found["actor_private"]),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class BusAddress:
+    """Where the bus is, and the options of `connect` for it."""
+
+    url: str
+    options: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+def find_bus(data: Path) -> BusAddress | None:
+    """The bus that a command should use; None where none is known.
+
+    SEARCHBUS_NATS_URL wins, with the credentials of the settings (a cluster, containers); else the
+    stack that runs on the data folder, with its operator's keys.
+    """
+    if os.environ.get("SEARCHBUS_NATS_URL"):
+        settings = load_settings(ServiceSettings)
+        return BusAddress(settings.nats_url, bus_options(settings))
+    state = read_state(data)
+    if state is None:
+        return None
+    return BusAddress(state.nats_url, operator_options(Path(state.data)))
