@@ -52,7 +52,7 @@ up: images ## the stack in containers (OFFLINE=1 without a registry)
 	@$(COMPOSE) up -d --wait
 
 down: ## stop the containers; documents stay
-	@$(COMPOSE) down
+	@$(COMPOSE) --profile '*' down
 
 clean: ## remove what setup, tests and runs made; your documents stay
 	@rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -147,7 +147,12 @@ class NatsKeyValue:
         bucket = await self.open()
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                return await operation(bucket)
+                try:
+                    return await operation(bucket)
+                except nats.js.errors.NoStreamResponseError:
+                    # The server restarted without its memory; nothing was written.
+                    self._bucket = None
+                    return await operation(await self.open())
         except (nats.errors.Error, TimeoutError) as error:
             # A server that restarted has no bucket any more: the next use makes it again.
             self._bucket = None

@@ -356,12 +356,12 @@ def _endpoint(subject: str, group: str) -> dict[str, Any]:
 _in_flight: LiveGauge[Serving] = LiveGauge(
     telemetry.meter,
     "searchbus.worker.in_flight",
-    lambda serving: [(serving.in_flight, {"service": serving.worker.service})],
+    lambda serving: [(serving.in_flight, {"worker": serving.worker.service})],
     description="Requests that workers of this process handle now.",
 )
 _limit: LiveGauge[Serving] = LiveGauge(
     telemetry.meter,
     "searchbus.worker.limit",
-    lambda serving: [(serving.worker.max_in_flight, {"service": serving.worker.service})],
+    lambda serving: [(serving.worker.max_in_flight, {"worker": serving.worker.service})],
     description="Requests that they handle at once before they refuse more.",
 )

@@ -37,7 +37,7 @@ _propagator = TraceContextTextMapPropagator()
 _duration = meter.create_histogram(
     "searchbus.bus.request.duration",
     unit="s",
-    description="Requests on the bus, by side (client, server), answering service and code.",
+    description="Requests on the bus, by side (client, server), worker and code.",
     explicit_bucket_boundaries_advisory=SECONDS,
 )
 _shed = meter.create_counter(
@@ -69,12 +69,12 @@ def trace_id() -> str:
 
 def record(seconds: float, *, side: str, service: str, code: str) -> None:
     """Count one request and its duration."""
-    _duration.record(seconds, {"side": side, "service": service, "code": code})
+    _duration.record(seconds, {"side": side, "worker": service, "code": code})
 
 
 def count_shed(service: str) -> None:
     """Count a request that was refused for lack of room."""
-    _shed.add(1, {"service": service})
+    _shed.add(1, {"worker": service})
 
 
 def count_error(kind: str) -> None:

@@ -1,0 +1,247 @@
+"""docker-compose.yml with the fakes: one call of each toolset, scrapers that share the load, no rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import yaml
+
+from searchbus_cli.mcp_client import McpHttp
+
+from . import engine
+from .engine import ROOT, docker
+from .metrics_known import known_metrics
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+class Stack:
+    """A compose project of the tests' own."""
+
+    def __init__(self, command: list[str], offline: bool) -> None:
+        self.project = f"searchbus-test-{uuid.uuid4().hex[:8]}"
+        self._command = [*command, "-p", self.project, "-f", "docker-compose.yml"]
+        if offline:
+            self._command += ["-f", "deploy/offline/compose.yml"]
+        self._command += ["--env-file", "deploy/compose/fakes.env"]
+
+    def __call__(self, *arguments: str, timeout_s: float = 300, check: bool = True) -> str:
+        done = subprocess.run(
+            [*self._command, *arguments], capture_output=True, text=True, timeout=timeout_s,
+            cwd=ROOT, stdin=subprocess.DEVNULL, env={**os.environ, "TAG": "test", "PORT": "0"},
+        )  # fmt: skip
+        if check:
+            assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+        return done.stdout.strip()
+
+    @property
+    def url(self) -> str:
+        return f"http://{self('port', 'edge', '8080')}"
+
+    def inside(self, service: str, url: str, number: int = 1) -> str:
+        """What a container gets from one of its own addresses."""
+        code = f"import urllib.request as u; print(u.urlopen('{url}').read().decode())"
+        return self("exec", "-T", "--index", str(number), service, "python3", "-c", code)
+
+    def left(self) -> list[str]:
+        """Containers, volumes and networks of the project."""
+        label = f"label=com.docker.compose.project={self.project}"
+        return [
+            line
+            for kind in (["ps", "-a"], ["volume", "ls"], ["network", "ls"])
+            for line in docker(*kind, "-q", "--filter", label).splitlines()
+        ]
+
+
+@pytest.fixture(scope="module")
+def stack(images) -> Iterator[Stack]:
+    command = engine.compose_command()
+    if command is None:
+        pytest.skip("Compose is not installed")
+    image, why_not = engine.nats_image()
+    if why_not:
+        pytest.skip(why_not)
+    stack = Stack(command, offline=image == engine.OFFLINE[1])
+    try:
+        stack("up", "-d", "--wait", "--wait-timeout", "180")
+        yield stack
+    finally:
+        stack("--profile", "*", "down", "-v", "--remove-orphans", check=False)
+
+
+def call(stack: Stack, endpoint: str, tool: str, **arguments: Any) -> str:
+    result = McpHttp(f"{stack.url}{endpoint}").request(
+        "tools/call", {"name": tool, "arguments": arguments}
+    )
+    assert not result.get("isError"), result
+    return result["content"][0]["text"]
+
+
+def test_one_call_of_each_toolset(stack, tmp_path):
+    """Web, pages, DuckDuckGo, instant answers, documents, connector, search over tools."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "gloves.md").write_text("# Gloves\n\nWear gloves when you handle the acid.\n")
+    for path in (folder, folder / "gloves.md"):
+        path.chmod(0o755)
+    said = stack("run", "--rm", "-T", "-v", f"{folder}:/in:ro", "cli", "ingest", "/in",
+                 "--collection", "handbook", "--json")  # fmt: skip
+    assert json.loads(said)["stored"] == 1
+    assert json.loads(call(stack, "/mcp/web", "web_search", query="tea"))["results"]
+    assert "site0.example.org" in call(stack, "/mcp/ddg", "web_search", query="coffee")
+    assert call(stack, "/mcp/ddg", "instant_answer", query="python")
+    page = call(stack, "/mcp/web", "web_extract_content", urls=["http://site1.example.org/x"])
+    assert "ok" in page
+    assert "Gloves" in call(stack, "/mcp/connector", "search", query="what to wear for the acid")
+    found = McpHttp(f"{stack.url}/mcp").request("tools/search", {"query": "search the web"})
+    assert any("web_search" in tool["name"] for tool in found["tools"])
+    listed = McpHttp(f"{stack.url}/mcp/fomc").request("tools/list")
+    assert {tool["name"] for tool in listed["tools"]} == {"search_fomc", "get_document"}
+
+
+def test_readme_curl_works(stack):
+    """The one curl of docs/deploy.md, against this stack."""
+    text = (ROOT / "docs" / "deploy.md").read_text()
+    lines = text[text.index("curl -s http://127.0.0.1:8080/mcp") :].split("```")[0]
+    command = lines.replace("http://127.0.0.1:8080", stack.url)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert '"result"' in done.stdout
+
+
+def test_two_scrapers_share_the_load(stack):
+    """Distinct queries reach the upstream from two addresses; both workers answered."""
+    for number in range(12):
+        call(stack, "/mcp/ddg", "web_search", query=f"shared load {number}")
+    seen = json.loads(stack.inside("fakes", "http://127.0.0.1:8001/_fake"))
+    assert len(seen["addresses"]) == 2
+    assert seen["challenges"] == 0
+    for number in (1, 2):
+        text = stack.inside("ddg", "http://127.0.0.1:9090/metrics", number)
+        asked = [
+            float(line.rsplit(" ", 1)[1])
+            for line in text.splitlines()
+            if line.startswith("searchbus_upstream_request_duration_seconds_count")
+        ]
+        assert sum(asked) >= 3
+
+
+def test_bus_is_locked_and_nothing_needed_is_refused(stack):
+    """Every service ran its part without a violation; a stranger does not get in."""
+    logs = stack("logs", "--no-color")
+    assert "permissions violation" not in logs.lower()
+    assert "no shared cache" not in logs
+    code = (
+        "import asyncio, nats\n"
+        "async def go():\n"
+        "    try:\n"
+        "        await nats.connect('nats://nats:4222', allow_reconnect=False, connect_timeout=3)\n"
+        "        print('in')\n"
+        "    except Exception as error:\n"
+        "        print('out', error)\n"
+        "asyncio.run(go())"
+    )
+    assert stack("exec", "-T", "web", "python3", "-c", code).startswith("out")
+    # Each container holds its own seed and nobody else's.
+    seeds = {
+        stack("exec", "-T", service, "cat", "/run/secrets/searchbus/SEARCHBUS_NATS_NKEY_SEED")
+        for service in engine.SERVICES
+    }
+    assert len(seeds) == 5
+
+
+def test_rolling_update_loses_nothing(stack):
+    """One of two web workers is stopped as Kubernetes stops it, while calls run: none fails."""
+    stack("up", "-d", "--no-recreate", "--scale", "web=2", "--wait", "web")
+    endpoint = f"{stack.url}/mcp/web"
+    stop = threading.Event()
+
+    def caller(name: int) -> tuple[int, list[str]]:
+        asked, failures = 0, []
+        while not stop.is_set():
+            asked += 1
+            try:
+                result = McpHttp(endpoint).request(
+                    "tools/call",
+                    {
+                        "name": "web_extract_content",
+                        "arguments": {"urls": [f"http://site{name}.example.org/{asked}"]},
+                    },
+                )
+                if result.get("isError"):
+                    failures.append(result["content"][0]["text"])
+            except Exception as error:
+                failures.append(repr(error))
+        return asked, failures
+
+    with ThreadPoolExecutor(4) as pool:
+        callers = [pool.submit(caller, number) for number in range(4)]
+        time.sleep(1.0)
+        first = stack("ps", "-q", "web").splitlines()[0]
+        docker("stop", "-t", "25", first)
+        time.sleep(1.0)
+        stop.set()
+        outcomes = [each.result() for each in callers]
+    assert sum(asked for asked, _ in outcomes) > 20
+    assert [text for _, failures in outcomes for text in failures] == []
+
+
+def test_every_metric_of_dashboard_and_alerts_is_measured(stack):
+    """What the code declares is what /metrics shows, name for name."""
+    shown: set[str] = set()
+    for service in engine.SERVICES:
+        for line in stack.inside(service, "http://127.0.0.1:9090/metrics").splitlines():
+            if line and not line.startswith("#"):
+                shown.add(line.partition("{")[0].partition(" ")[0])
+    own = {name for name in shown if name.startswith(("searchbus_", "mcp_"))}
+    assert own <= known_metrics()
+    never_here = {
+        # Nothing was shed, refused, forbidden or lost; no key of Tavily's is set.
+        "searchbus_worker_shed_total", "searchbus_http_refused_total", "searchbus_bus_errors_total",
+        "searchbus_bus_reconnects_total", "searchbus_tavily_credits_total",
+    }  # fmt: skip
+    missing = {n for n in known_metrics() if n.startswith(("searchbus_", "mcp_"))} - own
+    assert missing <= never_here
+
+
+def test_down_leaves_nothing(stack):
+    """No container, no volume, no network."""
+    assert stack.left()
+    stack("--profile", "*", "down", "-v", "--remove-orphans")
+    assert stack.left() == []
+
+
+def test_services_are_hardened_alike():
+    """Every container of ours: read-only, no capabilities, no new privileges, bounded memory."""
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    for name, service in services.items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert "mem_limit" in service, name
+        if service["image"].startswith("searchbus/"):
+            assert service["read_only"], name
+        for port in service.get("ports", []):
+            assert port.startswith("127.0.0.1:"), name
+    assert {s["image"].split(":")[0] for s in services.values()} >= {
+        f"searchbus/{service}" for service in engine.SERVICES
+    }
+
+
+def test_environment_of_compose_are_settings():
+    """No variable of a service is one that nobody reads."""
+    from .manifests import settings_of
+
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    for name in engine.SERVICES:
+        fields = settings_of(name).model_fields
+        for variable in services[name]["environment"]:
+            field = variable.removeprefix("SEARCHBUS_").lower()
+            assert field in fields or variable == "SEARCHBUS_SECRETS_DIR", (name, variable)

@@ -1,0 +1,138 @@
+"""Each image: its own service and nothing to build with, and it runs as its manifest says."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from . import engine
+from .engine import SERVICES, docker, wait_for
+from .manifests import Manifests, name_of, render, renderer
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(renderer() is None, reason="neither kustomize nor kubectl"),
+]
+# Kubernetes' resources in Docker's words.
+CPUS = {"500m": "0.5", "1": "1", "2": "2"}
+MODEL = {"retrieval", "toolindex"}
+
+
+@pytest.fixture(scope="module")
+def network(images) -> Iterator[str]:
+    """A network with a NATS server that is called `nats`."""
+    image, why_not = engine.nats_image()
+    if why_not:
+        pytest.skip(why_not)
+    name = f"searchbus-test-{uuid.uuid4().hex[:8]}"
+    docker("network", "create", name)
+    docker("run", "-d", "--name", f"{name}-nats", "--network", name, "--network-alias", "nats",
+           "--tmpfs", "/tmp:mode=1777", image, "-js", "-sd", "/tmp/js")  # fmt: skip
+    yield name
+    docker("rm", "-f", f"{name}-nats", check=False)
+    docker("network", "rm", name, check=False)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_image_holds_its_own_service_only(images, service):
+    """No other service, no pip, no compiler, no shell tools that fetch; the model where it is used."""
+    script = (
+        "import glob, importlib.util, json, os, shutil;"
+        "print(json.dumps({'services': sorted(os.path.basename(p) for p in glob.glob('/app/searchbus_*')"
+        " if not p.endswith('.dist-info')), 'pip': bool(importlib.util.find_spec('pip')),"
+        "'tools': [t for t in ('pip', 'gcc', 'cc', 'make', 'curl', 'wget', 'git') if shutil.which(t)],"
+        "'uid': os.getuid(), 'model': os.listdir('/model'),"
+        "'heavy': [n for n in ('onnxruntime', 'qdrant_client', 'mcp', 'fastapi', 'trafilatura')"
+        " if importlib.util.find_spec(n)]}))"
+    )
+    inside = json.loads(
+        docker("run", "--rm", "--entrypoint", "python3", images[service], "-c", script)
+    )
+    others = {f"searchbus_{name}" for name in SERVICES} - {f"searchbus_{service}"}
+    assert not others & set(inside["services"])
+    assert not inside["pip"]
+    assert inside["tools"] == []
+    assert inside["uid"] == 65532
+    assert bool(inside["model"]) == (service in MODEL)
+    wanted = {"edge": {"mcp", "fastapi"}, "web": {"trafilatura"}, "ddg": set()}
+    assert set(inside["heavy"]) == wanted.get(service, {"onnxruntime", "qdrant_client"})
+    base, _ = engine.base_image()
+    sizes = [
+        int(docker("image", "inspect", "-f", "{{.Size}}", image)) / 2**20
+        for image in (images[service], base)
+    ]
+    print(f"{service}: {sizes[0]:.0f} MiB, of which the base {sizes[1]:.0f} MiB")
+
+
+def container_arguments(service: str) -> tuple[list[str], dict[str, Any]]:
+    """How Docker runs what the dev overlay says of a service."""
+    manifests = Manifests(render("dev"))
+    workload = next(
+        w for w in manifests.workloads if name_of(w) == service and w["kind"] == "Deployment"
+    )
+    pod = workload["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    security = {**pod["securityContext"], **container["securityContext"]}
+    assert security["readOnlyRootFilesystem"]
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    limits = container["resources"]["limits"]
+    arguments = [
+        "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true",
+        "--user", f"{security['runAsUser']}:{security['runAsGroup']}",
+        "--cpus", CPUS[limits["cpu"]], "--memory", limits["memory"].replace("Mi", "m").replace("Gi", "g"),
+    ]  # fmt: skip
+    for mount in container["volumeMounts"]:
+        if mount["name"] != "secrets":
+            arguments += ["--tmpfs", f"{mount['mountPath']}:mode=1777"]
+    environment = manifests.environment(service)
+    # The server of the test has no nkeys.
+    del environment["SEARCHBUS_SECRETS_DIR"]
+    for name, value in environment.items():
+        arguments += ["-e", f"{name}={value}"]
+    return arguments, container
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_image_runs_as_its_manifest_says(images, network, service):
+    """User, read-only root, limits, environment, probes; SIGTERM ends it with 0 within its grace."""
+    arguments, container = container_arguments(service)
+    if service == "edge":
+        arguments += ["-e", "SEARCHBUS_REQUIRED_SERVICES=[]"]
+    name = f"{network}-{service}"
+    docker("run", "-d", "--name", name, "--network", network, *arguments, images[service])
+    try:
+        port = next(p["containerPort"] for p in container["ports"] if p["name"] == "metrics")
+
+        def probe(kind: str) -> int:
+            path = container[kind]["httpGet"]["path"]
+            assert container[kind]["httpGet"]["port"] == "metrics"
+            ask = (
+                "import http.client as h;"
+                f"c = h.HTTPConnection('127.0.0.1', {port}, timeout=5); c.request('GET', '{path}');"
+                "print(c.getresponse().status)"
+            )
+            done = docker("exec", name, "python3", "-I", "-S", "-c", ask, check=False)
+            return int(done) if done.isdigit() else 0
+
+        start = container["startupProbe"]
+        wait_for(
+            lambda: probe("startupProbe") == 200, f"{service}'s startup probe",
+            start["periodSeconds"] * start["failureThreshold"],
+        )  # fmt: skip
+        wait_for(lambda: probe("readinessProbe") == 200, f"{service}'s readiness probe", 30)
+        assert probe("livenessProbe") == 200
+        state = json.loads(docker("inspect", "-f", "{{json .State}}", name))
+        assert state["Running"]
+        assert not state["OOMKilled"]
+        docker("stop", "-t", "30", name, timeout_s=60)
+        state = json.loads(docker("inspect", "-f", "{{json .State}}", name))
+        logs = docker("logs", name, check=False)
+        assert state["ExitCode"] == 0, logs[-2000:]
+        assert "Traceback" not in logs
+    finally:
+        docker("rm", "-f", name, check=False)

@@ -1,0 +1,250 @@
+"""Manifests: valid, in agreement with each other and with the code, clean for the linter."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from searchbus_cli.nats_config import nats_config
+from searchbus_contracts.permissions import SERVICES as BUS_USERS
+
+from .engine import ROOT
+from .manifests import MADE_ELSEWHERE, VERSIONS, Manifests, name_of, render, renderer, schema_faults
+
+OVERLAYS = ("dev", "prod")
+POLICY = ROOT / "build" / "policy"
+NOT_FOLLOWED = {
+    # Tags stand in the tree; a release pins digests by `kustomize edit set image`.
+    "prod": "CKV_K8S_43",
+    # kind has its images already: they cannot be pulled.
+    "dev": "CKV_K8S_43,CKV_K8S_15",
+}
+
+needs_kustomize = pytest.mark.skipif(renderer() is None, reason="neither kustomize nor kubectl")
+pytestmark = needs_kustomize
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_document_is_strictly_valid(overlay, version):
+    """No unknown field, no wrong type, in two versions of Kubernetes."""
+    documents = render(overlay)
+    assert len(documents) > 30
+    assert list(schema_faults(documents, version)) == []
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_manifests_agree_with_each_other_and_with_the_code(overlay):
+    """Selectors, ports, probes, settings, policies, images, metrics."""
+    assert Manifests(render(overlay)).faults() == []
+
+
+def at(kind: str, name: str, *path: str | int) -> Callable[[list[dict]], tuple[Any, Any]]:
+    """Where a fault is put: the holder of the last key, and that key."""
+
+    def find(documents: list[dict]) -> tuple[Any, Any]:
+        place: Any = next(d for d in documents if d["kind"] == kind and name_of(d).startswith(name))
+        for key in path[:-1]:
+            place = place[key]
+        return place, path[-1]
+
+    return find
+
+
+POD = ("spec", "template", "spec")
+FAULTS = {
+    "Namespace without Pod Security": (
+        "prod", at("Namespace", "searchbus", "metadata", "labels"), {}),
+    "ServiceAccount with a token": (
+        "prod", at("ServiceAccount", "edge", "automountServiceAccountToken"), True),
+    "Deployment with a foreign selector": (
+        "prod", at("Deployment", "web", "spec", "selector", "matchLabels"), {"app.kubernetes.io/name": "wbe"}),
+    "Deployment with a probe at no port": (
+        "prod", at("Deployment", "ddg", *POD, "containers", 0, "readinessProbe", "httpGet", "port"), "http"),
+    "Deployment with an unknown field": (
+        "prod", at("Deployment", "ddg", *POD, "restartPolcy"), "Always"),
+    "Deployment with a short grace time": (
+        "prod", at("Deployment", "edge", *POD, "terminationGracePeriodSeconds"), 20),
+    "Deployment with a Secret of nobody": (
+        "prod", at("Deployment", "edge", *POD, "volumes", 2, "projected", "sources", 0, "secret", "name"), "searchbus-egde"),
+    "Deployment with another's image": (
+        "prod", at("Deployment", "edge", *POD, "containers", 0, "image"), "registry.example.org/searchbus/web:0.1.0"),
+    "StatefulSet with a ConfigMap that is not there": (
+        "dev", at("StatefulSet", "nats", *POD, "volumes", 0, "configMap", "name"), "nats"),
+    "StatefulSet with a writable root": (
+        "dev", at("StatefulSet", "nats", *POD, "containers", 0, "securityContext", "readOnlyRootFilesystem"), False),
+    "Service that leads nowhere": (
+        "prod", at("Service", "edge", "spec", "ports", 0, "targetPort"), "htpp"),
+    "Service without pods": (
+        "prod", at("Service", "web", "spec", "selector"), {"app.kubernetes.io/name": "webb"}),
+    "ConfigMap with an unknown setting": (
+        "prod", at("ConfigMap", "ddg", "data", "SEARCHBUS_DDG_EGRES"), "[]"),
+    "ConfigMap with a bad value": (
+        "prod", at("ConfigMap", "ddg", "data", "SEARCHBUS_DDG_EGRESS"), '["ftp://x"]'),
+    "ConfigMap that opens the edge without saying how": (
+        "prod", at("ConfigMap", "edge", "data", "SEARCHBUS_ISSUER"), ""),
+    "HorizontalPodAutoscaler of nobody": (
+        "prod", at("HorizontalPodAutoscaler", "edge", "spec", "scaleTargetRef", "name"), "egde"),
+    "PodDisruptionBudget of nobody": (
+        "prod", at("PodDisruptionBudget", "web", "spec", "selector", "matchLabels"), {"app.kubernetes.io/name": "w"}),
+    "NetworkPolicy that admits to a wrong port": (
+        "prod", at("NetworkPolicy", "edge", "spec", "ingress", 0, "ports", 0, "port"), 8081),
+    "NetworkPolicy that lets everybody out": (
+        "prod", at("NetworkPolicy", "internet", "spec", "podSelector"), {"matchLabels": {"app.kubernetes.io/part-of": "searchbus"}}),
+    "NetworkPolicy into private ranges": (
+        "prod", at("NetworkPolicy", "internet", "spec", "egress", 0, "to", 0, "ipBlock", "except"), ["10.0.0.0/8"]),
+    "NetworkPolicy that denies nothing": (
+        "prod", at("NetworkPolicy", "default-deny", "spec", "policyTypes"), ["Ingress"]),
+    "PersistentVolumeClaim of nobody": (
+        "dev", at("PersistentVolumeClaim", "documents", "metadata", "name"), "documnets"),
+    "Ingress to a port that is not there": (
+        "prod", at("Ingress", "edge", "spec", "rules", 0, "http", "paths", 0, "backend", "service", "port", "name"), "web"),
+    "Ingress without a certificate": (
+        "prod", at("Ingress", "edge", "spec", "rules", 0, "host"), "other.example.org"),
+    "ServiceMonitor at a port that is not there": (
+        "prod", at("ServiceMonitor", "searchbus", "spec", "endpoints", 0, "port"), "metricz"),
+    "PrometheusRule about a metric that is not there": (
+        "prod", at("PrometheusRule", "searchbus", "spec", "groups", 0, "rules", 3, "expr"), "rate(searchbus_worker_sheds_total[5m]) > 1"),
+    "ScaledObject of nobody": (
+        "prod", at("ScaledObject", "ddg", "spec", "scaleTargetRef", "name"), "dgd"),
+    "ScaledObject with an unknown field": (
+        "prod", at("ScaledObject", "ddg", "spec", "maxReplicas"), 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("title", FAULTS)
+def test_planted_fault_is_caught(title):
+    """One wrong value in each kind of manifest is found, and named with its kind."""
+    overlay, find, value = FAULTS[title]
+    documents = copy.deepcopy(render(overlay))
+    holder, key = find(documents)
+    holder[key] = value
+    found = [*schema_faults(documents, VERSIONS[0])]
+    if not found:
+        found = Manifests(documents).faults()
+    assert found
+    assert any(title.split()[0] in fault for fault in found), found
+
+
+def test_every_kind_of_manifest_has_its_planted_fault():
+    """A new kind wants a line above."""
+    kinds = {d["kind"] for overlay in OVERLAYS for d in render(overlay)}
+    assert kinds == {title.split()[0] for title in FAULTS}
+
+
+def test_prometheus_reads_the_same_alerts_everywhere():
+    """The operator's rules are the groups of the plain file."""
+    plain = yaml.safe_load((ROOT / "deploy/observability/alerts.yml").read_text())
+    rules = next(d for d in render("prod") if d["kind"] == "PrometheusRule")
+    assert rules["spec"] == plain
+
+
+def test_secrets_of_the_command_are_those_that_pods_mount(tmp_path):
+    """`searchbus nats-config --kubernetes` makes every Secret that is not the operator's own."""
+    nats_config(tmp_path, kubernetes=True)
+    made = {
+        d["metadata"]["name"] for d in yaml.safe_load_all((tmp_path / "secrets.yaml").read_text())
+    }
+    assert made == {f"searchbus-{user}" for user in BUS_USERS} | {"nats-users"}
+    assert MADE_ELSEWHERE - made == {"web-providers", "qdrant-client", "edge-tls"}
+    for document in yaml.safe_load_all((tmp_path / "secrets.yaml").read_text()):
+        assert list(schema_faults([document], VERSIONS[1])) == []
+
+
+def test_servers_of_both_overlays_accept_the_users(own_nats_server, tmp_path):
+    """The dev overlay's configuration starts with the users that the command writes; so do the
+    chart's include and limits, as the chart writes them."""
+    nats_config(tmp_path / "keys", kubernetes=True)
+    secrets = yaml.safe_load_all((tmp_path / "keys" / "secrets.yaml").read_text())
+    users = next(d for d in secrets if d["metadata"]["name"] == "nats-users")
+    import base64
+
+    for folder in ("nats-users", "nats-config"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "nats-users" / "auth.conf").write_bytes(
+        base64.b64decode(users["data"]["auth.conf"])
+    )
+    text = (ROOT / "deploy/k8s/overlays/dev/nats.conf").read_text()
+    text = text.replace("http: 8222\n", "").replace("/tmp/js", str(tmp_path / "js"))
+    (tmp_path / "nats-config" / "nats.conf").write_text(text)
+    assert own_nats_server("-c", str(tmp_path / "nats-config" / "nats.conf")).port > 0
+    values = yaml.safe_load((ROOT / "deploy/k8s/charts/nats.yaml").read_text())
+    included = values["config"]["merge"]["authorization"]["00$include"]
+    assert (tmp_path / "nats-config" / included).resolve().exists()
+
+
+@pytest.fixture(scope="session")
+def checkov() -> Path:
+    """The linter, installed once beside the rest from its own lock."""
+    lock = (ROOT / "requirements" / "policy.txt").read_text()
+    stamp = POLICY / "stamp"
+    if not stamp.exists() or stamp.read_text() != lock:
+        subprocess.run([sys.executable, "-m", "venv", POLICY], check=True, timeout=120)
+        done = subprocess.run(
+            [POLICY / "bin" / "python", "-m", "pip", "install", "--quiet", "--require-hashes",
+             "--disable-pip-version-check", "-r", ROOT / "requirements" / "policy.txt"],
+            capture_output=True, text=True, timeout=600,
+        )  # fmt: skip
+        if done.returncode:
+            pytest.skip(f"the linter cannot be installed: {done.stderr[-300:]}")
+        stamp.write_text(lock)
+    return POLICY / "bin" / "checkov"
+
+
+def lint(checkov: Path, arguments: list[str]) -> dict[str, Any]:
+    done = subprocess.run(
+        [checkov, *arguments, "--skip-download", "--compact", "--quiet", "-o", "json"],
+        capture_output=True, text=True, timeout=180,
+    )  # fmt: skip
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(700)
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_policy_linter_has_nothing_to_say(overlay, checkov, tmp_path):
+    """0 failures; what is not followed is named above with the reason."""
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(render(overlay)))
+    arguments = [
+        "-d",
+        str(tmp_path),
+        "--framework",
+        "kubernetes",
+        "--skip-check",
+        NOT_FOLLOWED[overlay],
+    ]
+    report = lint(checkov, arguments)
+    assert report["summary"]["failed"] == 0, report["results"]
+    assert report["summary"]["passed"] > 400
+    # And it does look: a privileged container is found.
+    documents = copy.deepcopy(render(overlay))
+    holder, key = at("Deployment", "web", *POD, "containers", 0, "securityContext", "privileged")(
+        documents
+    )
+    holder[key] = True
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(documents))
+    assert lint(checkov, arguments)["summary"]["failed"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(700)
+def test_policy_linter_reads_the_dockerfile(checkov):
+    """BASE is an argument with a tag, which the linter cannot see."""
+    arguments = [
+        "-f",
+        "services/Dockerfile",
+        "--framework",
+        "dockerfile",
+        "--skip-check",
+        "CKV_DOCKER_7",
+    ]
+    report = lint(checkov, [*arguments])
+    assert report["summary"]["failed"] == 0, report["results"]
