@@ -190,6 +190,7 @@ def test_rolling_update_loses_nothing(stack):
         time.sleep(1.0)
         stop.set()
         outcomes = [each.result() for each in callers]
+    docker("start", first)
     assert sum(asked for asked, _ in outcomes) > 20
     assert [text for _, failures in outcomes for text in failures] == []
 

@@ -27,7 +27,14 @@ DOCUMENT_TIMEOUT_S = 30.0
 
 def build_app(edge: Edge, health: Health) -> FastAPI:
     """Put the edge's endpoints on exact routes."""
-    app = FastAPI(title="searchbus", version=VERSION, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="searchbus",
+        version=VERSION,
+        docs_url=None,
+        redoc_url=None,
+        # Its span would take any client's context for a parent; telemetry.py decides that.
+        telemetry={"tracing": False},
+    )
 
     @app.get("/")
     async def about() -> dict[str, Any]:

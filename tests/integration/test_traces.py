@@ -1,0 +1,186 @@
+"""One trace over client, edge, bus, workers and upstreams, as a collector gets it over OTLP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.conftest import start_stack  # noqa: F401  (a fixture)
+
+from .collector import Collector, Span
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+SECRET_WORD = "zanzibarquux"
+"""Stands in every query, and may stand in no span."""
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    with Collector() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="module")
+def stack(collector, start_stack, tmp_path_factory):  # noqa: F811
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEARCHBUS_OTLP_ENDPOINT", collector.url)
+        # The fake minds nothing here: the pace is tested elsewhere.
+        patch.setenv("SEARCHBUS_DDG_INTERVAL_S", "0")
+        stack = start_stack(
+            tmp_path_factory.mktemp("traced"), "--fake-upstreams", "--scale", "ddg=2"
+        )
+    fakes = json.loads((stack.data / "fakes.json").read_text())
+    httpx.post(f"{fakes['ddg']}/_fake", json={"quick_requests": 0, "latency_s": 0.0})
+    return stack
+
+
+def calls(name: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    return "tools/call", {"name": name, "arguments": arguments}
+
+
+async def send(
+    client: httpx.AsyncClient, url: str, method: str, params: dict[str, Any], *, in_meta: bool
+) -> tuple[str, str]:
+    """Send one request within a trace of the client's own; its trace id and span id."""
+    trace_id, span_id = secrets.token_hex(16), secrets.token_hex(8)
+    parent = f"00-{trace_id}-{span_id}-01"
+    headers = dict(HEADERS)
+    if in_meta:
+        params = {**params, "_meta": {"traceparent": parent}}
+    else:
+        headers["traceparent"] = parent
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    response = await client.post(url, json=body, headers=headers, timeout=60)
+    assert response.status_code == 200, response.text
+    return trace_id, span_id
+
+
+def edges(spans: list[Span]) -> set[tuple[str, str]]:
+    """Who called whom, over the borders of processes: (service span, service span)."""
+    by_id = {span.span_id: span for span in spans}
+    return {
+        (f"{by_id[s.parent_id].service} {by_id[s.parent_id].name}", f"{s.service} {s.name}")
+        for s in spans
+        if s.parent_id in by_id
+    }
+
+
+async def one_trace(stack, collector, method: str, params: dict[str, Any]) -> list[Span]:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        trace_id, span_id = await send(
+            client, f"{stack.state['url']}/mcp", method, params, in_meta=True
+        )
+    await asyncio.to_thread(collector.settle)
+    spans = collector.spans[trace_id]
+    assert [s.name for s in spans if s.parent_id == span_id]
+    return spans
+
+
+async def test_who_called_whom_in_a_web_search(stack, collector):
+    """Client → edge → web → ddg → DuckDuckGo, each as a span of its own kind."""
+    spans = await one_trace(stack, collector, *calls("web_search", query=f"{SECRET_WORD} tea"))
+    assert edges(spans) == {
+        ("edge tools/call web_search", "edge request web"),
+        ("edge request web", "web tool.web.web_search"),
+        ("web tool.web.web_search", "web request ddg"),
+        ("web request ddg", "ddg ddg.search"),
+        ("ddg ddg.search", "ddg POST duckduckgo"),
+    }
+    named = {span.name: span for span in spans}
+    call = named["tools/call web_search"]
+    assert call.kind == 2  # server
+    assert call.attributes["mcp.method.name"] == "tools/call"
+    assert call.attributes["gen_ai.tool.name"] == "web_search"
+    sent = named["request web"]
+    assert sent.kind == 3  # client
+    assert sent.attributes["messaging.system"] == "nats"
+    assert sent.attributes["messaging.destination.name"] == "sb.v1.tool.web.web_search"
+    assert named["tool.web.web_search"].attributes["messaging.operation.type"] == "process"
+    upstream = named["POST duckduckgo"]
+    assert upstream.kind == 3
+    assert upstream.attributes["http.response.status_code"] == 200
+    assert upstream.attributes["server.address"] == "127.0.0.1"
+
+
+async def test_who_called_whom_in_a_search_of_every_source(stack, collector):
+    """The connector asks documents and the web side by side."""
+    spans = await one_trace(stack, collector, *calls("search", query=f"{SECRET_WORD} gloves"))
+    assert edges(spans) >= {
+        ("edge tools/call search", "edge request connector"),
+        ("edge request connector", "edge tool.connector.search"),
+        ("edge tool.connector.search", "edge request retrieval"),
+        ("edge tool.connector.search", "edge request web"),
+        ("edge request retrieval", "retrieval retrieval.search"),
+        ("edge request web", "web tool.web.web_search"),
+        ("ddg ddg.search", "ddg POST duckduckgo"),
+    }
+
+
+async def test_who_called_whom_in_a_search_for_tools(stack, collector):
+    """The edge asks the index; a failed call is marked with its code."""
+    spans = await one_trace(stack, collector, "tools/search", {"query": "search the web"})
+    assert ("edge request toolindex", "toolindex toolindex.search") in edges(spans)
+    assert ("toolindex toolindex.search", "toolindex embed query") in edges(spans)
+    spans = await one_trace(stack, collector, *calls("search_fomc", query=f"{SECRET_WORD} rates"))
+    failed = [s for s in spans if s.attributes.get("error.type") == "empty_corpus"]
+    assert {s.service for s in failed} == {"edge", "retrieval"}
+
+
+MIXED = [
+    lambda n: ("tools/list", {}),
+    lambda n: ("tools/search", {"query": f"{SECRET_WORD} search the web {n}"}),
+    lambda n: ("prompts/search", {"query": "check a claim"}),
+    lambda n: ("resources/search", {"query": f"{SECRET_WORD} handbook"}),
+    lambda n: calls("web_search", query=f"{SECRET_WORD} {n % 40}"),
+    lambda n: calls("ddg_web_search", query=f"{SECRET_WORD} {n % 40}"),
+    lambda n: calls("instant_answer", query=f"{SECRET_WORD} {n % 10}"),
+    lambda n: calls("search", query=f"{SECRET_WORD} {n % 40}"),
+    lambda n: calls("web_extract_content", urls=[f"http://site{n % 7}.example.org/{n % 20}"]),
+    lambda n: calls("search_fomc", query=f"{SECRET_WORD} {n}"),
+    lambda n: calls("find_tools", query=f"{SECRET_WORD} search"),
+    lambda n: calls("call_tool", name="ddg_web_search", arguments={"query": f"{SECRET_WORD} 1"}),
+    lambda n: calls("no_such_tool", query=SECRET_WORD),
+    lambda n: calls("web_search", query="", max_results=SECRET_WORD),
+]
+
+
+async def test_a_thousand_mixed_requests_are_a_thousand_connected_traces(stack, collector):
+    """Every trace is one tree below the client's span; none is lost, none mixed with another."""
+    url = f"{stack.state['url']}/mcp"
+    slots = asyncio.Semaphore(16)
+    limits = httpx.Limits(max_connections=16)
+    async with httpx.AsyncClient(trust_env=False, limits=limits) as client:
+
+        async def one(number: int) -> tuple[str, str]:
+            async with slots:
+                method, params = MIXED[number % len(MIXED)](number)
+                return await send(client, url, method, params, in_meta=number % 2 == 0)
+
+        asked = await asyncio.gather(*(one(number) for number in range(1000)))
+    await asyncio.to_thread(collector.settle)
+    broken = []
+    for trace_id, span_id in asked:
+        spans = collector.spans.get(trace_id, [])
+        known = {span.span_id for span in spans}
+        below = [span for span in spans if span.parent_id == span_id]
+        if len(below) != 1 or any(s.parent_id not in known | {span_id} for s in spans):
+            broken.append((trace_id, [(s.service, s.name) for s in spans]))
+    print(f"{1000 - len(broken)} of 1000 traces are connected")
+    assert broken == []
+
+
+async def test_no_span_says_what_was_asked(stack, collector):
+    """Names, attributes and links of everything that came: no word of a query."""
+    await asyncio.to_thread(collector.settle)
+    assert len(collector.spans) > 1000
+    for spans in collector.spans.values():
+        for span in spans:
+            assert SECRET_WORD not in repr(span)
