@@ -1,6 +1,7 @@
 """`make bench`: measures and writes build/bench.json. Give names to run only some.
 
     python -m tests.bench [cranfield] [fomc] [collections] [latency] [tools] [toolindex] [ddg] [web] [auth]
+        [tracing]
 
 Needs the reference data beside the checkout. Times are given as ratios to a baseline of the same
 run, since machines differ and are noisy.
@@ -16,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from . import auth, collections, cranfield, ddg, fomc, latency, tools, web
+from . import auth, collections, cranfield, ddg, fomc, latency, tools, tracing, web
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT.parent / "shared"
@@ -30,6 +31,7 @@ BENCHES = {
     "ddg": ddg.run,
     "web": web.run,
     "auth": auth.run,
+    "tracing": tracing.run,
 }
 BARS: dict[str, dict[str, Any]] = {
     "cranfield": {"ndcg@10": (">=", 0.43)},
@@ -42,6 +44,7 @@ BARS: dict[str, dict[str, Any]] = {
         "stabletoolbench ndcg@10": (">=", 0.70),
         "stabletoolbench recall@10": (">=", 0.79),
     },
+    "tracing": {"added share of p50": ("<=", 0.05)},
     "auth": {"warm token CPU us": ("<=", 40)},
     "web": {
         "storm: wasted share": ("<=", 0.05),
