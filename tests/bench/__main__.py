@@ -1,7 +1,7 @@
 """`make bench`: measures and writes build/bench.json. Give names to run only some.
 
     python -m tests.bench [cranfield] [fomc] [collections] [latency] [tools] [toolindex] [ddg] [web] [auth]
-        [tracing]
+        [tracing] [sizing]
 
 Needs the reference data beside the checkout. Times are given as ratios to a baseline of the same
 run, since machines differ and are noisy.
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from . import auth, collections, cranfield, ddg, fomc, latency, tools, tracing, web
+from . import auth, collections, cranfield, ddg, fomc, latency, sizing, tools, tracing, web
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT.parent / "shared"
@@ -32,6 +32,7 @@ BENCHES = {
     "web": web.run,
     "auth": auth.run,
     "tracing": tracing.run,
+    "sizing": sizing.run,
 }
 BARS: dict[str, dict[str, Any]] = {
     "cranfield": {"ndcg@10": (">=", 0.43)},
