@@ -168,7 +168,7 @@ def test_make_run_shows_that_it_works_and_stays_up(tmp_path):
                  or running.poll() is not None, 90)  # fmt: skip
         text = (tmp_path / "run.log").read_text()
         assert running.poll() is None, text
-        assert "docs: 14 stored" in text
+        assert "docs: 16 stored" in text
         assert "retrieval.search" in text
         pids = json.loads((tmp_path / "data" / "state.json").read_text())["processes"].values()
     finally:

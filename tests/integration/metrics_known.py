@@ -39,6 +39,7 @@ def known_metrics() -> frozenset[str]:
 def metrics_in(expression: str) -> set[str]:
     """The metrics that a query asks for."""
     bare = re.sub(r"\"[^\"]*\"", "", expression)
+    bare = re.sub(r"\b(by|without|on|ignoring)\s*\([^)]*\)", "", bare)
     return set(
         re.findall(r"\b((?:searchbus|mcp|http|process)_[a-z_]+|up)\b(?=\s*(?:\{|\[|\)|$|\s))", bare)
     )
