@@ -244,7 +244,7 @@ class Manifests:
                 yield f"NetworkPolicy {name_of(policy)} is about nobody"
             for rule in spec.get("ingress") or []:
                 for port in rule.get("ports", []):
-                    for name, _ports in here.items():
+                    for name in here:
                         admitted.setdefault(name, set()).add(port["port"])
                     if all(port["port"] not in ports for ports in here.values()):
                         yield f"NetworkPolicy {name_of(policy)} admits to port {port['port']}"

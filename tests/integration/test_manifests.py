@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import subprocess
@@ -165,8 +166,6 @@ def test_servers_of_both_overlays_accept_the_users(own_nats_server, tmp_path):
     nats_config(tmp_path / "keys", kubernetes=True)
     secrets = yaml.safe_load_all((tmp_path / "keys" / "secrets.yaml").read_text())
     users = next(d for d in secrets if d["metadata"]["name"] == "nats-users")
-    import base64
-
     for folder in ("nats-users", "nats-config"):
         (tmp_path / folder).mkdir()
     (tmp_path / "nats-users" / "auth.conf").write_bytes(
@@ -179,6 +178,42 @@ def test_servers_of_both_overlays_accept_the_users(own_nats_server, tmp_path):
     values = yaml.safe_load((ROOT / "deploy/k8s/charts/nats.yaml").read_text())
     included = values["config"]["merge"]["authorization"]["00$include"]
     assert (tmp_path / "nats-config" / included).resolve().exists()
+
+
+def test_chart_of_nats_starts_and_every_container_is_restricted(
+    own_nats_server, tmp_path, monkeypatch
+):
+    """The configuration as the chart writes it, on a root that is read-only but for what is mounted."""
+    values = yaml.safe_load((ROOT / "deploy/k8s/charts/nats.yaml").read_text())
+    mounts = {patch["value"]["mountPath"] for patch in values["container"]["patch"]}
+    volumes = {patch["value"]["name"] for patch in values["podTemplate"]["patch"]}
+    assert mounts == {"/etc/nats-users", "/tmp"}
+    assert volumes == {"users", "tmp"}
+    pod = values["podTemplate"]["merge"]["spec"]["securityContext"]
+    assert pod["runAsNonRoot"]
+    assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in ("container", "reloader", "promExporter"):
+        security = values[container]["merge"]["securityContext"]
+        assert security["allowPrivilegeEscalation"] is False
+        assert security["capabilities"] == {"drop": ["ALL"]}
+    nats_config(tmp_path / "keys", kubernetes=True)
+    secrets = yaml.safe_load_all((tmp_path / "keys" / "secrets.yaml").read_text())
+    users = next(d for d in secrets if d["metadata"]["name"] == "nats-users")
+    for folder in ("nats-users", "nats-config", "tmp"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "nats-users" / "auth.conf").write_bytes(
+        base64.b64decode(users["data"]["auth.conf"])
+    )
+    # No store_dir: the chart writes none without a file store, and the server takes TMPDIR.
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    included = values["config"]["merge"]["authorization"]["00$include"]
+    (tmp_path / "nats-config" / "nats.conf").write_text(
+        'max_payload: 1MB\nping_interval: "5s"\nping_max: 2\n'
+        "jetstream { max_memory_store: 512Mi, max_file_store: 0 }\n"
+        f"authorization {{ include {included} }}\n"
+    )
+    assert own_nats_server("-c", str(tmp_path / "nats-config" / "nats.conf")).port > 0
+    assert list((tmp_path / "tmp").iterdir())
 
 
 @pytest.fixture(scope="session")

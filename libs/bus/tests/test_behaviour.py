@@ -388,6 +388,17 @@ async def test_health_is_a_request_to_oneself(connect_bus):
     assert not await serving.healthy(timeout_s=0.3)
 
 
+async def test_busy_worker_is_healthy_and_its_pings_are_no_requests(connect_bus):
+    """At its limit it sheds requests, not the question whether it lives."""
+    serving = await start(await connect_bus(), Echo(max_in_flight=1))
+    bus = await connect_bus()
+    task = asyncio.create_task(ask(bus, ask={"wait_s": 2}, timeout_s=20))
+    await until(lambda: serving.in_flight == 1)
+    assert await serving.healthy()
+    assert (serving.shed, serving.in_flight) == (0, 1)
+    task.cancel()
+
+
 async def test_workers_are_discovered_with_their_catalogue(connect_bus):
     """Discovery lists every worker with its catalogue's hash."""
     bus = await connect_bus()

@@ -10,9 +10,10 @@ import jsonschema
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_upstream import Reply, canonical_key
+from searchbus_upstream import Reply, UpstreamTimeout, canonical_key
 from searchbus_web.fusion import fuse
 from searchbus_web.providers import tavily
+from searchbus_web.providers.account import Account
 from searchbus_web.results import Result, iso_date, registrable_domain
 from searchbus_web.settings import WebSettings
 
@@ -345,3 +346,51 @@ def test_near_duplicates_are_merged_with_the_longer_text():
     )  # fmt: skip
     assert [r.url for r in ranked] == ["http://a.org/1"]
     assert ranked[0].snippet.endswith("more")
+
+
+async def test_key_that_rested_is_tried_once_and_welcomed_back():
+    """After the rest one request decides; while it is under way no other uses the key."""
+    statuses = [401, "hang", 200, 200]
+    now_s = [1000.0]
+    under_way = asyncio.Event()
+
+    class Upstream:
+        async def send(self, *arguments, **options):
+            status = statuses.pop(0)
+            if status == "hang":
+                under_way.set()
+                await asyncio.sleep(0.2)
+                raise UpstreamTimeout("late")
+            return Reply(status, b"{}")
+
+        async def close(self):
+            pass
+
+    def judge(reply):
+        return None if reply.status == 200 else Fault("upstream_failed", "no", retryable=False)
+
+    account = Account("Test", Upstream(), ["k"], judge=judge)
+    breaker = account._keys[0].breaker
+    breaker._clock = lambda: now_s[0]
+
+    async def call(timeout_s=0.5):
+        return await account.call(
+            lambda key: {"method": "GET", "url": "http://x"}, dict, timeout_s=timeout_s
+        )
+
+    with pytest.raises(Fault):
+        await call()
+    assert not account.usable
+    with pytest.raises(Fault) as resting:
+        await call()
+    assert resting.value.code == "quota_exhausted"
+    now_s[0] += 3601
+    assert account.usable
+    probe = asyncio.create_task(call(0.3))
+    await under_way.wait()
+    assert not account.usable
+    with pytest.raises(Fault):
+        await probe
+    assert account.usable  # a time-out told nothing of the key
+    assert await call() == {}
+    assert breaker.closed

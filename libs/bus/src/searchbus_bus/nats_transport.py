@@ -165,6 +165,7 @@ class NatsTransport:
                 f"No NATS server answers at {url}. Start one, or set SEARCHBUS_NATS_URL.",
             ) from None
         self._up.set()
+        telemetry.begin()
         return self
 
     @property

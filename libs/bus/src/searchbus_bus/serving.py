@@ -110,7 +110,8 @@ class Serving:
         _limit.watch(self)
         self._announcement = await self._transport.announce(self._record)
         self.instance = self._announcement.instance
-        await self._listen(self._subjects.ping(self.instance), self._pong, queue="")
+        ping = self._subjects.ping(self.instance)
+        self._subscriptions[ping] = await self._transport.subscribe(ping, self._on_ping)
         # Subscriptions must stand before anyone is told to use them.
         await self._transport.flush()
         await self._tell("up")
@@ -124,16 +125,22 @@ class Serving:
         await self._tell("changed")
 
     async def healthy(self, timeout_s: float = 1.0) -> bool:
-        """Whether a request to this very instance is answered in time."""
+        """Whether a request to this very instance is answered in time.
+
+        True while the server is away: a restart would not bring it back, and readiness tells.
+        """
+        if not self._transport.connected:
+            return True
         try:
-            await self._requester.request(
-                self._subjects.ping(self.instance),
-                encode(Ping()),
-                service=self.worker.service,
-                timeout_s=timeout_s,
-            )
+            with telemetry.untraced():
+                await self._requester.request(
+                    self._subjects.ping(self.instance),
+                    encode(Ping()),
+                    service=self.worker.service,
+                    timeout_s=timeout_s,
+                )
         except Fault:
-            return False
+            return not self._transport.connected
         return True
 
     async def step_out(self) -> None:
@@ -201,9 +208,6 @@ class Serving:
         decode(body, CatalogRequest)
         return self._catalog
 
-    async def _pong(self, call: Call, body: bytes) -> Pong:
-        return Pong(instance=self.instance, in_flight=self.in_flight)
-
     async def _call_tool(self, call: Call, body: bytes) -> Any:
         request = decode(body, ToolCall)
         # One subscription a toolset (`tool.<toolset>.*`): the subject tells which tool.
@@ -224,6 +228,15 @@ class Serving:
             await self._transport.publish(self._subjects.catalog_events(), encode(message))
         except Fault:
             log.debug("nobody could be told that %s is %s", self.worker.service, event)
+
+    async def _on_ping(self, message: Message) -> None:
+        # Not one of the requests: a worker at its limit is busy, not ill.
+        if message.reply:
+            pong = Pong(instance=self.instance, in_flight=self.in_flight)
+            try:
+                await self._replies.reply(message, encode(pong))
+            except Fault:
+                log.debug("a ping could not be answered")
 
     async def _on_cancel(self, message: Message) -> None:
         try:

@@ -8,9 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from opentelemetry import context as otel_context
 from opentelemetry import metrics, trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+)
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from searchbus_contracts import Fault
@@ -18,6 +27,7 @@ from searchbus_contracts import Fault
 from .figures import SECONDS
 
 __all__ = [
+    "begin",
     "client_span",
     "count_error",
     "count_reconnect",
@@ -29,6 +39,7 @@ __all__ = [
     "record",
     "server_span",
     "trace_id",
+    "untraced",
 ]
 
 _tracer = trace.get_tracer("searchbus.bus")
@@ -50,6 +61,9 @@ _errors = meter.create_counter(
 _reconnects = meter.create_counter(
     "searchbus.bus.reconnects", description="Connections to NATS that were lost and regained."
 )
+
+
+ERROR_KINDS = ("permission", "slow_consumer", "other")
 
 
 def inject(headers: dict[str, str]) -> None:
@@ -82,9 +96,28 @@ def count_error(kind: str) -> None:
     _errors.add(1, {"kind": kind})
 
 
+def begin() -> None:
+    """Show every counter from the start: what counts from nothing to one is seen as no increase."""
+    for kind in ERROR_KINDS:
+        _errors.add(0, {"kind": kind})
+    _reconnects.add(0)
+
+
 def count_reconnect() -> None:
     """Count a connection that came back."""
     _reconnects.add(1)
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """No spans inside: for what a machine asks every few seconds."""
+    # A parent that is not sampled: samplers follow it.
+    span = NonRecordingSpan(SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(0)))
+    token = otel_context.attach(trace.set_span_in_context(span, Context()))
+    try:
+        yield
+    finally:
+        otel_context.detach(token)
 
 
 @contextmanager

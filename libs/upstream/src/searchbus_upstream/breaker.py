@@ -70,11 +70,20 @@ class Breaker:
             self._refusals = max(1, self._refusals)
 
     def try_probe(self) -> bool:
-        """Whether the one probe may go now; `refused` or `succeeded` must follow."""
+        """Whether the one probe may go now; `refused`, `succeeded` or `abandon` follows."""
         if self.closed or self._probing or self.remaining_s > 0:
             return False
         self._probing = True
         return True
+
+    @property
+    def usable(self) -> bool:
+        """Whether a request may go: closed, or rested and not being probed."""
+        return self.closed or (not self._probing and self.remaining_s == 0)
+
+    def abandon(self) -> None:
+        """The probe told nothing (a time-out, say): another may go."""
+        self._probing = False
 
     def succeeded(self) -> None:
         """A request went through."""

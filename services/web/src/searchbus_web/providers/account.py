@@ -80,7 +80,7 @@ class Account:
     @property
     def usable(self) -> bool:
         """Whether a key may be used now."""
-        return any(self._ready(key) for key in self._keys)
+        return any(key.breaker.usable for key in self._keys)
 
     async def call(
         self,
@@ -101,8 +101,10 @@ class Account:
             # A slot that comes when there is no time for the answer would be a call wasted.
             await key.pace.slot(max(0.0, left_s - _ANSWER_S))
             # Others may have been refused while this one waited its turn.
-            if not self._ready(key):
+            if not key.breaker.usable:
                 key = self._choose()
+            # A key that has rested is tried by one request.
+            probing = key.breaker.try_probe()
             try:
                 reply = await self._transport.send(
                     **request(key.secret),
@@ -113,7 +115,11 @@ class Account:
                 raise self._failed("did not answer in time") from None
             except UpstreamUnreachable as error:
                 raise self._failed(f"cannot be reached ({error})") from None
-            return await self._read(key, reply, reply_type)
+            else:
+                return await self._read(key, reply, reply_type)
+            finally:
+                if probing:
+                    key.breaker.abandon()
 
         return await with_retries(attempt, timeout_s=timeout_s, budget=self._budget)
 
@@ -129,7 +135,7 @@ class Account:
         if reply.status in (401, 403, 432, 433):
             key.breaker.refused(REST_S)
             log.error("%s: HTTP %d; the key rests for an hour", key.name, reply.status)
-            if any(self._ready(other) for other in self._keys):
+            if any(other.breaker.usable for other in self._keys):
                 # Another key may do: this is no failure of the request.
                 raise Fault(fault.code, fault.failure.message, retryable=True)
         elif reply.status == 429:
@@ -141,7 +147,7 @@ class Account:
         for _ in self._keys:
             key = self._keys[self._next % len(self._keys)]
             self._next += 1
-            if self._ready(key):
+            if key.breaker.usable:
                 return key
         wait_s = min((key.breaker.remaining_s for key in self._keys), default=REST_S)
         raise Fault(
@@ -151,9 +157,6 @@ class Account:
             retryable=False,
             retry_after_ms=int(wait_s * 1000),
         )
-
-    def _ready(self, key: _Key) -> bool:
-        return key.breaker.closed or key.breaker.remaining_s == 0
 
     def _failed(self, what: str, *, retryable: bool = True) -> Fault:
         text = f"{self.provider} {what}. Try again shortly."
