@@ -24,13 +24,13 @@ from pydantic import ValidationError
 
 from searchbus_runtime import ServiceSettings
 
+from .documents import Document, fits, labels_of, name_of, pod_of
 from .engine import ROOT, SERVICES
 from .metrics_known import known_metrics, metrics_in
+from .network_rules import network_faults
 
 K8S = ROOT / "deploy" / "k8s"
 VERSIONS = ("1.35.0", "1.37.0")
-CHARTS = {"nats": {4222, 6222, 7777, 8222}, "qdrant": {6333, 6334, 6335}}
-"""Workloads that overlays may take from official charts, with their ports."""
 MADE_ELSEWHERE = {
     *(f"searchbus-{service}" for service in SERVICES), "nats-users",
     "web-providers", "qdrant-client", "edge-tls",
@@ -39,8 +39,6 @@ MADE_ELSEWHERE = {
 AFTER_DRAIN_S = 7
 """Cancelled tasks and leaving the bus; see libs/runtime, libs/bus."""
 EDGE_STREAMS_S = 11
-
-Document = dict[str, Any]
 
 
 def renderer() -> list[str] | None:
@@ -85,10 +83,6 @@ def schema_faults(documents: list[Document], version: str) -> Iterator[str]:
             yield f"{kind} {name_of(document)}: {str(error)[:300]}"
 
 
-def name_of(document: Document) -> str:
-    return str(document.get("metadata", {}).get("name", "?"))
-
-
 class Manifests:
     """A rendered overlay, looked at from all sides."""
 
@@ -104,7 +98,8 @@ class Manifests:
         """Everything that is wrong."""
         return [
             *self.namespace_faults(), *self.pod_faults(), *self.service_faults(),
-            *self.scaling_faults(), *self.network_faults(), *self.settings_faults(),
+            *self.scaling_faults(), *network_faults(self.of("NetworkPolicy"), self.workloads),
+            *self.settings_faults(),
             *self.image_faults(), *self.monitoring_faults(), *self.ingress_faults(),
             *self.account_faults(),
         ]  # fmt: skip
@@ -124,15 +119,15 @@ class Manifests:
         for account in self.of("ServiceAccount"):
             if account.get("automountServiceAccountToken") is not False:
                 yield f"ServiceAccount {name_of(account)} hands its token to pods"
-            if all(_pod(w).get("serviceAccountName") != name_of(account) for w in self.workloads):
+            if all(pod_of(w).get("serviceAccountName") != name_of(account) for w in self.workloads):
                 yield f"ServiceAccount {name_of(account)} is nobody's"
 
     def pod_faults(self) -> Iterator[str]:
         for workload in self.workloads:
             title = f"{workload['kind']} {name_of(workload)}"
-            pod = _pod(workload)
+            pod = pod_of(workload)
             wanted = workload["spec"]["selector"]["matchLabels"]
-            if not _fits(wanted, _labels(workload)):
+            if not fits(wanted, labels_of(workload)):
                 yield f"{title} does not select its own pods"
             account = pod.get("serviceAccountName")
             if account is not None and ("ServiceAccount", account) not in self.names:
@@ -180,7 +175,7 @@ class Manifests:
     def _grace_faults(self, title: str, workload: Document) -> Iterator[str]:
         if name_of(workload) not in SERVICES:
             return
-        pod = _pod(workload)
+        pod = pod_of(workload)
         pause_s = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
         drain_s = float(self.environment(name_of(workload))["SEARCHBUS_DRAIN_TIMEOUT_S"])
         needed_s = pause_s + drain_s + AFTER_DRAIN_S
@@ -190,11 +185,11 @@ class Manifests:
 
     def service_faults(self) -> Iterator[str]:
         for service in self.of("Service"):
-            behind = [w for w in self.workloads if _fits(service["spec"]["selector"], _labels(w))]
+            behind = [w for w in self.workloads if fits(service["spec"]["selector"], labels_of(w))]
             if len(behind) != 1:
                 yield f"Service {name_of(service)} has {len(behind)} workloads behind it"
                 continue
-            ports = {p["name"] for c in _pod(behind[0])["containers"] for p in c.get("ports", [])}
+            ports = {p["name"] for c in pod_of(behind[0])["containers"] for p in c.get("ports", [])}
             for port in service["spec"]["ports"]:
                 if port["targetPort"] not in ports:
                     yield f"Service {name_of(service)} leads to port {port['targetPort']}"
@@ -202,7 +197,7 @@ class Manifests:
             used = [
                 v.get("persistentVolumeClaim", {}).get("claimName")
                 for w in self.workloads
-                for v in _pod(w).get("volumes", [])
+                for v in pod_of(w).get("volumes", [])
             ]
             if name_of(claim) not in used:
                 yield f"PersistentVolumeClaim {name_of(claim)} is nobody's"
@@ -225,73 +220,15 @@ class Manifests:
                     yield f"{kind} {name_of(scaler)}: more at least than at most"
         for budget in self.of("PodDisruptionBudget"):
             wanted = budget["spec"]["selector"]["matchLabels"]
-            if not any(_fits(wanted, _labels(w)) for w in self.workloads):
+            if not any(fits(wanted, labels_of(w)) for w in self.workloads):
                 yield f"PodDisruptionBudget {name_of(budget)} protects nobody"
-
-    def network_faults(self) -> Iterator[str]:
-        policies = self.of("NetworkPolicy")
-        if not any(
-            p["spec"]["podSelector"] == {} and set(p["spec"]["policyTypes"]) == {"Ingress", "Egress"}
-            and not p["spec"].get("ingress") and not p["spec"].get("egress")
-            for p in policies
-        ):  # fmt: skip
-            yield "NetworkPolicy: nothing is denied by default"
-        admitted: dict[str, set[int]] = {}
-        for policy in policies:
-            spec = policy["spec"]
-            here = self._ports_of(spec["podSelector"])
-            if not here:
-                yield f"NetworkPolicy {name_of(policy)} is about nobody"
-            for rule in spec.get("ingress") or []:
-                for port in rule.get("ports", []):
-                    for name in here:
-                        admitted.setdefault(name, set()).add(port["port"])
-                    if all(port["port"] not in ports for ports in here.values()):
-                        yield f"NetworkPolicy {name_of(policy)} admits to port {port['port']}"
-            for rule in spec.get("egress") or []:
-                yield from self._egress_faults(policy, rule, here)
-        for workload in self.workloads:
-            for port in _ports(workload):
-                if port not in admitted.get(name_of(workload), set()) and port != 8222:
-                    yield f"NetworkPolicy: nobody reaches port {port} of {name_of(workload)}"
-
-    def _egress_faults(
-        self, policy: Document, rule: Document, here: Mapping[str, set[int]]
-    ) -> Iterator[str]:
-        for peer in rule.get("to", []):
-            block = peer.get("ipBlock")
-            if block is not None and block["cidr"].endswith(("/0", "/3")):
-                if not set(here) <= {"web", "ddg"}:
-                    yield f"NetworkPolicy {name_of(policy)} lets {sorted(here)} out"
-                if block["cidr"] == "0.0.0.0/0":
-                    missing = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"}
-                    missing -= set(block.get("except", []))
-                    if missing:
-                        yield f"NetworkPolicy {name_of(policy)} leads into {sorted(missing)}"
-            if set(peer) == {"podSelector"}:
-                there = self._ports_of(peer["podSelector"])
-                for port in rule["ports"]:
-                    if all(port["port"] not in ports for ports in there.values()):
-                        yield f"NetworkPolicy {name_of(policy)} leads to port {port['port']}"
-
-    def _ports_of(self, selector: Document) -> dict[str, set[int]]:
-        known = {name_of(w): (_labels(w), _ports(w)) for w in self.workloads}
-        for name, ports in CHARTS.items():
-            if name not in known:
-                known[name] = ({"app.kubernetes.io/name": name}, ports)
-            else:
-                known[name] = (known[name][0], known[name][1] | ports)
-        return {
-            name: ports
-            for name, (labels, ports) in known.items()
-            if _fits(selector.get("matchLabels", {}), labels)
-            and all(labels.get(e["key"]) in e["values"] for e in selector.get("matchExpressions", []))
-        }  # fmt: skip
 
     def environment(self, service: str) -> dict[str, str]:
         """What a service's container gets from its ConfigMaps and its own list."""
         maps = {name_of(d): d["data"] for d in self.of("ConfigMap")}
-        container = next(_pod(w)["containers"][0] for w in self.workloads if name_of(w) == service)
+        container = next(
+            pod_of(w)["containers"][0] for w in self.workloads if name_of(w) == service
+        )
         found: dict[str, str] = {}
         for source in container.get("envFrom", []):
             found |= maps.get(source["configMapRef"]["name"], {})
@@ -318,7 +255,7 @@ class Manifests:
         compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
         built = {s["image"].split(":")[0] for s in compose.values()}
         for workload in self.workloads:
-            image = _pod(workload)["containers"][0]["image"]
+            image = pod_of(workload)["containers"][0]["image"]
             name, _, tag = image.rpartition(":")
             if tag in ("", "latest"):
                 yield f"{workload['kind']} {name_of(workload)} runs {image}"
@@ -332,7 +269,7 @@ class Manifests:
         for monitor in self.of("ServiceMonitor"):
             wanted = monitor["spec"]["selector"]["matchLabels"]
             watched = [
-                s for s in self.of("Service") if _fits(wanted, s["metadata"].get("labels", {}))
+                s for s in self.of("Service") if fits(wanted, s["metadata"].get("labels", {}))
             ]
             if {name_of(s) for s in watched} < set(SERVICES):
                 yield f"ServiceMonitor {name_of(monitor)} does not watch every service"
@@ -372,19 +309,3 @@ def settings_of(service: str) -> type[ServiceSettings]:
     module = importlib.import_module(f"searchbus_{service}.settings")
     name = next(n for n in module.__all__ if re.fullmatch(r"[A-Z]\w+Settings", n))
     return getattr(module, name)
-
-
-def _pod(workload: Document) -> Document:
-    return workload["spec"]["template"]["spec"]
-
-
-def _labels(workload: Document) -> dict[str, str]:
-    return workload["spec"]["template"]["metadata"].get("labels", {})
-
-
-def _ports(workload: Document) -> set[int]:
-    return {p["containerPort"] for c in _pod(workload)["containers"] for p in c.get("ports", [])}
-
-
-def _fits(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    return all(labels.get(key) == value for key, value in wanted.items())

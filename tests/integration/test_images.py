@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from . import engine
+from .documents import name_of
 from .engine import SERVICES, docker, wait_for
-from .manifests import Manifests, name_of, render, renderer
+from .manifests import Manifests, render, renderer
 
 pytestmark = [
     pytest.mark.slow,

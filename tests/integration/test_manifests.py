@@ -17,8 +17,9 @@ import yaml
 from searchbus_cli.nats_config import nats_config
 from searchbus_contracts.permissions import SERVICES as BUS_USERS
 
+from .documents import name_of
 from .engine import ROOT
-from .manifests import MADE_ELSEWHERE, VERSIONS, Manifests, name_of, render, renderer, schema_faults
+from .manifests import MADE_ELSEWHERE, VERSIONS, Manifests, render, renderer, schema_faults
 
 OVERLAYS = ("dev", "prod")
 POLICY = ROOT / "build" / "policy"
