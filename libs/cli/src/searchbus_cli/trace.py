@@ -1,16 +1,18 @@
-"""`searchbus trace`: what happened in one request, as a tree with durations."""
+"""`searchbus trace`: what happened in one request, as a waterfall."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.tree import Tree
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from searchbus_runtime import SpanNode, SpanRecord, build_tree, data_folder, read_spans
 
@@ -18,6 +20,8 @@ from .output import fail, out
 
 __all__ = ["trace"]
 
+BAR_CHARS, MIN_BAR_CHARS = 40, 8
+DURATION_CHARS = 14
 FLUSH_WAIT_S = 1.5
 """Processes write their spans a moment after the request ended."""
 
@@ -52,24 +56,53 @@ def trace(
     if as_json:
         typer.echo(json.dumps([asdict(span) for span in found]))
         return
-    tree = Tree(f"trace [bold]{wanted}[/]")
-    origin_ns = min(span.start_ns for span in found)
-    for root in build_tree(found):
-        _grow(tree, root, origin_ns)
-    out.print(tree)
+    out.print(f"trace [bold]{wanted}[/]")
+    table, width = _waterfall(found, out.width)
+    # Wider than the terminal where it must be: a cut-off duration is worse than a wrapped line.
+    Console(width=width).print(table)
 
 
-def _grow(tree: Tree, node: SpanNode, origin_ns: int) -> None:
+def _waterfall(spans: list[SpanRecord], width: int) -> tuple[Table, int]:
+    """A line a span: who called whom, how long it took, and a bar of when; and its width."""
+    roots = build_tree(spans)
+    rows = [
+        row
+        for number, root in enumerate(roots, start=1)
+        for row in _rows(root, "", last=number == len(roots))
+    ]
+    origin_ns = min(span.start_ns for span in spans)
+    total_ns = max(1, max(span.end_ns for span in spans) - origin_ns)
+    needed = max(len(label.plain) for label, _ in rows) + DURATION_CHARS
+    room = width - needed
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    for label, span in rows:
+        bar = _bar(span, origin_ns, total_ns, min(BAR_CHARS, room)) if room >= MIN_BAR_CHARS else ""
+        table.add_row(label, f"[bold]{span.duration_ms:.2f} ms[/]", bar)
+    return table, max(width, needed)
+
+
+def _rows(node: SpanNode, before: str, *, last: bool) -> Iterator[tuple[Text, SpanRecord]]:
     span = node.span
-    error = f" [red]{escape(span.error)}[/]" if span.error else ""
-    after_ms = (span.start_ns - origin_ns) / 1e6
-    branch = tree.add(
-        f"[cyan]{escape(span.service)}[/] {escape(span.name)} "
-        f"[bold]{span.duration_ms:.2f} ms[/] [dim]+{after_ms:.2f}[/]{error}",
-        highlight=False,
+    label = Text.assemble(
+        (before + ("└── " if last else "├── "), "dim"), (span.service, "cyan"), " ", span.name
     )
-    for child in node.children:
-        _grow(branch, child, origin_ns)
+    if span.error:
+        label.append(f" {span.error}", style="red")
+    yield label, span
+    for number, child in enumerate(node.children, start=1):
+        under = before + ("    " if last else "│   ")
+        yield from _rows(child, under, last=number == len(node.children))
+
+
+def _bar(span: SpanRecord, origin_ns: int, total_ns: int, chars: int) -> Text:
+    """Where the span lies in the whole, at least one mark long."""
+    start = min(chars - 1, (span.start_ns - origin_ns) * chars // total_ns)
+    end = max(start + 1, -(-(span.end_ns - origin_ns) * chars // total_ns))
+    style = "red" if span.error else "green"
+    return Text.assemble((" " * start, ""), ("━" * (end - start), style))
 
 
 def _latest(spans: list[SpanRecord]) -> str:
