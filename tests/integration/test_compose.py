@@ -120,7 +120,7 @@ def test_readme_curl_works(stack):
 
 def test_two_scrapers_share_the_load(stack):
     """Distinct queries reach the upstream from two addresses; both workers answered."""
-    for number in range(12):
+    for number in range(8):
         call(stack, "/mcp/ddg", "web_search", query=f"shared load {number}")
     seen = json.loads(stack.inside("fakes", "http://127.0.0.1:8001/_fake"))
     assert len(seen["addresses"]) == 2
@@ -132,7 +132,7 @@ def test_two_scrapers_share_the_load(stack):
             for line in text.splitlines()
             if line.startswith("searchbus_upstream_request_duration_seconds_count")
         ]
-        assert sum(asked) >= 3
+        assert sum(asked) >= 2
 
 
 def test_bus_is_locked_and_nothing_needed_is_refused(stack):
@@ -160,7 +160,7 @@ def test_bus_is_locked_and_nothing_needed_is_refused(stack):
 
 
 def read_pages(addresses: list[str], name: int, stop: threading.Event) -> tuple[int, list[str]]:
-    """Call until told to stop, over several edges as a load balancer does; the failures."""
+    """Call until told to stop, over the edges that there are, in turn; the failures."""
     asked, failures = 0, []
     headers = {
         "Accept": "application/json, text/event-stream",
@@ -172,24 +172,18 @@ def read_pages(addresses: list[str], name: int, stop: threading.Event) -> tuple[
         arguments = {"urls": [f"http://site{name}.example.org/{asked}"]}
         call = {"name": "web_extract_content", "arguments": arguments}
         body = {"jsonrpc": "2.0", "id": asked, "method": "tools/call", "params": call}
-        turn = addresses[asked % len(addresses) :] + addresses[: asked % len(addresses)]
-        for number, address in enumerate(turn, start=1):
-            try:
-                answer = httpx.post(
-                    f"http://{address}:8080/mcp/web", json=body, headers=headers,
-                    timeout=httpx.Timeout(30, connect=1), trust_env=False,
-                )  # fmt: skip
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                # Nobody there: to the next edge. Nothing else is forgiven.
-                if number < len(turn):
-                    continue
-                failures.append(repr(error))
-            except httpx.HTTPError as error:
-                failures.append(repr(error))
-            else:
-                if answer.status_code != 200 or '"isError":true' in answer.text:
-                    failures.append(answer.text[:300])
-            break
+        now = list(addresses)
+        address = now[asked % len(now)]
+        try:
+            answer = httpx.post(
+                f"http://{address}:8080/mcp/web", json=body, headers=headers, timeout=30,
+                trust_env=False,
+            )  # fmt: skip
+        except httpx.HTTPError as error:
+            failures.append(repr(error))
+        else:
+            if answer.status_code != 200 or '"isError":true' in answer.text:
+                failures.append(answer.text[:300])
     return asked, failures
 
 
@@ -205,6 +199,10 @@ def test_rolling_update_loses_nothing(stack, service):
         callers = [pool.submit(read_pages, addresses, number, stop) for number in range(4)]
         time.sleep(1.5)
         second = stack("ps", "-q", service).splitlines()[-1]
+        if service == "edge":
+            # Load balancers hear of it first; that is what the pod's preStop waits for.
+            addresses.remove(docker("inspect", "-f", form, second))
+            time.sleep(0.3)
         docker("stop", "-t", "25", second)
         time.sleep(1.0)
         stop.set()
