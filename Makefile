@@ -5,11 +5,13 @@ PORT ?= 8080
 BASE ?= python:3.11-slim
 TAG ?= dev
 OFFLINE ?=
-COMPOSE ?= docker compose
+# The plugin, or the one that setup brings.
+COMPOSE ?= $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo .venv/bin/docker-compose)
 ifdef OFFLINE
 BASE := searchbus/base:offline
-COMPOSE += -f docker-compose.yml -f deploy/offline/compose.yml
+export COMPOSE_FILE := docker-compose.yml:deploy/offline/compose.yml
 endif
+export PORT TAG
 SERVICES := edge retrieval toolindex ddg web
 
 .DEFAULT_GOAL := help
