@@ -4,7 +4,6 @@ DATA ?=
 PORT ?= 8080
 BASE ?= python:3.11-slim
 TAG ?= dev
-OFFLINE ?=
 # The plugin, or the one that setup brings.
 COMPOSE ?= $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo .venv/bin/docker-compose)
 ifdef OFFLINE

@@ -262,7 +262,7 @@ async def test_known_limit_is_kept_over_replicas(web):
     # Unpaced it would be two thirds; how much less than this it is `make bench` measures.
     assert web.fake.calls["tavily-429"] <= 0.25 * web.fake.calls["tavily"]
     assert outcomes.count("ok") >= 50
-    assert set(outcomes) <= {"ok", "rate_limited", "overloaded"}
+    assert set(outcomes) <= {"ok", "rate_limited", "overloaded", "upstream_limited"}
 
 
 def test_settings_name_what_is_missing():
@@ -360,7 +360,7 @@ async def test_key_that_rested_is_tried_once_and_welcomed_back():
             status = statuses.pop(0)
             if status == "hang":
                 under_way.set()
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(options["timeout_s"])  # no time for a second attempt
                 raise UpstreamTimeout("late")
             return Reply(status, b"{}")
 
