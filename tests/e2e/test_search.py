@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import httpx
@@ -64,7 +65,14 @@ def test_replicas_answer_alike_and_share_the_vectors(start_stack, tmp_path):
     """Two tool indexes in one queue group; whoever is asked, the answer is the same."""
     stack = start_stack(tmp_path, "--scale", "toolindex=2")
     url = stack.state["url"]
-    answers = {tuple(search(url, "passages of the Federal Reserve's minutes")) for _ in range(12)}
-    assert len(answers) == 1
+    query = "passages of the Federal Reserve's minutes"
+    give_up_s = time.monotonic() + 20
+    while True:
+        answers = {tuple(search(url, query)) for _ in range(12)}
+        # Each follows the catalogues by itself: the edge's own tools come last, a moment later.
+        if len(answers) == 1 and "research_brief" in next(iter(answers)):
+            break
+        assert time.monotonic() < give_up_s, answers
+        time.sleep(0.2)
     assert next(iter(answers))[0] == "search_fomc"
     assert (Path(tmp_path) / "toolindex" / "vectors.bin").stat().st_size > 0
