@@ -48,14 +48,19 @@ def nats_config(
     """
     if (tls_cert is None) != (tls_key is None):
         raise fail("--tls-cert and --tls-key belong together.", 2)
-    keys = _write_service_secrets(out)
+    try:
+        keys = _write_service_secrets(out)
+        (out / "nats").mkdir(exist_ok=True)
+    except OSError as error:
+        raise fail(
+            f"--out {out} cannot be written ({error.strerror}). Choose a folder.", 2
+        ) from None
     text = "# Written by `searchbus nats-config`; users and what they may do.\n"
     text += 'max_payload: 1MB\nping_interval: "5s"\nping_max: 2\n'
     text += "jetstream { max_memory_store: 512MB, max_file_store: 1MB }\n"
     if tls_cert is not None and tls_key is not None:
         text += f'tls {{ cert_file: "{tls_cert}", key_file: "{tls_key}" }}\n'
     text += authorization(keys, prefix)
-    (out / "nats").mkdir(exist_ok=True)
     (out / "nats" / "nats.conf").write_text(text)
     if kubernetes:
         write_secret(out / "secrets.yaml", _manifests(out, prefix, keys))

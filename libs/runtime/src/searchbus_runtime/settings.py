@@ -12,12 +12,15 @@ settings = load_settings(EdgeSettings)
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from searchbus_bus import ActorSigner, ActorVerifier
 
 __all__ = ["ServiceSettings", "load_settings"]
 
@@ -62,6 +65,27 @@ class ServiceSettings(BaseSettings):
     trace_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
     trace_file_bytes: Annotated[int, Field(ge=65_536)] = 16 * 1024 * 1024
 
+    @field_validator("nats_nkey_seed")
+    @classmethod
+    def _seed_is_a_users(cls, seed: SecretStr | None) -> SecretStr | None:
+        if seed is not None and not re.fullmatch(r"SU[A-Z2-7]{56}", seed.get_secret_value()):
+            raise ValueError("is no seed of a user's nkey; `searchbus nats-config` makes them")
+        return seed
+
+    @field_validator("actor_public_key", "actor_private_key")
+    @classmethod
+    def _actor_keys_can_be_used(cls, key: Any) -> Any:
+        try:
+            if isinstance(key, SecretStr):
+                ActorSigner(key.get_secret_value())
+            elif key is not None:
+                ActorVerifier(key)
+        except ValueError:
+            raise ValueError(
+                "is no key of the actor header; `searchbus nats-config` makes both"
+            ) from None
+        return key
+
     @property
     def trace_file(self) -> Path | None:
         """The local trace file: where there is a data folder and no collector."""
@@ -78,6 +102,12 @@ def load_settings(cls: type[S], **overrides: Any) -> S:
     """
     try:
         folder = os.environ.get(f"{PREFIX}SECRETS_DIR") or None
+        if folder is not None and not Path(folder).is_dir():
+            sys.stderr.write(
+                f"{PREFIX}SECRETS_DIR: there is no folder {folder}. Mount the service's secrets "
+                "there, or unset it.\n"
+            )
+            raise SystemExit(EXIT_BAD_SETTINGS)
         return cls(_secrets_dir=folder, **overrides)
     except ValidationError as error:
         _refuse(cls, error)

@@ -1,0 +1,51 @@
+"""Secrets from files, and what a wrong one is answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_bus import new_actor_keys
+from searchbus_runtime import ServiceSettings, load_settings
+
+SEED = "SU" + "A" * 56
+
+
+def test_secrets_are_files_named_like_their_variables(tmp_path, monkeypatch):
+    """The environment wins over a file."""
+    monkeypatch.setenv("SEARCHBUS_SECRETS_DIR", str(tmp_path))
+    (tmp_path / "SEARCHBUS_NATS_NKEY_SEED").write_text(SEED + "\n")
+    (tmp_path / "SEARCHBUS_NATS_INBOX_PREFIX").write_text("_INBOX_web")
+    assert load_settings(ServiceSettings).nats_nkey_seed.get_secret_value() == SEED
+    monkeypatch.setenv("SEARCHBUS_NATS_INBOX_PREFIX", "_INBOX_x")
+    assert load_settings(ServiceSettings).nats_inbox_prefix == "_INBOX_x"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("NATS_NKEY_SEED", "garbage-canary", "no seed of a user's nkey"),
+        ("ACTOR_PUBLIC_KEY", "xx", "no key of the actor header"),
+        ("ACTOR_PRIVATE_KEY", "garbage-canary", "no key of the actor header"),
+        ("SECRETS_DIR", "/nowhere/at/all", "there is no folder"),
+    ],
+)
+def test_wrong_secret_is_refused_with_the_remedy_and_not_repeated(
+    monkeypatch, capsys, name, value, said
+):
+    """Exit code 2, the variable's name, no traceback, no secret."""
+    monkeypatch.setenv(f"SEARCHBUS_{name}", value)
+    with pytest.raises(SystemExit) as end:
+        load_settings(ServiceSettings)
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert f"SEARCHBUS_{name}" in error
+    assert said in error
+    assert "canary" not in error
+
+
+def test_keys_that_the_command_makes_are_accepted(monkeypatch):
+    """Both halves."""
+    private, public = new_actor_keys()
+    monkeypatch.setenv("SEARCHBUS_ACTOR_PRIVATE_KEY", private)
+    monkeypatch.setenv("SEARCHBUS_ACTOR_PUBLIC_KEY", public)
+    assert load_settings(ServiceSettings).actor_public_key == public
