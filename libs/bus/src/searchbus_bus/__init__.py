@@ -15,11 +15,11 @@ from searchbus_contracts import DEFAULT_PREFIX
 from .bus import Bus, WorkerInfo
 from .directory import Directory
 from .fanout import Gathered, Leg
-from .figures import SECONDS, LiveGauge
 from .hedging import Hedge
 from .identity import ActorSigner, ActorVerifier, new_actor_keys
 from .keyvalue import KeyValue
 from .memory import MemoryBroker
+from .metrics import SECONDS, LiveGauge
 from .nats_transport import NatsTransport
 from .serving import Serving
 from .tasks import end_task

@@ -39,8 +39,8 @@ from searchbus_contracts.headers import (
 
 from . import telemetry
 from .deadline import Deadline
-from .figures import LiveGauge
 from .identity import ActorVerifier, received_signature
+from .metrics import LiveGauge
 from .parts import Assembly
 from .replies import Replies
 from .requests import Requester

@@ -24,7 +24,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from searchbus_contracts import Fault
 
-from .figures import SECONDS
+from .metrics import SECONDS
 
 __all__ = [
     "begin",
