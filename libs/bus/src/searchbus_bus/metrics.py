@@ -43,7 +43,7 @@ class LiveGauge(Generic[T]):
         self._live.add(thing)
 
     def _observe(self, _: CallbackOptions) -> Iterable[Observation]:
-        # Objects with equal attributes (a worker served twice in one process) are summed into one value.
+        # Values with equal attributes (a worker served twice in one process) are summed.
         sums: dict[tuple[tuple[str, str], ...], float] = {}
         for thing in list(self._live):
             for value, attributes in self._read(thing):
