@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchbus_bus.keyvalue import MemoryKeyValue
+from searchbus_bus.keyvalue_memory import MemoryKeyValue
 from searchbus_contracts import Fault
 from searchbus_edge.limits import LocalLimiter, SharedLimiter
 

@@ -5,25 +5,27 @@
                               SearchReply, service="retrieval", timeout_s=5.0)
 
 Every request ends in one reply or one `Fault` by its deadline. `MemoryBroker` is the twin without
-a server; one behaviour suite holds both to the same answers.
+a server; one behaviour suite runs against both.
+
+Names are imported at their first use (PEP 562), because a command such as `searchbus --help` needs
+none of them: NATS, cryptography and OpenTelemetry together take a tenth of a second to import.
 """
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from searchbus_contracts import DEFAULT_PREFIX
-
-from .bus import Bus, WorkerInfo
-from .directory import Directory
-from .fanout import Gathered, Leg
-from .hedging import Hedge
-from .identity import ActorSigner, ActorVerifier, new_actor_keys
-from .keyvalue import KeyValue
-from .memory import MemoryBroker
-from .metrics import SECONDS, LiveGauge
-from .nats_transport import NatsTransport
-from .serving import Serving
-from .tasks import end_task
-from .worker import Call, Worker
+if TYPE_CHECKING:
+    from .bus import Bus, WorkerInfo, connect
+    from .directory import Directory
+    from .fanout import Gathered, Leg
+    from .hedging import Hedge
+    from .identity import ActorSigner, ActorVerifier, new_actor_keys
+    from .keyvalue import KeyValue
+    from .memory import MemoryBroker
+    from .metrics import SECONDS, LiveGauge
+    from .serving import Serving
+    from .tasks import end_task
+    from .worker import Call, Worker
 
 __all__ = [
     "SECONDS",
@@ -46,25 +48,30 @@ __all__ = [
     "new_actor_keys",
 ]
 
+_MODULES = {
+    "bus": ("Bus", "WorkerInfo", "connect"),
+    "directory": ("Directory",),
+    "fanout": ("Gathered", "Leg"),
+    "hedging": ("Hedge",),
+    "identity": ("ActorSigner", "ActorVerifier", "new_actor_keys"),
+    "keyvalue": ("KeyValue",),
+    "memory": ("MemoryBroker",),
+    "metrics": ("SECONDS", "LiveGauge"),
+    "serving": ("Serving",),
+    "tasks": ("end_task",),
+    "worker": ("Call", "Worker"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-async def connect(
-    url: str,
-    *,
-    name: str,
-    prefix: str = DEFAULT_PREFIX,
-    inbox_prefix: str = "_INBOX",
-    connect_timeout_s: float = 5.0,
-    signer: ActorSigner | None = None,
-    verifier: ActorVerifier | None = None,
-    **options: Any,
-) -> Bus:
-    """Connect to NATS; raises Fault(unavailable) when no server answers in time.
 
-    Args:
-        signer, verifier: see Bus.
-        options: of nats-py (nkeys_seed_str, tls, …).
-    """
-    transport = await NatsTransport.connect(
-        url, name=name, inbox_prefix=inbox_prefix, connect_timeout_s=connect_timeout_s, **options
-    )
-    return Bus(transport, name=name, prefix=prefix, signer=signer, verifier=verifier)
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{module}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -30,7 +30,7 @@ from .serving import Serving
 from .transport import Message, Subscription, Transport
 from .worker import Worker
 
-__all__ = ["Bus", "WorkerInfo"]
+__all__ = ["Bus", "WorkerInfo", "connect"]
 
 log = logging.getLogger("searchbus.bus")
 T = TypeVar("T")
@@ -216,6 +216,34 @@ class Bus:
         """Flush and close the connection; drain what is served first."""
         await self.transport.flush()
         await self.transport.close()
+
+
+async def connect(
+    url: str,
+    *,
+    name: str,
+    prefix: str = DEFAULT_PREFIX,
+    inbox_prefix: str = "_INBOX",
+    connect_timeout_s: float = 5.0,
+    signer: ActorSigner | None = None,
+    verifier: ActorVerifier | None = None,
+    **options: Any,
+) -> Bus:
+    """Connect to NATS; raises Fault(unavailable) when no server answers in time.
+
+    Args:
+        url: one address or several, separated by commas.
+        connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
+        signer, verifier: see Bus.
+        options: of nats-py (nkeys_seed_str, tls, …).
+    """
+    # Imported here: whoever uses the in-memory broker does not need nats.
+    from .nats_transport import NatsTransport
+
+    transport = await NatsTransport.connect(
+        url, name=name, inbox_prefix=inbox_prefix, connect_timeout_s=connect_timeout_s, **options
+    )
+    return Bus(transport, name=name, prefix=prefix, signer=signer, verifier=verifier)
 
 
 class _Info(msgspec.Struct):

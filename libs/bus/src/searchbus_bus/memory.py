@@ -20,7 +20,7 @@ from typing import Any
 from searchbus_contracts import DEFAULT_PREFIX, ErrorCode, Fault
 
 from .bus import Bus
-from .keyvalue import MemoryKeyValue
+from .keyvalue_memory import MemoryKeyValue
 from .transport import Callback, Message, ServiceRecord
 
 __all__ = ["MemoryBroker"]

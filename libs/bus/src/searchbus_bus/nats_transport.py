@@ -21,7 +21,7 @@ from nats.micro.service import Service, ServiceConfig, ServiceInfo
 from searchbus_contracts import ErrorCode, Fault
 
 from . import telemetry
-from .keyvalue import NatsKeyValue
+from .keyvalue_nats import NatsKeyValue
 from .transport import Callback, Message, ServiceRecord, Subscription
 
 __all__ = ["NatsTransport"]

@@ -1,0 +1,73 @@
+"""A bucket of the key-value store in memory, for tests and the in-memory broker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from searchbus_contracts import ErrorCode, Fault
+
+from .keyvalue import Entry
+
+__all__ = ["MemoryKeyValue"]
+
+
+class MemoryKeyValue:
+    """One bucket; every connection of a `MemoryBroker` shares it.
+
+    Args:
+        ttl_s: how long an entry lives after it was written, in seconds.
+        clock: the time in seconds; tests pass their own.
+    """
+
+    def __init__(self, *, ttl_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._entries: dict[str, tuple[Entry, float]] = {}
+        self._revision = 0
+        self.away = False
+        """Set by tests: every operation fails as if the server were unreachable."""
+
+    async def get(self, key: str) -> Entry | None:
+        """See KeyValue."""
+        await self._round_trip()
+        entry, expires_at_s = self._entries.get(key, (None, 0.0))
+        return entry if expires_at_s >= self._clock() else None
+
+    async def put(self, key: str, value: bytes) -> int:
+        """See KeyValue."""
+        await self._round_trip()
+        return self._write(key, value)
+
+    async def create(self, key: str, value: bytes) -> int | None:
+        """See KeyValue."""
+        return None if await self.get(key) is not None else self._write(key, value)
+
+    async def update(self, key: str, value: bytes, revision: int) -> int | None:
+        """See KeyValue."""
+        entry = await self.get(key)
+        return self._write(key, value) if entry and entry.revision == revision else None
+
+    async def delete(self, key: str) -> None:
+        """See KeyValue."""
+        await self._round_trip()
+        self._entries.pop(key, None)
+
+    async def keys(self) -> list[str]:
+        """See KeyValue."""
+        await self._round_trip()
+        now_s = self._clock()
+        return sorted(
+            key for key, (_, expires_at_s) in self._entries.items() if expires_at_s >= now_s
+        )
+
+    def _write(self, key: str, value: bytes) -> int:
+        self._revision += 1
+        self._entries[key] = (Entry(value, self._revision), self._clock() + self._ttl_s)
+        return self._revision
+
+    async def _round_trip(self) -> None:
+        if self.away:
+            raise Fault(ErrorCode.UNAVAILABLE, "The key-value store is unreachable.")
+        await asyncio.sleep(0)
