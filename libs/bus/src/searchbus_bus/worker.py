@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from searchbus_contracts import (
+    VERSION,
     Actor,
     Catalog,
     ErrorCode,
@@ -141,7 +142,7 @@ class Worker:
         self,
         service: str,
         *,
-        version: str = "0.1.0",
+        version: str = VERSION,
         max_in_flight: int = 64,
         description: str = "",
     ) -> None:

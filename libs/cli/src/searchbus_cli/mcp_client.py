@@ -10,6 +10,8 @@ from typing import Any
 
 import httpx
 
+from searchbus_contracts import VERSION
+
 __all__ = ["McpError", "McpHttp"]
 
 REVISION = "2026-07-28"
@@ -44,7 +46,7 @@ class McpHttp:
         params = dict(params or {})
         params["_meta"] = {
             "io.modelcontextprotocol/protocolVersion": REVISION,
-            "io.modelcontextprotocol/clientInfo": {"name": "searchbus-cli", "version": "0.1.0"},
+            "io.modelcontextprotocol/clientInfo": {"name": "searchbus-cli", "version": VERSION},
             "io.modelcontextprotocol/clientCapabilities": {},
             "traceparent": f"00-{self.trace_id}-{secrets.token_hex(8)}-01",
         }

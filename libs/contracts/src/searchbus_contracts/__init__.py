@@ -49,12 +49,14 @@ from .tools import (
     describe_tool,
     json_schema,
 )
+from .version import VERSION
 
 __all__ = [
     "CATALOG_KEY",
     "CONTRACT_KEY",
     "DEFAULT_PREFIX",
     "RETRYABLE",
+    "VERSION",
     "Actor",
     "AudioContent",
     "Cancel",

@@ -17,12 +17,10 @@ import asyncio
 import gc
 import logging
 import signal
-import socket
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, Generic, TypeVar
 
-import uvicorn
 import uvloop
 
 from searchbus_bus import Bus, Serving, Worker, connect
@@ -31,6 +29,7 @@ from searchbus_contracts import Fault
 from .connecting import bus_options
 from .health import Health, health_app
 from .logs import configure_logging
+from .server import HttpServer
 from .settings import ServiceSettings
 from .telemetry import configure_telemetry
 
@@ -39,13 +38,6 @@ __all__ = ["Process", "run"]
 log = logging.getLogger("searchbus.process")
 S = TypeVar("S", bound=ServiceSettings)
 T = TypeVar("T")
-
-
-class _Server(uvicorn.Server):
-    """A uvicorn server that leaves the signals to the process."""
-
-    def capture_signals(self) -> Any:
-        return nullcontext()
 
 
 class Process(Generic[S]):
@@ -58,7 +50,7 @@ class Process(Generic[S]):
         self.health = Health()
         self.resources = AsyncExitStack()
         self._servings: list[Serving] = []
-        self._servers: list[tuple[_Server, asyncio.Task[None]]] = []
+        self._servers: list[HttpServer] = []
         self._before_drain: list[Callable[[], Awaitable[None]]] = []
         self.health.add_readiness("bus", self._bus_is_usable)
 
@@ -83,17 +75,9 @@ class Process(Generic[S]):
         Raises:
             OSError: the port is taken.
         """
-        listener = socket.create_server((host, port), backlog=2048)
-        config = uvicorn.Config(app, log_config=None, access_log=False, **options)
-        server = _Server(config)
-        task = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
-        while not server.started:
-            if task.done():
-                await task
-                raise RuntimeError("the HTTP server ended while it started")
-            await asyncio.sleep(0.01)
-        self._servers.append((server, task))
-        return int(listener.getsockname()[1])
+        server = await HttpServer.start(app, host=host, port=port, **options)
+        self._servers.append(server)
+        return server.port
 
     async def drain(self) -> None:
         """End in the measured order."""
@@ -101,9 +85,8 @@ class Process(Generic[S]):
         for callback in self._before_drain:
             await callback()
         await asyncio.gather(*(s.drain(self.settings.drain_timeout_s) for s in self._servings))
-        for server, task in self._servers:
-            server.should_exit = True
-            await asyncio.wait([task], timeout=self.settings.drain_timeout_s + 2)
+        for server in self._servers:
+            await server.stop(timeout_s=self.settings.drain_timeout_s + 2)
         await self.bus.close()
         await self.resources.aclose()
 

@@ -7,6 +7,8 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from .files import write_atomically
+
 __all__ = [
     "StackState",
     "data_folder",
@@ -42,9 +44,7 @@ def data_folder(given: Path | None = None) -> Path:
 def write_state(state: StackState) -> None:
     """Write `<data>/state.json` in one step."""
     path = Path(state.data) / STATE_FILE
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(asdict(state), indent=2) + "\n")
-    draft.replace(path)
+    write_atomically(path, json.dumps(asdict(state), indent=2) + "\n")
 
 
 def read_state(data: Path) -> StackState | None:

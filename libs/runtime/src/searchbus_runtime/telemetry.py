@@ -15,12 +15,13 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
+from searchbus_contracts import VERSION
+
 from .settings import ServiceSettings
 from .tracefile import TraceFileExporter
 
 __all__ = ["configure_telemetry"]
 
-VERSION = "0.1.0"
 QUEUED_SPANS = 16_384
 """Some ten seconds of a busy process; the SDK's 2,048 lost spans of bursts."""
 EXPORT_DELAY_MS = 1_000

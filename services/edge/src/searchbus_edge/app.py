@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.requests import Request
 from starlette.routing import Route
 
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts import VERSION, ErrorCode, Fault
 from searchbus_runtime import Health
 from searchbus_runtime.health import respond
 
@@ -17,7 +17,6 @@ from .auth.gate import METADATA_PATH, metadata
 from .auth.identity import Unauthenticated
 from .edge import Edge
 from .guard import json_rpc_error
-from .server import VERSION
 
 __all__ = ["build_app"]
 

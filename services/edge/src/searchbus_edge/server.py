@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from searchbus_bus import Bus
-from searchbus_contracts import Actor, Fault
+from searchbus_contracts import VERSION, Actor, Fault
 
 from . import render
 from .calls import Caller
@@ -40,7 +40,6 @@ log = logging.getLogger("searchbus.edge")
 Context = ServerRequestContext[Any, Any]
 R = TypeVar("R")
 
-VERSION = "0.1.0"
 EVERYBODY = Actor(subject="anonymous", roles=("*",))
 """The caller where there is no access control: the edge then listens on loopback only."""
 

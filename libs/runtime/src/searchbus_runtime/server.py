@@ -1,0 +1,102 @@
+"""An HTTP server inside a process that handles its signals itself.
+
+    server = await HttpServer.start(app, port=0)     # 0 takes a free port
+    print(server.url)                                # http://127.0.0.1:40123
+    await server.stop()
+
+uvicorn would install signal handlers of its own and end the process in its own order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import uvicorn
+
+__all__ = ["HttpServer"]
+
+_BACKLOG = 2048
+_POLL_S = 0.01
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _serve(server: _Server, listener: socket.socket) -> None:
+    try:
+        await server.serve(sockets=[listener])
+    except SystemExit:  # uvicorn's way to report a failed start
+        raise RuntimeError("the application failed while it started; the log says why") from None
+
+
+class HttpServer:
+    """A running server; made by `start` or `serving`.
+
+    Args:
+        host, port: the address it is bound to.
+    """
+
+    def __init__(self, server: _Server, task: asyncio.Task[None], host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self._server = server
+        self._task = task
+
+    @classmethod
+    async def start(
+        cls, app: Any, *, host: str = "127.0.0.1", port: int = 0, **options: Any
+    ) -> HttpServer:
+        """Serve an ASGI application; returns when it accepts connections.
+
+        Args:
+            port: 0 takes a free one.
+            options: of uvicorn.Config.
+
+        Raises:
+            OSError: the address cannot be bound, e.g. the port is taken.
+            RuntimeError: the application failed while it started.
+        """
+        listener = socket.create_server((host, port), backlog=_BACKLOG)
+        config = uvicorn.Config(app, **{"log_config": None, "access_log": False, **options})
+        server = _Server(config)
+        task = asyncio.get_running_loop().create_task(_serve(server, listener))
+        while not server.started:
+            if task.done():
+                await task
+            await asyncio.sleep(_POLL_S)
+        return cls(server, task, host, int(listener.getsockname()[1]))
+
+    @classmethod
+    @asynccontextmanager
+    async def serving(
+        cls, app: Any, *, host: str = "127.0.0.1", port: int = 0, **options: Any
+    ) -> AsyncIterator[HttpServer]:
+        """The same as a context manager, which stops the server at its end."""
+        server = await cls.start(app, host=host, port=port, **options)
+        try:
+            yield server
+        finally:
+            await server.stop()
+
+    @property
+    def url(self) -> str:
+        """Its address, e.g. http://127.0.0.1:40123."""
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    async def stop(self, *, timeout_s: float | None = None, force: bool = False) -> None:
+        """Stop accepting connections and wait for the open requests.
+
+        Args:
+            timeout_s: wait at most this long; `None` leaves it to `timeout_graceful_shutdown`.
+            force: return without waiting for open requests.
+        """
+        self._server.should_exit = True
+        self._server.force_exit = force
+        await asyncio.wait([self._task], timeout=timeout_s)

@@ -1,0 +1,58 @@
+"""Files that are written completely or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+
+from searchbus_runtime.files import write_atomically
+
+
+@pytest.mark.parametrize("data", ["grüße\n", "grüße\n".encode()])
+def test_text_and_bytes_replace_the_old_content(tmp_path, data):
+    """Text is UTF-8; nothing but the file is left in the folder."""
+    path = tmp_path / "state.json"
+    path.write_text("old, and longer than the new content")
+    write_atomically(path, data)
+    assert path.read_text(encoding="utf-8") == "grüße\n"
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_mode_is_set_exactly(tmp_path):
+    """The umask does not take part, and the mode of an older file does not stay."""
+    path = tmp_path / "keys.json"
+    path.touch(0o644)
+    write_atomically(path, "secret", mode=0o600)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    write_atomically(path, "public", mode=0o666)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666
+
+
+def test_without_a_mode_the_umask_decides(tmp_path):
+    """As for any other new file."""
+    (tmp_path / "other").write_text("")
+    write_atomically(tmp_path / "file", "x")
+    assert (tmp_path / "other").stat().st_mode == (tmp_path / "file").stat().st_mode
+
+
+def test_failed_write_keeps_the_old_content(tmp_path, monkeypatch):
+    """No draft stays behind either."""
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_missing_folder_is_an_error(tmp_path):
+    """The caller decides where folders are made."""
+    with pytest.raises(FileNotFoundError):
+        write_atomically(tmp_path / "missing" / "file", "x")

@@ -1,0 +1,73 @@
+"""The HTTP server that leaves the signals to its process."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import httpx
+import pytest
+
+from searchbus_runtime.server import HttpServer
+
+
+async def hello(scope, receive, send):
+    """Answers 200 to every request; a lifespan that it does not know ends at once."""
+    if scope["type"] != "http":
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+async def test_free_port_is_taken_and_released():
+    """`serving` answers inside its block and refuses connections after it."""
+    async with HttpServer.serving(hello) as server, httpx.AsyncClient(trust_env=False) as http:
+        assert server.port > 0
+        assert f"http://127.0.0.1:{server.port}" == server.url
+        assert (await http.get(server.url)).content == b"hello"
+    async with httpx.AsyncClient(trust_env=False) as http:
+        with pytest.raises(httpx.ConnectError):
+            await http.get(server.url)
+
+
+async def test_signal_handlers_stay_those_of_the_process():
+    """uvicorn alone would replace them and end the process in its own order."""
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    async with HttpServer.serving(hello):
+        assert before == (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
+
+
+async def test_taken_port_is_an_os_error():
+    """The caller can tell it from a failure of the application."""
+    async with HttpServer.serving(hello) as first:
+        with pytest.raises(OSError, match="in use"):
+            await HttpServer.start(hello, port=first.port)
+
+
+async def test_application_that_fails_at_its_start_is_reported():
+    """Instead of waiting for ever."""
+
+    async def broken(scope, receive, send):
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": "no"})
+
+    async with asyncio.timeout(60):
+        with pytest.raises(RuntimeError, match="failed while it started"):
+            await HttpServer.start(broken, lifespan="on")
+
+
+async def test_forced_stop_does_not_wait_for_open_requests():
+    """A request that never ends holds up nobody."""
+    reached = asyncio.Event()
+
+    async def endless(scope, receive, send):
+        if scope["type"] == "http":
+            reached.set()
+            await asyncio.Event().wait()
+
+    server = await HttpServer.start(endless, timeout_graceful_shutdown=600)
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as http, asyncio.timeout(60):
+        request = asyncio.create_task(http.get(server.url))
+        await reached.wait()
+        await server.stop(force=True)
+        request.cancel()
