@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .bus import Bus, WorkerInfo, connect
+    from .call import Call
     from .directory import Directory
     from .fanout import Gathered, Leg
     from .hedging import Hedge
@@ -25,7 +26,19 @@ if TYPE_CHECKING:
     from .metrics import SECONDS, LiveGauge
     from .serving import Serving
     from .tasks import end_task
-    from .worker import Call, Worker
+    from .toolsets import (
+        DeclarationError,
+        Toolset,
+        WithMeta,
+        endpoint,
+        prompt,
+        resource,
+        resource_list,
+        resource_search,
+        resource_template,
+        tool,
+    )
+    from .worker import Worker
 
 __all__ = [
     "SECONDS",
@@ -33,6 +46,7 @@ __all__ = [
     "ActorVerifier",
     "Bus",
     "Call",
+    "DeclarationError",
     "Directory",
     "Gathered",
     "Hedge",
@@ -41,15 +55,25 @@ __all__ = [
     "LiveGauge",
     "MemoryBroker",
     "Serving",
+    "Toolset",
+    "WithMeta",
     "Worker",
     "WorkerInfo",
     "connect",
     "end_task",
+    "endpoint",
     "new_actor_keys",
+    "prompt",
+    "resource",
+    "resource_list",
+    "resource_search",
+    "resource_template",
+    "tool",
 ]
 
 _MODULES = {
     "bus": ("Bus", "WorkerInfo", "connect"),
+    "call": ("Call",),
     "directory": ("Directory",),
     "fanout": ("Gathered", "Leg"),
     "hedging": ("Hedge",),
@@ -59,7 +83,19 @@ _MODULES = {
     "metrics": ("SECONDS", "LiveGauge"),
     "serving": ("Serving",),
     "tasks": ("end_task",),
-    "worker": ("Call", "Worker"),
+    "toolsets": (
+        "DeclarationError",
+        "Toolset",
+        "WithMeta",
+        "endpoint",
+        "prompt",
+        "resource",
+        "resource_list",
+        "resource_search",
+        "resource_template",
+        "tool",
+    ),
+    "worker": ("Worker",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

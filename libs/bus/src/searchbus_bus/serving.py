@@ -38,6 +38,7 @@ from searchbus_contracts.headers import (
 )
 
 from . import telemetry
+from .call import Call
 from .deadline import Deadline
 from .identity import ActorVerifier, received_signature
 from .metrics import LiveGauge
@@ -45,7 +46,7 @@ from .parts import Assembly
 from .replies import Replies
 from .requests import Requester
 from .transport import Announcement, Message, ServiceRecord, Subscription, Transport
-from .worker import Call, Worker
+from .worker import Worker
 
 __all__ = ["Serving"]
 

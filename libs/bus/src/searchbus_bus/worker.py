@@ -1,8 +1,7 @@
 """What a service offers, declared without a connection.
 
     worker = Worker("dictionary")
-    worker.tool(LOOKUP, Lookup, lookup)          # async lookup(call, arguments) -> Entry
-    worker.endpoint("search", SearchRequest, search)
+    worker.add(Dictionary(words), SearchEndpoints(words))      # see toolsets/declare.py
 
 The same worker is served over NATS and over the in-memory twin, by `Bus.serve`.
 """
@@ -14,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from searchbus_contracts import (
     VERSION,
-    Actor,
     Catalog,
     ErrorCode,
     Fault,
@@ -32,101 +31,60 @@ from searchbus_contracts import (
     ResourceTemplate,
     ToolCall,
     ToolDescriptor,
-    ToolEvent,
     ToolReply,
     decode,
 )
 
-from .deadline import Deadline
+from .call import Call
+from .toolsets.declare import DeclarationError, Toolset, declarations
+from .toolsets.describe import (
+    describe_method,
+    describe_prompt,
+    describe_resource,
+    describe_template,
+    endpoint_types,
+)
+from .toolsets.forms import ReplyForm, check_type
+from .toolsets.reading import ResourceReader
 
-__all__ = ["Call", "Endpoint", "ToolEndpoint", "Worker"]
+__all__ = ["Endpoint", "ToolEndpoint", "ToolHandler", "Worker"]
 
 A = TypeVar("A")
-Handler = Callable[["Call", Any], Awaitable[Any]]
-
-
-class Call:
-    """One request as its handler sees it.
-
-    The last three belong to tools that ask the client for input (`InputRequired`): its answers,
-    the tool's own state given back, and what the client can be asked for.
-    """
-
-    def __init__(
-        self,
-        *,
-        req_id: str,
-        service: str,
-        subject: str,
-        actor: Actor,
-        deadline: Deadline,
-        send_event: Callable[[ToolEvent], Awaitable[None]],
-    ) -> None:
-        self.req_id = req_id
-        self.input_responses: dict[str, Any] | None = None
-        self.state: str | None = None
-        self.client_capabilities: tuple[str, ...] = ()
-        self.service = service
-        self.subject = subject
-        self.actor = actor
-        self._deadline = deadline
-        self._send_event = send_event
-
-    @property
-    def remaining_s(self) -> float:
-        """Seconds until the caller's deadline; the handler is cancelled when they are over."""
-        return max(0.0, self._deadline.remaining_s)
-
-    async def progress(
-        self, progress: float, total: float | None = None, message: str | None = None
-    ) -> None:
-        """Tell the caller how far the work is; `progress` must grow with every call."""
-        await self._send_event(
-            ToolEvent(kind="progress", progress=progress, total=total, message=message)
-        )
-
-    async def log(self, level: str, data: Any, logger: str | None = None) -> None:
-        """Send a line to the client's log; level is one of syslog's eight, in lower case."""
-        await self._send_event(
-            msgspec.convert(
-                {"kind": "log", "level": level, "data": data, "logger": logger}, ToolEvent
-            )
-        )
+ToolHandler = Callable[[Call, ToolCall], Awaitable[ToolReply]]
+"""Answers a tool's calls with the arguments as they came."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A typed request: how to decode it and who answers."""
+    """A typed request: how to decode it, who answers, and with what."""
 
     request_type: Any
-    handler: Handler
+    handler: Callable[[Call, Any], Awaitable[Any]]
+    reply_type: Any = None
 
     async def __call__(self, call: Call, body: bytes) -> Any:
         """Decode, handle, return the reply Struct."""
-        return await self.handler(call, decode(body, self.request_type))
+        reply = await self.handler(call, decode(body, self.request_type))
+        if self.reply_type is not None:
+            check_type(reply, self.reply_type)
+        return reply
 
 
 @dataclass(frozen=True, slots=True)
 class ToolEndpoint:
-    """A tool: checks the caller's roles, decodes the arguments, shapes the reply."""
+    """A tool: checks the caller's roles, then asks the handler."""
 
     descriptor: ToolDescriptor
-    arguments: type[msgspec.Struct]
-    handler: Handler
+    handler: ToolHandler
 
     async def __call__(self, call: Call, request: ToolCall) -> ToolReply:
-        """Handle one call of the tool."""
+        """Handle one call of the tool; raises Fault(forbidden) where a role is missing."""
         if not call.actor.holds(self.descriptor.required_roles):
             raise Fault(ErrorCode.FORBIDDEN, "The caller's roles do not allow this tool.")
         call.input_responses = request.input_responses
         call.state = request.state
         call.client_capabilities = request.client_capabilities
-        value = await self.handler(call, decode(bytes(request.arguments), self.arguments))
-        if isinstance(value, ToolReply):
-            return value
-        if self.descriptor.renderer == "results":
-            value = {"results": value}
-        return ToolReply(structured=msgspec.to_builtins(value))
+        return await self.handler(call, request)
 
 
 class Worker:
@@ -157,22 +115,70 @@ class Worker:
         self._resources: dict[str, ResourceDescriptor] = {}
         self._templates: dict[str, ResourceTemplate] = {}
 
+    def add(self, *parts: object) -> None:
+        """Offer what the decorated methods of each part declare: toolsets and endpoints.
+
+        Raises:
+            DeclarationError: a method cannot be offered, or its name is taken; says what to do.
+        """
+        for part in parts:
+            found = list(declarations(part))
+            if not found:
+                raise DeclarationError(
+                    f"{type(part).__name__} has no decorated methods. Mark them with @tool, "
+                    "@prompt, @resource or @endpoint."
+                )
+            for name, declaration in found:
+                if declaration.kind == "endpoint":
+                    self._add_endpoint(part, name)
+                elif not isinstance(part, Toolset):
+                    raise DeclarationError(
+                        f"{type(part).__name__}.{name}: only a Toolset offers tools, prompts and "
+                        "resources. Make the class one."
+                    )
+                elif declaration.kind == "tool":
+                    descriptor, arguments, form = describe_method(part, name, declaration)
+                    self.add_tool(descriptor, _decoding(getattr(part, name), arguments, form))
+                elif declaration.kind == "prompt":
+                    described = describe_prompt(part, name, declaration)
+                    self._prompts[described.toolset, described.name] = described
+            if isinstance(part, Toolset):
+                self._add_resources(part)
+
+    def add_tool(self, descriptor: ToolDescriptor, handler: ToolHandler) -> None:
+        """Offer a tool whose descriptor is known only at run time.
+
+        While the worker is served, `Serving.refresh` announces it.
+
+        Raises:
+            DeclarationError: the toolset has a tool of that name already.
+        """
+        key = (descriptor.toolset, descriptor.name)
+        if key in self._tools:
+            raise DeclarationError(f"The tool {key[1]} of toolset {key[0]} is declared twice.")
+        self._tools[key] = ToolEndpoint(descriptor, handler)
+
+    def remove_tool(self, toolset: str, name: str) -> None:
+        """Stop offering a tool; `Serving.refresh` announces it."""
+        self._tools.pop((toolset, name), None)
+
     def tool(
         self,
         descriptor: ToolDescriptor,
         arguments: type[A],
         handler: Callable[[Call, A], Awaitable[Any]],
     ) -> None:
-        """Offer a tool.
+        """Offer a tool (the old way; use `add`)."""
 
-        The handler returns what the descriptor's renderer needs: a `ToolReply` for "content", one
-        object for "json", a list of objects for "results".
-        """
-        self._tools[descriptor.toolset, descriptor.name] = ToolEndpoint(
-            descriptor,
-            arguments,  # type: ignore[arg-type]
-            handler,
-        )
+        async def decoding(call: Call, request: ToolCall) -> ToolReply:
+            value = await handler(call, decode(bytes(request.arguments), arguments))
+            if isinstance(value, ToolReply):
+                return value
+            if descriptor.renderer == "results":
+                value = {"results": value}
+            return ToolReply(structured=msgspec.to_builtins(value))
+
+        self._tools[descriptor.toolset, descriptor.name] = ToolEndpoint(descriptor, decoding)
 
     def withdraw_tool(self, toolset: str, name: str) -> None:
         """Offer a tool no longer; `Serving.refresh` tells the others."""
@@ -230,3 +236,49 @@ class Worker:
             resources=tuple(self._resources[key] for key in sorted(self._resources)),
             resource_templates=tuple(self._templates[key] for key in sorted(self._templates)),
         )
+
+    def _add_endpoint(self, part: object, name: str) -> None:
+        verb, request_type, reply_type = endpoint_types(part, name, self.service)
+        if verb in self.endpoints:
+            raise DeclarationError(f"The endpoint {self.service}.{verb} is declared twice.")
+        self.endpoints[verb] = Endpoint(request_type, getattr(part, name), reply_type)
+
+    def _add_resources(self, part: Toolset) -> None:
+        methods: dict[str, list[tuple[str, Any]]] = {}
+        for name, declaration in declarations(part):
+            methods.setdefault(declaration.kind, []).append((name, declaration))
+        readers: dict[str, Endpoint] = {}
+        for kind, verb, request_type, reply_type in _RESOURCE_VERBS:
+            for name, _ in methods.get(kind, ()):
+                readers[verb] = Endpoint(request_type, getattr(part, name), reply_type)
+        reader = ResourceReader()
+        for name, declaration in methods.get("resource", ()):
+            resource = describe_resource(part, name, declaration)
+            self._resources[resource.uri] = resource
+            reader.add_fixed(resource.uri, getattr(part, name))
+        for name, declaration in methods.get("template", ()):
+            template = describe_template(
+                part, name, declaration, lists="list" in readers, searches="search" in readers
+            )
+            self._templates[template.uri_template] = template
+            reader.add_family(template.uri_template, getattr(part, name))
+        if methods.keys() & {"resource", "template"}:
+            readers["read"] = Endpoint(ResourceReadRequest, reader, ResourceReadReply)
+            self.resource_readers[part.toolset] = readers
+
+
+_RESOURCE_VERBS = (
+    ("resource_list", "list", ResourceListRequest, ResourceListReply),
+    ("resource_search", "search", ResourceSearchRequest, ResourceSearchReply),
+)
+
+
+def _decoding(
+    method: Callable[[Call, Any], Awaitable[Any]], arguments: type[Struct], form: ReplyForm
+) -> ToolHandler:
+    """A method of a toolset as a handler of raw calls."""
+
+    async def handle(call: Call, request: ToolCall) -> ToolReply:
+        return form.reply(await method(call, decode(bytes(request.arguments), arguments)))
+
+    return handle

@@ -22,6 +22,7 @@ from .codec import canonical, decode, encode
 from .control import Cancel, Ping, Pong
 from .errors import RETRYABLE, ErrorCode, Failure, Fault
 from .headers import Actor, Parts
+from .queries import check_query
 from .resources import (
     ResourceListReply,
     ResourceListRequest,
@@ -47,6 +48,7 @@ from .tools import (
     ToolEvent,
     ToolReply,
     describe_tool,
+    input_schema,
     json_schema,
 )
 from .version import VERSION
@@ -96,10 +98,12 @@ __all__ = [
     "ToolEvent",
     "ToolReply",
     "canonical",
+    "check_query",
     "decode",
     "decode_catalog",
     "describe_tool",
     "encode",
+    "input_schema",
     "is_token",
     "json_schema",
 ]

@@ -36,6 +36,7 @@ __all__ = [
     "ToolEvent",
     "ToolReply",
     "describe_tool",
+    "input_schema",
     "json_schema",
 ]
 
@@ -229,8 +230,12 @@ def json_schema(kind: Any) -> dict[str, Any]:
     return {**schema, "$defs": definitions} if definitions else schema
 
 
-def _without_heading(schema: dict[str, Any]) -> dict[str, Any]:
-    """The Struct's own name and docstring say nothing to a model."""
+def input_schema(arguments: type[Struct]) -> dict[str, Any]:
+    """JSON Schema of a tool's arguments, without the Struct's own name and docstring.
+
+    These say nothing to a model.
+    """
+    schema = json_schema(arguments)
     return {key: value for key, value in schema.items() if key not in ("title", "description")}
 
 
@@ -271,7 +276,7 @@ def describe_tool(
         toolset=toolset,
         title=title,
         description=description,
-        input_schema=_without_heading(json_schema(arguments)),
+        input_schema=input_schema(arguments),
         output_schema=output,
         renderer=renderer,
         annotations=annotations,

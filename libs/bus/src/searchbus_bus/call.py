@@ -1,0 +1,63 @@
+"""One request as its handler sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from searchbus_contracts import Actor, ToolEvent
+
+from .deadline import Deadline
+
+__all__ = ["Call"]
+
+
+class Call:
+    """One request as its handler sees it.
+
+    The last three belong to tools that ask the client for input (`InputRequired`): its answers,
+    the tool's own state given back, and what the client can be asked for.
+    """
+
+    def __init__(
+        self,
+        *,
+        req_id: str,
+        service: str,
+        subject: str,
+        actor: Actor,
+        deadline: Deadline,
+        send_event: Callable[[ToolEvent], Awaitable[None]],
+    ) -> None:
+        self.req_id = req_id
+        self.input_responses: dict[str, Any] | None = None
+        self.state: str | None = None
+        self.client_capabilities: tuple[str, ...] = ()
+        self.service = service
+        self.subject = subject
+        self.actor = actor
+        self._deadline = deadline
+        self._send_event = send_event
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds until the caller's deadline; the handler is cancelled when they are over."""
+        return max(0.0, self._deadline.remaining_s)
+
+    async def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Tell the caller how far the work is; `progress` must grow with every call."""
+        await self._send_event(
+            ToolEvent(kind="progress", progress=progress, total=total, message=message)
+        )
+
+    async def log(self, level: str, data: Any, logger: str | None = None) -> None:
+        """Send a line to the client's log; level is one of syslog's eight, in lower case."""
+        await self._send_event(
+            msgspec.convert(
+                {"kind": "log", "level": level, "data": data, "logger": logger}, ToolEvent
+            )
+        )

@@ -1,0 +1,58 @@
+"""The generic cell rate algorithm (ITU-T I.371, annex A), as a virtual schedule.
+
+    gcra = Gcra.of_rate(10.0, burst=5)           # 10 per second, 5 at once after a pause
+    wait_s = gcra.wait(arrival_s, now_s)         # 0.0: the next request conforms now
+    arrival_s = gcra.advance(arrival_s, now_s)   # after it was admitted
+
+The state of one caller is a single number, its theoretical arrival time. It starts at 0 and is kept
+by whoever uses this: in a dictionary, or in the key-value store by compare and set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Gcra"]
+
+_ROUNDING = 1e-9
+"""In intervals: sums of floats must not refuse the last request of a burst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gcra:
+    """A rate limit.
+
+    Args:
+        interval: time between two requests at the sustained rate, in any unit; times passed to
+            the methods have the same unit and any common origin.
+        burst: requests admitted at once after a pause, 1 or more.
+    """
+
+    interval: float
+    burst: int = 1
+
+    @classmethod
+    def of_rate(cls, rate_per_s: float, burst: int = 1) -> Gcra:
+        """A limit of `rate_per_s` requests per second, with times in seconds."""
+        return cls(1 / rate_per_s, max(1, burst))
+
+    @property
+    def tolerance(self) -> float:
+        """How far the arrival time may lie ahead of now."""
+        return self.interval * (self.burst - 1)
+
+    def wait(self, arrival: float, now: float) -> float:
+        """Time until the next request conforms; 0 where it conforms now."""
+        wait = max(arrival, now) - now - self.tolerance
+        return wait if wait > _ROUNDING * self.interval else 0.0
+
+    def room(self, arrival: float, now: float) -> int:
+        """How many requests conform now, 0 to `burst`."""
+        if self.wait(arrival, now) > 0:
+            return 0
+        ahead = max(arrival, now) - now
+        return int((self.tolerance - ahead) / self.interval + 1e-6) + 1
+
+    def advance(self, arrival: float, now: float, count: int = 1) -> float:
+        """The arrival time after `count` requests were admitted."""
+        return max(arrival, now) + count * self.interval

@@ -1,0 +1,209 @@
+"""Toolsets: a class whose decorated methods are the tools, prompts and resources it offers.
+
+    class Dictionary(Toolset, name="dictionary"):
+        @tool(title="Look up a word")
+        async def lookup(self, call: Call, arguments: Lookup) -> Entry:
+            \"""Look up a word in the dictionary.\"""
+            return Entry(...)
+
+    worker.add(Dictionary())
+
+The method's name is the tool's name and its docstring the description that a model reads. The
+annotations give the JSON Schemas of arguments and reply, the check of the arguments, and the form
+of the reply; mypy holds the body to them. Typed requests between services are methods as well,
+marked with `endpoint`, of any object that is added to a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeVar
+
+from msgspec import Struct
+
+from searchbus_contracts import (
+    PromptMessage,
+    ResourceListReply,
+    ResourceListRequest,
+    ResourceReadReply,
+    ResourceReadRequest,
+    ResourceSearchReply,
+    ResourceSearchRequest,
+    ToolAnnotations,
+    ToolDescriptor,
+)
+
+from ..call import Call
+from .forms import WithMeta
+
+__all__ = [
+    "Declaration",
+    "DeclarationError",
+    "Toolset",
+    "declarations",
+    "endpoint",
+    "prompt",
+    "resource",
+    "resource_list",
+    "resource_search",
+    "resource_template",
+    "tool",
+]
+
+_ATTRIBUTE = "__searchbus_declarations__"
+
+T = TypeVar("T")
+ToolResult = Struct | list[Any] | str | WithMeta[Any]
+ToolMethod = TypeVar("ToolMethod", bound=Callable[[Any, Call, Any], Awaitable[ToolResult]])
+PromptMethod = TypeVar("PromptMethod", bound=Callable[..., str | tuple[PromptMessage, ...]])
+EndpointMethod = TypeVar("EndpointMethod", bound=Callable[[Any, Call, Any], Awaitable[Struct]])
+ReadMethod = TypeVar(
+    "ReadMethod", bound=Callable[[Any, Call, ResourceReadRequest], Awaitable[ResourceReadReply]]
+)
+ListMethod = TypeVar(
+    "ListMethod", bound=Callable[[Any, Call, ResourceListRequest], Awaitable[ResourceListReply]]
+)
+SearchMethod = TypeVar(
+    "SearchMethod",
+    bound=Callable[[Any, Call, ResourceSearchRequest], Awaitable[ResourceSearchReply]],
+)
+Kind = Literal[
+    "tool", "prompt", "endpoint", "resource", "template", "resource_list", "resource_search"
+]
+
+
+class DeclarationError(TypeError):
+    """A decorated method cannot be offered; the message names the method and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a decorator wrote on a method."""
+
+    kind: Kind
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def tool(
+    *,
+    title: str,
+    annotations: ToolAnnotations | None = None,
+    required_roles: tuple[str, ...] = (),
+    timeout_ms: int = 30_000,
+    client_capabilities: tuple[str, ...] = (),
+    costly: bool = False,
+    examples: tuple[str, ...] = (),
+    keywords: tuple[str, ...] = (),
+) -> Callable[[ToolMethod], ToolMethod]:
+    """Offer a method `async def name(self, call, arguments: Struct) -> reply` as a tool.
+
+    The reply's annotation decides what a client gets: a Struct is structured JSON, a list of
+    Structs is ``{"results": [...]}``, a str is one text, a `ToolReply` is passed as it is, and
+    `WithMeta[...]` around the first two adds metadata for the host.
+
+    Args:
+        title: for people.
+        required_roles: all of these are needed to see and to call the tool.
+        timeout_ms: the budget that an edge gives one call.
+        client_capabilities: of MCP, which a client must declare to call.
+        costly: a call costs money.
+        examples: requests that the tool serves, indexed for search.
+        keywords: indexed words that the description does not have.
+    """
+    return _declare(
+        "tool", title=title, annotations=annotations, required_roles=required_roles,
+        timeout_ms=timeout_ms, client_capabilities=client_capabilities, costly=costly,
+        examples=examples, keywords=keywords,
+    )  # fmt: skip
+
+
+def prompt(
+    *, title: str, required_roles: tuple[str, ...] = (), keywords: tuple[str, ...] = ()
+) -> Callable[[PromptMethod], PromptMethod]:
+    """Offer a method `def name(self, argument: str, …) -> str` as a prompt.
+
+    The method runs once, with the placeholder ``{argument}`` for each argument; the edge replaces
+    the placeholders. It may also return a tuple of `PromptMessage`. A parameter's `Meta` describes
+    it, a `Literal` lists its values, and one with the default None or "" is optional.
+    """
+    return _declare("prompt", title=title, required_roles=required_roles, keywords=keywords)
+
+
+def endpoint(method: EndpointMethod) -> EndpointMethod:
+    """Answer a typed request on `<prefix>.v1.<service>.<verb>`.
+
+    The verb is the method's name; `list_` gives the verb "list".
+    """
+    return _mark(method, Declaration("endpoint"))
+
+
+def resource(
+    uri: str,
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    mime_type: str | None = None,
+    required_roles: tuple[str, ...] = (),
+) -> Callable[[ReadMethod], ReadMethod]:
+    """Offer a resource with a fixed URI, read by the method. Without `name` it has the method's."""
+    return _declare(
+        "resource", uri=uri, name=name, title=title, mime_type=mime_type,
+        required_roles=required_roles,
+    )  # fmt: skip
+
+
+def resource_template(
+    uri_template: str,
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    mime_type: str | None = None,
+    required_roles: tuple[str, ...] = (),
+) -> Callable[[ReadMethod], ReadMethod]:
+    """Offer a family of resources (RFC 6570 level 1), read by the method."""
+    return _declare(
+        "template", uri_template=uri_template, name=name, title=title, mime_type=mime_type,
+        required_roles=required_roles,
+    )  # fmt: skip
+
+
+def resource_list(method: ListMethod) -> ListMethod:
+    """Page through the resources of the toolset's templates: `resource.<toolset>.list`."""
+    return _mark(method, Declaration("resource_list"))
+
+
+def resource_search(method: SearchMethod) -> SearchMethod:
+    """Find resources by their content: `resource.<toolset>.search`."""
+    return _mark(method, Declaration("resource_search"))
+
+
+class Toolset:
+    """Base class of toolsets; the class argument `name` is the toolset's name on the wire."""
+
+    toolset: ClassVar[str] = ""
+
+    def __init_subclass__(cls, *, name: str | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if name is not None:
+            cls.toolset = name
+
+    def configure(self, descriptor: ToolDescriptor) -> ToolDescriptor:
+        """Adapt a tool to this deployment, for instance mark it as costly."""
+        return descriptor
+
+
+def declarations(part: object) -> Iterator[tuple[str, Declaration]]:
+    """(attribute name, declaration) of every decorated method, sorted by name."""
+    for name in sorted(dir(type(part))):
+        for declaration in getattr(getattr(type(part), name, None), _ATTRIBUTE, ()):
+            yield name, declaration
+
+
+def _declare(kind: Kind, **options: Any) -> Callable[[Any], Any]:
+    return lambda method: _mark(method, Declaration(kind, options))
+
+
+def _mark(method: T, declaration: Declaration) -> T:
+    setattr(method, _ATTRIBUTE, (*getattr(method, _ATTRIBUTE, ()), declaration))
+    return method

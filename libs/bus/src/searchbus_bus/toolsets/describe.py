@@ -1,0 +1,174 @@
+"""Descriptors from decorated methods: name, description, schemas, prompts, resources."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from searchbus_contracts import (
+    PromptArgument,
+    PromptDescriptor,
+    PromptMessage,
+    ResourceDescriptor,
+    ResourceTemplate,
+    TextContent,
+    ToolDescriptor,
+    input_schema,
+)
+from searchbus_contracts.channels import CHANNELS
+
+from ..call import Call
+from .declare import Declaration, DeclarationError, Toolset
+from .forms import ReplyForm
+
+__all__ = [
+    "describe_method",
+    "describe_prompt",
+    "describe_resource",
+    "describe_template",
+    "endpoint_types",
+]
+
+
+def describe_method(
+    part: Toolset, name: str, declaration: Declaration
+) -> tuple[ToolDescriptor, type[Struct], ReplyForm]:
+    """The descriptor of a tool, the type of its arguments and the form of its reply.
+
+    Raises:
+        DeclarationError: the method's signature or docstring does not make a tool.
+        Fault: invalid_argument where a field of the descriptor breaks its limit.
+    """
+    arguments, reply = _request_and_reply(part, name)
+    if not (isinstance(arguments, type) and issubclass(arguments, Struct)):
+        raise _error(part, name, "the arguments must be one msgspec Struct")
+    try:
+        form = ReplyForm.of(reply, name)
+    except TypeError as error:
+        raise _error(part, name, str(error)) from None
+    descriptor = ToolDescriptor(
+        name=name,
+        toolset=_toolset_name(part),
+        description=_description(part, name),
+        input_schema=input_schema(arguments),
+        output_schema=form.schema,
+        renderer=form.renderer,
+        **declaration.options,
+    )
+    # Constructors do not check Meta limits, decoding does.
+    checked = msgspec.convert(msgspec.to_builtins(part.configure(descriptor)), ToolDescriptor)
+    return checked, arguments, form
+
+
+def describe_prompt(part: Toolset, name: str, declaration: Declaration) -> PromptDescriptor:
+    """The descriptor of a prompt.
+
+    Raises:
+        DeclarationError: a parameter's default is neither None nor "".
+    """
+    method = getattr(part, name)
+    hints = get_type_hints(method, include_extras=True)
+    parameters = inspect.signature(method).parameters
+    for parameter in parameters.values():
+        if parameter.default not in (inspect.Parameter.empty, None, ""):
+            raise _error(part, name, f"the default of {parameter.name} must be None or ''")
+    body = method(**{key: f"{{{key}}}" for key in parameters})
+    if isinstance(body, str):
+        body = (PromptMessage(role="user", content=TextContent(text=body)),)
+    return PromptDescriptor(
+        name=name,
+        toolset=_toolset_name(part),
+        description=_description(part, name),
+        messages=body,
+        arguments=tuple(
+            _prompt_argument(key, hints[key], parameter.default is inspect.Parameter.empty)
+            for key, parameter in parameters.items()
+        ),
+        **declaration.options,
+    )
+
+
+def describe_resource(part: Toolset, name: str, declaration: Declaration) -> ResourceDescriptor:
+    """The descriptor of a resource with a fixed URI."""
+    options = declaration.options
+    return ResourceDescriptor(
+        **{**options, "name": options["name"] or name},
+        toolset=_toolset_name(part),
+        description=_description(part, name),
+    )
+
+
+def describe_template(
+    part: Toolset, name: str, declaration: Declaration, *, lists: bool, searches: bool
+) -> ResourceTemplate:
+    """The descriptor of a family of resources."""
+    options = declaration.options
+    return ResourceTemplate(
+        **{**options, "name": options["name"] or name},
+        toolset=_toolset_name(part),
+        description=_description(part, name),
+        lists=lists,
+        searches=searches,
+    )
+
+
+def endpoint_types(part: object, name: str, service: str) -> tuple[str, Any, Any]:
+    """(verb, request type, reply type) of an endpoint.
+
+    Raises:
+        DeclarationError: proto names other types for this subject.
+    """
+    verb = name.rstrip("_")
+    request, reply = _request_and_reply(part, name)
+    for channel in CHANNELS:
+        known = (channel.message, channel.reply)
+        if channel.address == f"{service}.{verb}" and known != (request, reply):
+            raise _error(part, name, f"the wire says {known[0].__name__} → {known[1].__name__}")
+    return verb, request, reply
+
+
+def _request_and_reply(part: object, name: str) -> tuple[Any, Any]:
+    method = getattr(part, name)
+    parameters = list(inspect.signature(method).parameters)
+    hints = get_type_hints(method, include_extras=True)
+    missing = [key for key in (*parameters, "return") if key not in hints]
+    if len(parameters) != 2 or missing or hints[parameters[0]] is not Call:
+        raise _error(part, name, "the signature must be (self, call: Call, request: …) -> reply")
+    return hints[parameters[1]], hints["return"]
+
+
+def _toolset_name(part: Toolset) -> str:
+    if not part.toolset:
+        raise DeclarationError(
+            f"{type(part).__name__} has no name. Write class …(Toolset, name='…')."
+        )
+    return part.toolset
+
+
+def _description(part: object, name: str) -> str:
+    """The docstring with the lines of each paragraph joined; lists keep their lines."""
+    text = inspect.getdoc(getattr(type(part), name))
+    if not text:
+        raise _error(part, name, "it has no docstring, which is its description")
+    return re.sub(r"(?<!\n)\n(?![\n\s*-])", " ", text)
+
+
+def _prompt_argument(name: str, hint: Any, required: bool) -> PromptArgument:
+    meta = next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, msgspec.Meta)), None)
+    base = get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
+    literals = [base, *get_args(base)]
+    values = [v for kind in literals if get_origin(kind) is Literal for v in get_args(kind)]
+    return PromptArgument(
+        name=name,
+        description=meta.description if meta is not None else None,
+        required=required,
+        values=tuple(values),
+    )
+
+
+def _error(part: object, name: str, reason: str) -> DeclarationError:
+    return DeclarationError(f"{type(part).__name__}.{name}: {reason}.")
