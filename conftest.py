@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import gc
 import os
-import re
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-NATS_SERVER = Path(sys.executable).with_name("nats-server")
+from searchbus_testing import NatsServer, watch_this_process
+
 REFERENCE = Path(__file__).resolve().parent.parent / "shared"
+
+# Replies are checked against their types, field by field; processes that tests start do it too.
+os.environ["SEARCHBUS_CHECK_REPLIES"] = "1"
+# Tables of commands are not wrapped, neither here nor in processes.
+os.environ["COLUMNS"] = "200"
+
+
+def pytest_sessionstart() -> None:
+    """Leave no process behind, however this one ends."""
+    watch_this_process()
 
 
 def pytest_collection_finish() -> None:
@@ -25,44 +31,6 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-@dataclass
-class NatsServer:
-    """A nats-server process on loopback that can be killed and started again on its port."""
-
-    folder: Path
-    port: int = -1
-    arguments: tuple[str, ...] = ()
-    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
-
-    @property
-    def url(self) -> str:
-        return f"nats://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        log = self.folder / "nats.log"
-        log.unlink(missing_ok=True)
-        self.process = subprocess.Popen(
-            [NATS_SERVER, "-a", "127.0.0.1", "-p", str(self.port), "-l", log, *self.arguments]
-        )
-        deadline_s = time.monotonic() + 10
-        while time.monotonic() < deadline_s:
-            text = log.read_text() if log.exists() else ""
-            if "Server is ready" in text:
-                if self.port == -1:
-                    self.port = int(
-                        re.search(r"client connections on 127\.0\.0\.1:(\d+)", text)[1]  # type: ignore[index]
-                    )
-                return
-            time.sleep(0.02)
-        raise RuntimeError(f"nats-server did not start:\n{text}")
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait(10)
-            self.process = None
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +44,7 @@ def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer
 
 @pytest.fixture
 def own_nats_server(tmp_path: Path) -> Iterator[Callable[..., NatsServer]]:
-    """Start servers of one's own, to be killed or configured."""
+    """Start servers that a test may kill or configure: `own_nats_server("-js")`."""
     servers: list[NatsServer] = []
 
     def start(*arguments: str) -> NatsServer:
@@ -94,7 +62,10 @@ def own_nats_server(tmp_path: Path) -> Iterator[Callable[..., NatsServer]]:
 
 @pytest.fixture(scope="session")
 def reference() -> Path:
-    """The folder of reference data beside the checkout; skips where it is absent."""
+    """The folder of reference data beside the checkout, for tests that are extra to the others.
+
+    Skips where the folder is absent, but fails in CI, where it must be present.
+    """
     if not REFERENCE.is_dir():
         if os.environ.get("CI"):
             pytest.fail(f"reference data is missing at {REFERENCE}")

@@ -23,6 +23,8 @@ LAYERS = {
     "searchbus_cli": {"searchbus_contracts", "searchbus_bus", "searchbus_runtime"},
 }
 SERVICE_MAY = {*LAYERS} - {"searchbus_cli"}
+# For tests only: it may use everything, and no other package may use it.
+LAYERS["searchbus_testing"] = {*LAYERS}
 OWNERS = {
     "nats": {"searchbus_bus"},
     "mcp": {"searchbus_edge"},

@@ -1,0 +1,23 @@
+"""Helpers that the tests of several packages share. Not part of any image."""
+
+from .jsonrpc import messages, post
+from .nats_server import NatsServer
+from .processes import alive, free_port, watch_this_process
+from .serving import serve
+from .stack import CommandResult, Stack, run_command
+from .waiting import eventually, until
+
+__all__ = [
+    "CommandResult",
+    "NatsServer",
+    "Stack",
+    "alive",
+    "eventually",
+    "free_port",
+    "messages",
+    "post",
+    "run_command",
+    "serve",
+    "until",
+    "watch_this_process",
+]

@@ -1,0 +1,65 @@
+"""Waiting for a condition, with a limit that only ends a test that hangs."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from asyncio import sleep
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+__all__ = ["eventually", "until"]
+
+T = TypeVar("T")
+TIMEOUT_S = 60.0
+"""Ten times the longest wait of an ordinary test on a slow, busy machine."""
+
+
+async def until(
+    condition: Callable[[], T | Awaitable[T]],
+    *,
+    timeout_s: float = TIMEOUT_S,
+    interval_s: float = 0.02,
+    message: str | Callable[[], str] = "",
+) -> T:
+    """Wait until `condition()` is true and return what it returned.
+
+    Args:
+        condition: a function or a coroutine function, called every `interval_s` seconds.
+        message: added to the error; called when the wait has failed if it is a function.
+
+    Raises:
+        AssertionError: the condition was not true within `timeout_s` seconds.
+    """
+    give_up_s = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if inspect.isawaitable(value):
+            value = await value
+        if value:
+            return value
+        _give_up_after(give_up_s, timeout_s, message)
+        await sleep(interval_s)
+
+
+def eventually(
+    condition: Callable[[], T],
+    *,
+    timeout_s: float = TIMEOUT_S,
+    interval_s: float = 0.1,
+    message: str | Callable[[], str] = "",
+) -> T:
+    """Do the same as `until` in a test without an event loop."""
+    give_up_s = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        _give_up_after(give_up_s, timeout_s, message)
+        time.sleep(interval_s)
+
+
+def _give_up_after(give_up_s: float, timeout_s: float, message: str | Callable[[], str]) -> None:
+    if time.monotonic() > give_up_s:
+        more = message() if callable(message) else message
+        raise AssertionError(f"not true within {timeout_s:.0f} s. {more}".rstrip())

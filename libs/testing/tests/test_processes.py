@@ -1,0 +1,70 @@
+"""No process is left behind when pytest is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from searchbus_testing import Stack, alive, eventually
+
+CONFTEST = """
+from searchbus_testing import watch_this_process
+
+def pytest_sessionstart():
+    watch_this_process()
+"""
+TEST = """
+import time
+from pathlib import Path
+from searchbus_testing import Stack
+
+def test_that_hangs():
+    folder = Path(__file__).parent
+    Stack(folder / "data").start()
+    (folder / "started").touch()
+    time.sleep(3600)
+"""
+
+
+def test_process_that_has_ended_is_not_alive():
+    """Also before its parent has waited for it, which makes it a zombie until then."""
+    process = subprocess.Popen([sys.executable, "-c", "pass"])
+    eventually(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
+    assert alive([process.pid, os.getpid()]) == {os.getpid()}
+    process.wait()
+    assert alive([process.pid]) == set()
+
+
+@pytest.mark.parametrize(
+    ("number", "workers"), [(signal.SIGTERM, "0"), (signal.SIGKILL, "0"), (signal.SIGKILL, "1")]
+)
+def test_killed_pytest_leaves_no_process_of_a_stack(tmp_path: Path, number, workers):
+    """Neither by SIGTERM nor by SIGKILL, with and without workers of pytest-xdist."""
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_hanging.py").write_text(TEST)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    log = tmp_path / "pytest.log"
+    with log.open("wb") as file:
+        run = subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-n", workers, "-p", "no:cacheprovider", tmp_path],
+            cwd=tmp_path, stdout=file, stderr=file,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")},
+        )  # fmt: skip
+
+    def started() -> bool:
+        assert run.poll() is None, log.read_text()
+        return (tmp_path / "started").exists()
+
+    eventually(started, timeout_s=600, message=lambda: log.read_text())
+    children = {process.pid for process in psutil.Process(run.pid).children(recursive=True)}
+    stack = set(Stack(tmp_path / "data").state["processes"].values())
+    assert stack <= children
+    run.send_signal(number)
+    run.wait()
+    eventually(lambda: not alive(children), timeout_s=300)
