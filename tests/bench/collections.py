@@ -18,7 +18,7 @@ from searchbus_retrieval.everywhere import search_collections
 from searchbus_retrieval.identity import document_id
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.sources.jsonl import read_jsonl
-from searchbus_vectors import Embedder, open_store
+from searchbus_vectors import load_embedder, open_store
 
 from .fomc import questions
 
@@ -44,7 +44,7 @@ CRANFIELD_QUESTIONS = 100
 
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
     """R@5 of both, over all questions and by collection."""
-    embedder = await Embedder.load()
+    embedder = await load_embedder()
     store = await open_store(folder=workdir / "fomc")  # what the bench of that name filled
     try:
         library = await Library.open(store, embedder)

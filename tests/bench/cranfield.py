@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from searchbus_vectors import Embedder, Point, open_store
+from searchbus_vectors import Point, load_embedder, open_store
 
 from .metrics import ndcg, recall
 
@@ -25,7 +25,7 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
     for line in (folder / "qrels.tsv").read_text().splitlines()[1:]:
         query, document, _ = line.split("\t")
         relevant.setdefault(query, set()).add(document)
-    embedder = await Embedder.load()
+    embedder = await load_embedder()
     store = await open_store(folder=workdir / "cranfield")
     try:
         await store.ensure_collection("cranfield", {})

@@ -13,7 +13,7 @@ from searchbus_retrieval.fomc import COLLECTION, search
 from searchbus_retrieval.identity import document_id
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.sources.jsonl import read_jsonl
-from searchbus_vectors import Embedder, open_store
+from searchbus_vectors import load_embedder, open_store
 
 from .metrics import success
 
@@ -28,7 +28,7 @@ def questions() -> list[dict[str, Any]]:
 
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
     """Ingest everything into an embedded store and ask."""
-    embedder = await Embedder.load()
+    embedder = await load_embedder()
     store = await open_store(folder=workdir / "fomc")
     try:
         library = await Library.open(store, embedder)

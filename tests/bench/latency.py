@@ -22,7 +22,7 @@ from mcp import Client
 from searchbus_retrieval.fomc import COLLECTION, search
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.sources.jsonl import read_jsonl
-from searchbus_vectors import Embedder, open_store
+from searchbus_vectors import load_embedder, open_store
 
 from .fomc import questions
 
@@ -33,7 +33,7 @@ ROUNDS = 4
 
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
     """p50 and p95 of both, and their ratio."""
-    embedder = await Embedder.load()
+    embedder = await load_embedder()
     store = await open_store(folder=workdir / "fomc")
     library = await Library.open(store, embedder)
     if await library.count_documents(COLLECTION) == 0:

@@ -19,7 +19,7 @@ from searchbus_contracts import Actor, Fault, ToolDescriptor, ToolReply
 from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_toolindex.evaluation import evaluate, read_catalogue
 from searchbus_toolindex.vectors import VectorFile
-from searchbus_vectors import Embedder
+from searchbus_vectors import load_embedder
 
 from .stack import nats, service
 
@@ -50,7 +50,7 @@ PLACES = (
 
 async def run_quality(reference: Path, workdir: Path) -> dict[str, Any]:
     """LiveMCPBench and StableToolBench, as `searchbus tools bench` measures them."""
-    embedder = await Embedder.load(query_threads=2)
+    embedder = await load_embedder(query_threads=2)
     found = {}
     try:
         for name in ("livemcpbench", "stabletoolbench"):

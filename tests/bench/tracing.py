@@ -19,7 +19,7 @@ import httpx
 
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.sources.jsonl import read_jsonl
-from searchbus_vectors import Embedder, open_store
+from searchbus_vectors import load_embedder, open_store
 from tests.integration.collector import Collector
 
 from .stack import nats, service, until
@@ -63,7 +63,7 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
 
 
 async def _fill(source: Path, folder: Path) -> None:
-    embedder = await Embedder.load()
+    embedder = await load_embedder()
     store = await open_store(folder=folder / "qdrant")
     library = await Library.open(store, embedder)
     paths = sorted(source.glob("*.jsonl"))

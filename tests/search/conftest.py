@@ -34,7 +34,7 @@ from searchbus_toolindex.follower import Follower
 from searchbus_toolindex.index import Index
 from searchbus_toolindex.service import build_worker as toolindex_worker
 from searchbus_toolindex.vectors import VectorFile
-from searchbus_vectors import Embedder, open_store
+from searchbus_vectors import Embedder, load_embedder, open_store
 
 READER = Actor(subject="reader", roles=("READER",))
 TOOLS = {
@@ -94,7 +94,7 @@ _embedders: list[Embedder] = []
 async def shared_embedder() -> Embedder:
     """Loaded once; it belongs to no event loop."""
     if not _embedders:
-        _embedders.append(await Embedder.load(query_threads=2))
+        _embedders.append(await load_embedder(query_threads=2))
     return _embedders[0]
 
 

@@ -6,12 +6,12 @@ import pytest
 import pytest_asyncio
 
 from searchbus_retrieval.library import Library
-from searchbus_vectors import Embedder, open_store
+from searchbus_vectors import load_embedder, open_store
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def embedder():
-    embedder = await Embedder.load()
+    embedder = await load_embedder()
     yield embedder
     await embedder.close()
 

@@ -13,7 +13,7 @@ from searchbus_toolindex.entries import Entry, entries_of
 from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.index import Index
 from searchbus_toolindex.words import terms
-from searchbus_vectors import Embedder
+from searchbus_vectors import load_embedder
 
 EVERYBODY = Actor(subject="everybody", roles=("*",))
 TOOLS = {
@@ -70,7 +70,7 @@ def vectors_of(entry: Entry) -> list[np.ndarray]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def embedder():
-    embedder = await Embedder.load(query_threads=2)
+    embedder = await load_embedder(query_threads=2)
     yield embedder
     await embedder.close()
 

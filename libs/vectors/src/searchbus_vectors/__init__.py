@@ -1,8 +1,9 @@
 """Embedding and hybrid search over a Qdrant server or its embedded engine."""
 
-from .embedding import Embedder, QueryVectors, Sparse, Vector, Vectors
+from .embedder import Embedder
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
-from .models import ModelNotFound, resolve_model
+from .loading import EmbedderKind, load_embedder, open_store
+from .model_files import MODEL_NAME, ModelNotFound, resolve_model
 from .store import (
     CollectionMissing,
     FieldType,
@@ -12,15 +13,18 @@ from .store import (
     Record,
     StoreLocked,
     VectorStore,
-    open_store,
 )
+from .vectors import DIMENSIONS, QueryVectors, Sparse, Vector, Vectors
 
 __all__ = [
+    "DIMENSIONS",
+    "MODEL_NAME",
     "AllOf",
     "AnyOf",
     "CollectionMissing",
     "DateRange",
     "Embedder",
+    "EmbedderKind",
     "Equals",
     "FieldType",
     "Filter",
@@ -38,6 +42,7 @@ __all__ = [
     "Vector",
     "VectorStore",
     "Vectors",
+    "load_embedder",
     "open_store",
     "resolve_model",
 ]

@@ -20,9 +20,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import qdrant_edge as edge
 
-from .embedding import QueryVectors
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
-from .models import DIMENSIONS
 from .store import (
     Candidate,
     CollectionMissing,
@@ -33,6 +31,7 @@ from .store import (
     StoreLocked,
     VectorStore,
 )
+from .vectors import DIMENSIONS, QueryVectors
 
 __all__ = ["EmbeddedStore"]
 

@@ -10,10 +10,9 @@ from qdrant_client import AsyncQdrantClient
 from qdrant_client import models as q
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from .embedding import QueryVectors
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
-from .models import DIMENSIONS
 from .store import Candidate, CollectionMissing, FieldType, Page, Point, Record, VectorStore
+from .vectors import DIMENSIONS, QueryVectors
 
 __all__ = ["ServerStore"]
 

@@ -1,25 +1,25 @@
 """The vector store: points with a dense and a sparse vector and a payload, in collections.
 
-    store = await open_store(url=None, folder=Path("data/qdrant"))     # embedded
-    store = await open_store(url="http://qdrant:6333")                 # a server or cluster
+    VectorStore
+    ├── EmbeddedStore   qdrant-edge in a folder of this process     embedded.py
+    └── ServerStore     a Qdrant server or cluster                  server.py
 
-Both engines give the same answers: they fetch candidates, the fusion is ours (fusion.py).
+Both engines return candidates only. They are fused here (fusion.py), so that both give the same
+order. `open_store` (loading.py) opens one.
 """
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from opentelemetry import trace
 
-from .embedding import QueryVectors, Vectors
 from .filters import Filter
 from .fusion import fuse
+from .vectors import QueryVectors, Vectors
 
 __all__ = [
     "Candidate",
@@ -31,7 +31,6 @@ __all__ = [
     "Record",
     "StoreLocked",
     "VectorStore",
-    "open_store",
 ]
 
 FieldType = Literal["keyword", "integer", "float", "datetime", "bool"]
@@ -178,23 +177,3 @@ class VectorStore(ABC):
             ranked = fuse(cosine, {c.id: c.score for c in sparse if c.id in cosine})[:limit]
             span.set_attribute("searchbus.hits", len(ranked))
             return [Hit(key, score, cosine[key], payloads[key]) for key, score in ranked]
-
-
-async def open_store(
-    *, url: str | None = None, folder: Path | None = None, api_key: str | None = None
-) -> VectorStore:
-    """Open a Qdrant server by URL (":memory:" in tests), or the embedded engine in a folder.
-
-    Raises:
-        StoreLocked: another process has the folder open.
-        ConnectionError: the server does not answer.
-    """
-    if url:
-        from .server import ServerStore
-
-        return await ServerStore.open(url, api_key=api_key)
-    if folder is None:
-        raise ValueError("open_store needs a url or a folder")
-    from .embedded import EmbeddedStore
-
-    return await asyncio.to_thread(EmbeddedStore, folder)

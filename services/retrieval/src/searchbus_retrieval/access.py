@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_contracts import Actor
+
+from .schemas import unknown_collection
 
 __all__ = ["OPEN", "Access"]
 
@@ -30,13 +32,9 @@ class Access:
         return tuple(name for name in collections if self.may_read(actor, name))
 
     def require(self, actor: Actor, collection: str) -> None:
-        """Raise Fault(not_found): what a caller may not read is not there."""
+        """Raise Fault(not_found), as for a collection that does not exist."""
         if not self.may_read(actor, collection):
-            raise Fault(
-                ErrorCode.NOT_FOUND,
-                f"There is no collection '{collection}'. Make it by "
-                f"`searchbus ingest SOURCE --collection {collection}`.",
-            )
+            raise unknown_collection(collection)
 
 
 OPEN = Access()

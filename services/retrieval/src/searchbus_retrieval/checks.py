@@ -12,6 +12,8 @@ __all__ = ["model"]
 def model() -> tuple[str, bool, str]:
     """Whether the embedding model is there."""
     settings = RetrievalSettings()
+    if settings.embedder == "hash":
+        return "embedding model", True, "not used: SEARCHBUS_EMBEDDER=hash"
     try:
         folder = resolve_model(settings.model_dir, allow_download=settings.model_download)
     except ModelNotFound as error:

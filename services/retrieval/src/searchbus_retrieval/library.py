@@ -36,6 +36,7 @@ from searchbus_vectors import (
 from . import identity
 from .ranking import Preference, rank
 from .records import field_specs, is_live_chunk, summary_of
+from .schemas import Schemas, unknown_collection
 from .where import compile_where
 from .writing import Writer
 
@@ -50,8 +51,8 @@ class Library:
     def __init__(self, store: VectorStore, embedder: Embedder) -> None:
         self._store = store
         self._embedder = embedder
-        self._fields: dict[str, dict[str, FieldType]] = {}
-        self._writer = Writer(store, embedder, self._fields)
+        self._schemas = Schemas(store, embedder.model)
+        self._writer = Writer(store, embedder, self._schemas)
 
     @classmethod
     async def open(cls, store: VectorStore, embedder: Embedder, *, repair: bool = True) -> Library:
@@ -61,9 +62,8 @@ class Library:
             repair: off where several services share a server: another may be writing.
         """
         self = cls(store, embedder)
-        for name in await store.collections():
-            await self._writer.load_fields(name)
-            if repair and name in self._fields:
+        for name in await self._schemas.all():
+            if repair:
                 await self._writer.repair(name)
         return self
 
@@ -91,10 +91,10 @@ class Library:
             Fault: invalid_query, invalid_argument, not_found (no such collection).
         """
         check_query(query)
-        fields = await self._fields_of(collection)
+        schema = await self._schemas.get_searchable(collection)
         condition: Filter = is_live_chunk
         if where:
-            specs = field_specs(fields)
+            specs = field_specs(schema.fields)
             for alias, name in (aliases or {}).items():
                 if name in specs:
                     specs[alias] = specs.pop(name)
@@ -104,7 +104,7 @@ class Library:
         try:
             hits = await self._ranked(collection, vectors, condition, wanted, prefer)
         except CollectionMissing:
-            raise _unknown(collection) from None
+            raise unknown_collection(collection) from None
         found = [_to_hit(collection, hit) for hit in hits]
         if per_document:
             found = list({hit.document_id: hit for hit in reversed(found)}.values())[::-1]
@@ -137,7 +137,7 @@ class Library:
 
     async def names(self) -> list[str]:
         """Every collection's name, sorted."""
-        return sorted(await self._known())
+        return list(await self._schemas.all())
 
     async def get_from(self, collections: Sequence[str], document_id: str) -> Document:
         """One whole document of the first of these that has it; raises Fault(not_found)."""
@@ -188,7 +188,7 @@ class Library:
                 collection, where=Equals("kind", "record"), limit=limit, start_id=start_id
             )
         except CollectionMissing:
-            raise _unknown(collection) from None
+            raise unknown_collection(collection) from None
         return [summary_of(collection, record.payload) for record in page.records], page.next_id
 
     async def list_collections(self) -> list[CollectionInfo]:
@@ -198,9 +198,9 @@ class Library:
                 name=name,
                 documents=await self.count_documents(name),
                 chunks=await self._store.count(name, is_live_chunk),
-                fields=fields,
+                fields=dict(schema.fields),
             )
-            for name, fields in sorted((await self._known()).items())
+            for name, schema in (await self._schemas.all()).items()
         ]
 
     async def count_documents(self, collection: str) -> int:
@@ -221,20 +221,7 @@ class Library:
         try:
             return await self._writer.delete(collection, document_ids)
         except CollectionMissing:
-            raise _unknown(collection) from None
-
-    async def _fields_of(self, collection: str) -> dict[str, FieldType]:
-        if collection not in self._fields:
-            await self._writer.load_fields(collection)  # another replica may have made it
-        if collection not in self._fields:
-            raise _unknown(collection)
-        return self._fields[collection]
-
-    async def _known(self) -> dict[str, dict[str, FieldType]]:
-        for name in await self._store.collections():
-            if name not in self._fields:
-                await self._writer.load_fields(name)
-        return self._fields
+            raise unknown_collection(collection) from None
 
 
 def check_query(query: str) -> None:
@@ -246,14 +233,6 @@ def check_query(query: str) -> None:
             ErrorCode.INVALID_QUERY,
             f"query has {len(query)} characters; at most {MAX_QUERY_CHARS} are allowed.",
         )
-
-
-def _unknown(collection: str) -> Fault:
-    return Fault(
-        ErrorCode.NOT_FOUND,
-        f"There is no collection '{collection}'. Make it by "
-        f"`searchbus ingest SOURCE --collection {collection}`.",
-    )
 
 
 def _to_hit(collection: str, hit: Hit) -> SearchHit:

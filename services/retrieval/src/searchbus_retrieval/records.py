@@ -10,6 +10,8 @@ Metadata lies under `m`, so that no name clashes with the service's own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from searchbus_contracts.retrieval import DocumentSummary, FieldType, Metadata, NewDocument
@@ -50,7 +52,7 @@ def of_document(document_id: str) -> Filter:
     return Equals("document_id", document_id)
 
 
-def field_specs(fields: dict[str, FieldType]) -> dict[str, FieldSpec]:
+def field_specs(fields: Mapping[str, FieldType]) -> dict[str, FieldSpec]:
     """What a caller may filter by: the document's own fields and its metadata."""
     own = {
         name: FieldSpec(name, OWN_FIELDS[name])
@@ -59,7 +61,7 @@ def field_specs(fields: dict[str, FieldType]) -> dict[str, FieldSpec]:
     return own | {name: FieldSpec(f"m.{name}", kind) for name, kind in fields.items()}
 
 
-def store_fields(fields: dict[str, FieldType]) -> dict[str, FieldType]:
+def store_fields(fields: Mapping[str, FieldType]) -> dict[str, FieldType]:
     """The store's field paths and types for a collection's metadata fields."""
     return OWN_FIELDS | {f"m.{name}": kind for name, kind in fields.items()}
 
@@ -80,8 +82,6 @@ def infer_fields(metadata: Metadata) -> dict[str, FieldType]:
 
 
 def _is_date(text: str) -> bool:
-    from datetime import datetime
-
     if not 10 <= len(text) <= 40 or text[4] != "-":
         return False
     try:

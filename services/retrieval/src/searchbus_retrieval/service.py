@@ -5,7 +5,7 @@ from __future__ import annotations
 from searchbus_bus import Worker
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
-from searchbus_vectors import Embedder, ModelNotFound, StoreLocked, open_store
+from searchbus_vectors import ModelNotFound, StoreLocked, load_embedder, open_store
 
 from .access import OPEN, Access
 from .documents import add_documents
@@ -44,8 +44,9 @@ async def start(process: Process[RetrievalSettings]) -> None:
             api_key=key.get_secret_value() if key else None,
         )
         process.resources.push_async_callback(store.close)
-        embedder = await Embedder.load(
-            settings.model_dir,
+        embedder = await load_embedder(
+            settings.embedder,
+            folder=settings.model_dir,
             allow_download=settings.model_download,
             document_threads=settings.embed_threads,
         )

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr
 
 from searchbus_runtime import ServiceSettings, data_folder
+from searchbus_vectors import EmbedderKind
 
 __all__ = ["RetrievalSettings"]
 
@@ -17,6 +18,9 @@ class RetrievalSettings(ServiceSettings):
 
     qdrant_url: str | None = Field(None, description="A Qdrant server; unset: the embedded engine.")
     qdrant_api_key: SecretStr | None = None
+    embedder: EmbedderKind = Field(
+        "model", description="`hash`: hashed words instead of the model, for tests and trials."
+    )
     model_dir: Path | None = Field(None, description="Folder of the embedding model.")
     model_download: bool = Field(False, description="May fetch the model from the hub.")
     collection_roles: dict[str, tuple[str, ...]] = Field(

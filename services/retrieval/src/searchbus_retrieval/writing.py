@@ -1,16 +1,17 @@
-"""Stores documents whole or not at all, and repairs what a crash left.
+"""Stores a document completely or not at all, and repairs the collection after a crash.
 
-Order for one document: (1) its chunks and text, not live; (2) its record: the commit; (3) the
-old revision's points go; (4) the new ones become live. A crash before 2 leaves points that are
-not live and belong to no record: `repair` deletes them. A crash after 2 leaves not-live points of
-the committed revision: `repair` does 3 and 4 again.
+Steps for one document: (1) write its chunks and text, not live; (2) write its record, the commit;
+(3) delete the points of the old revision; (4) make the new points live. After a crash before step
+2 there are points that are not live and belong to no record: `repair` deletes them. After a crash
+behind step 2 there are points of the committed revision that are not live: `repair` repeats steps
+3 and 4.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
+from weakref import WeakValueDictionary
 
 from searchbus_contracts.retrieval import (
     MAX_DOCUMENT_BYTES,
@@ -20,7 +21,6 @@ from searchbus_contracts.retrieval import (
 )
 from searchbus_vectors import (
     AllOf,
-    CollectionMissing,
     Embedder,
     Equals,
     Not,
@@ -29,13 +29,8 @@ from searchbus_vectors import (
 )
 
 from . import identity
-from .records import (
-    TEXT_PART_CHARS,
-    infer_fields,
-    of_document,
-    record_payload,
-    store_fields,
-)
+from .records import TEXT_PART_CHARS, infer_fields, of_document, record_payload
+from .schemas import Schemas
 
 __all__ = ["Writer"]
 
@@ -44,30 +39,14 @@ _CHUNKS_PER_BATCH = 64
 
 
 class Writer:
-    """Writes to one store. `fields` is shared with the reader: collection → field → type."""
+    """Writes to one store. `schemas` is shared with the reader."""
 
-    def __init__(
-        self, store: VectorStore, embedder: Embedder, fields: dict[str, dict[str, FieldType]]
-    ) -> None:
+    def __init__(self, store: VectorStore, embedder: Embedder, schemas: Schemas) -> None:
         self._store = store
         self._embedder = embedder
-        self._fields = fields
-        self._locks: dict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._schema_lock = asyncio.Lock()
-
-    async def ensure(self, collection: str, fields: dict[str, FieldType]) -> None:
-        """Create the collection, add fields that are new; a field's type never changes."""
-        known = self._fields.get(collection)
-        new = {name: kind for name, kind in fields.items() if known is None or name not in known}
-        if known is not None and not new:
-            return
-        async with self._schema_lock:
-            merged = {**new, **self._fields.get(collection, {})}
-            await self._store.ensure_collection(collection, store_fields(merged))
-            record = {"kind": "collection", "fields": merged}
-            point = Point(identity.collection_record_id(collection), record)
-            await self._store.upsert(collection, [point])
-            self._fields[collection] = merged
+        self._schemas = schemas
+        # A lock exists as long as a task holds it or waits for it.
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def store(
         self, collection: str, document: NewDocument, fields: dict[str, FieldType]
@@ -75,19 +54,20 @@ class Writer:
         """Store one document; repeating it changes nothing.
 
         Args:
-            fields: declared types; other metadata is typed by its value.
+            fields: declared types of metadata fields; the type of another comes from its value.
+
+        Raises:
+            Fault: unavailable; the collection holds vectors of another model.
         """
         reason = _refusal(document)
         if reason is not None:
             return IngestResult(document_id=document.document_id, outcome="refused", reason=reason)
-        await self.ensure(collection, {**infer_fields(document.metadata), **fields})
-        key = (collection, document.document_id)
-        async with self._locks[key]:
-            try:
-                return await self._store_locked(collection, document)
-            finally:
-                if not self._locks[key]._waiters:
-                    self._locks.pop(key, None)
+        await self._schemas.ensure(collection, {**infer_fields(document.metadata), **fields})
+        async with self._lock(collection, document.document_id):
+            return await self._store_locked(collection, document)
+
+    def _lock(self, collection: str, document_id: str) -> asyncio.Lock:
+        return self._locks.setdefault((collection, document_id), asyncio.Lock())
 
     async def _store_locked(self, collection: str, document: NewDocument) -> IngestResult:
         revision = identity.revision_of(document)
@@ -169,18 +149,18 @@ class Writer:
         if not document_ids:
             records = await self._store.count(collection, Equals("kind", "record"))
             await self._store.drop_collection(collection)
-            self._fields.pop(collection, None)
+            self._schemas.forget(collection)
             return records
         deleted = 0
         for document_id in document_ids:
-            async with self._locks[collection, document_id]:
+            async with self._lock(collection, document_id):
                 record = await self._store.get(collection, [identity.record_id(document_id)])
                 deleted += len(record)
                 await self._store.delete(collection, of_document(document_id))
         return deleted
 
     async def repair(self, collection: str) -> int:
-        """Finish or undo what a crash interrupted; returns how many documents were touched."""
+        """Finish or undo what a crash interrupted; returns the number of documents repaired."""
         touched: set[tuple[str, str]] = set()
         start_id: str | None = None
         while True:
@@ -202,20 +182,11 @@ class Writer:
             log.warning("repaired %d interrupted document(s) in %s", len(touched), collection)
         return len(touched)
 
-    async def load_fields(self, collection: str) -> None:
-        """Read a collection's own record; a folder without one is not ours and is left alone."""
-        try:
-            found = await self._store.get(collection, [identity.collection_record_id(collection)])
-        except CollectionMissing:
-            return
-        if found:
-            self._fields[collection] = found[0].payload["fields"]
-
 
 def embedded_text(document: NewDocument, section: str | None, passage: str) -> str:
-    """What is embedded of a passage: title, date and section say what the passage itself does not.
+    """The text to embed for a passage: title, date and section stand before the passage.
 
-    Statements repeat each other nearly word by word; without this they cannot be told apart.
+    Statements repeat each other almost literally; without this their vectors are nearly equal.
     """
     head = document.title
     for value in document.metadata.values():

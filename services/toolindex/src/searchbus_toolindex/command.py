@@ -17,7 +17,7 @@ from searchbus_bus import connect
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.toolindex import FindReply, FindRequest, Kind
 from searchbus_runtime import BusAddress, data_folder, find_bus
-from searchbus_vectors import Embedder, ModelNotFound
+from searchbus_vectors import ModelNotFound, load_embedder
 
 from .evaluation import BadCatalogue, Report, evaluate, read_catalogue
 from .settings import ToolindexSettings
@@ -128,8 +128,10 @@ def bench(
 
         async def measure() -> Report:
             settings = ToolindexSettings()
-            embedder = await Embedder.load(
-                settings.model_dir, allow_download=settings.model_download
+            embedder = await load_embedder(
+                settings.embedder,
+                folder=settings.model_dir,
+                allow_download=settings.model_download,
             )
             try:
                 return await evaluate(

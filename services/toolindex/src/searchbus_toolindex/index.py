@@ -227,9 +227,9 @@ class Index:
 
     def _facet(self, text: str, vector: Vector, visible: Mask) -> Facet:
         size = len(self._entries)
-        cosine = self._vectors[:size] @ vector
+        cosine = _cosines(self._vectors[:size], vector)
         if len(self._example_slots):
-            np.maximum.at(cosine, self._example_slots, self._example_vectors @ vector)
+            np.maximum.at(cosine, self._example_slots, _cosines(self._example_vectors, vector))
         return Facet(cosine, self._lexicon.match(terms(text), visible))
 
     def _literal(self, query: str, facet: Facet, visible: Mask) -> dict[int, float]:
@@ -258,6 +258,16 @@ class Index:
                 if entry is not None and wanted in entry.phrases:
                     add(slot, _PHRASE)
         return found
+
+
+def _cosines(vectors: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
+    """The cosine of each row with a vector; equal rows give equal bits, wherever they stand.
+
+    BLAS (`@`) adds up some rows in another order than others, so that replicas whose slots differ
+    got scores that differ in the last digit shown. It is no quicker at 10,000 rows.
+    """
+    cosines: NDArray[np.float32] = np.einsum("ij,j->i", vectors, vector)
+    return cosines
 
 
 def matched_words(query: str, entry: Entry) -> tuple[str, ...]:

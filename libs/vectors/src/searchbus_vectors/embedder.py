@@ -1,0 +1,66 @@
+"""The interface of an embedder: text to vectors.
+
+    Embedder
+    ├── ModelEmbedder   bge-small-en-v1.5, the default           model_embedder.py
+    └── HashEmbedder    hashed words, no model; for tests        hash_embedder.py
+
+`load_embedder` (loading.py) makes the one that a setting names.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from opentelemetry import trace
+
+from .vectors import QueryVectors, Vector, Vectors
+
+__all__ = ["Embedder"]
+
+_tracer = trace.get_tracer("searchbus.vectors")
+
+
+class Embedder(ABC):
+    """Embeds queries, passages and short texts. Belongs to no event loop.
+
+    `model` names what made a vector. Vectors of different models must not be compared.
+    """
+
+    model: str
+
+    async def embed_query(self, text: str) -> QueryVectors:
+        """Embed one search query."""
+        with _tracer.start_as_current_span("embed query"):
+            return await self._embed_query(text)
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
+        """Embed passages; one result for each text, in the same order."""
+        with _tracer.start_as_current_span("embed documents", attributes={"texts": len(texts)}):
+            return await self._embed_documents(texts)
+
+    async def embed_short(self, texts: Sequence[str], *, urgent: bool) -> list[Vector]:
+        """Embed short texts (names, descriptions, questions): dense vectors only.
+
+        A text's vector does not depend on the other texts of the call.
+
+        Args:
+            urgent: whether a caller waits for the result, so that it must not queue behind
+                documents.
+        """
+        name = "embed query" if urgent else "embed documents"
+        with _tracer.start_as_current_span(name, attributes={"texts": len(texts)}):
+            return await self._embed_short(texts, urgent)
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Wait for running batches and free the threads."""
+
+    @abstractmethod
+    async def _embed_query(self, text: str) -> QueryVectors: ...
+
+    @abstractmethod
+    async def _embed_documents(self, texts: Sequence[str]) -> list[Vectors]: ...
+
+    @abstractmethod
+    async def _embed_short(self, texts: Sequence[str], urgent: bool) -> list[Vector]: ...

@@ -1,0 +1,35 @@
+"""The fusion of two rankings: bounded, sorted, deterministic."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from searchbus_vectors.fusion import fuse
+
+scores = st.dictionaries(st.text(min_size=1, max_size=4), st.floats(-1, 1), max_size=20)
+
+
+@given(scores, st.data())
+def test_fusion_is_deterministic_and_bounded(cosine, data):
+    """Scores lie in 0..1 and never rise along the list, whatever the inputs."""
+    subset = data.draw(st.lists(st.sampled_from(sorted(cosine)), unique=True)) if cosine else []
+    sparse = {key: data.draw(st.floats(0, 50)) for key in subset}
+    ranked = fuse(cosine, sparse)
+    assert {key for key, _ in ranked} == set(cosine)
+    values = [score for _, score in ranked]
+    assert values == sorted(values, reverse=True)
+    assert all(-1e-9 <= value <= 1 + 1e-9 for value in values)
+    assert ranked == fuse(dict(reversed(cosine.items())), dict(reversed(sparse.items())))
+
+
+def test_a_candidate_that_is_best_in_both_scores_one():
+    """And the weights are .6 for the cosine, .4 for BM25."""
+    ranked = fuse({"a": 0.9, "b": 0.5, "c": 0.1}, {"a": 12.0, "c": 3.0})
+    assert ranked == [("a", 1.0), ("b", pytest.approx(0.3)), ("c", 0.0)]
+
+
+def test_no_candidates_give_an_empty_list():
+    """An empty collection has nothing to rank."""
+    assert fuse({}, {}) == []

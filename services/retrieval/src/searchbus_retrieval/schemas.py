@@ -1,0 +1,120 @@
+"""What a collection is made of: the types of its fields, and the model of its vectors.
+
+Both stand in a record of the collection itself, so that every process that opens the store
+finds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.retrieval import FieldType
+from searchbus_vectors import MODEL_NAME, CollectionMissing, Point, VectorStore
+
+from . import identity
+from .records import store_fields
+
+__all__ = ["Schema", "Schemas", "unknown_collection"]
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One collection: field → type, and the name of the model that embedded its passages."""
+
+    fields: Mapping[str, FieldType]
+    model: str
+
+
+class Schemas:
+    """The schemas of a store's collections, read once and kept.
+
+    Args:
+        model: name of the model that this process embeds with.
+    """
+
+    def __init__(self, store: VectorStore, model: str) -> None:
+        self._store = store
+        self._model = model
+        self._known: dict[str, Schema] = {}
+        self._lock = asyncio.Lock()
+
+    async def all(self) -> dict[str, Schema]:
+        """Every collection of the store that is one of ours, sorted by name."""
+        for name in await self._store.collections():
+            if name not in self._known:
+                await self._load(name)
+        return dict(sorted(self._known.items()))
+
+    async def get(self, collection: str) -> Schema:
+        """The schema of one collection; raises Fault(not_found)."""
+        if collection not in self._known:
+            await self._load(collection)  # another replica may have created it
+        if collection not in self._known:
+            raise unknown_collection(collection)
+        return self._known[collection]
+
+    async def get_searchable(self, collection: str) -> Schema:
+        """As `get`; also raises Fault(unavailable) where another model made the vectors."""
+        schema = await self.get(collection)
+        self._require_own_model(collection, schema)
+        return schema
+
+    async def ensure(self, collection: str, fields: Mapping[str, FieldType]) -> None:
+        """Create the collection, or add new fields to it. The type of a field never changes.
+
+        Raises:
+            Fault: unavailable; the collection holds vectors of another model.
+        """
+        known = self._known.get(collection)
+        if known is not None:
+            self._require_own_model(collection, known)
+            if fields.keys() <= known.fields.keys():
+                return
+        async with self._lock:
+            if collection not in self._known:
+                await self._load(collection)
+            known = self._known.get(collection) or Schema({}, self._model)
+            self._require_own_model(collection, known)
+            merged = {**fields, **known.fields}
+            await self._store.ensure_collection(collection, store_fields(merged))
+            record = {"kind": "collection", "fields": merged, "model": known.model}
+            point = Point(identity.collection_record_id(collection), record)
+            await self._store.upsert(collection, [point])
+            self._known[collection] = Schema(merged, known.model)
+
+    def forget(self, collection: str) -> None:
+        """Call it when the collection is deleted."""
+        self._known.pop(collection, None)
+
+    async def _load(self, collection: str) -> None:
+        """A collection without a record of its own belongs to another program: leave it alone."""
+        try:
+            found = await self._store.get(collection, [identity.collection_record_id(collection)])
+        except CollectionMissing:
+            return
+        if found:
+            payload = found[0].payload
+            # Collections of earlier releases have no model's name: there was only this one.
+            self._known[collection] = Schema(payload["fields"], payload.get("model", MODEL_NAME))
+
+    def _require_own_model(self, collection: str, schema: Schema) -> None:
+        if schema.model != self._model:
+            raise Fault(
+                ErrorCode.UNAVAILABLE,
+                f"Collection '{collection}' holds vectors of {schema.model}, but this service "
+                f"embeds with {self._model}. Change SEARCHBUS_EMBEDDER back, or delete the "
+                "collection and ingest it again.",
+                retryable=False,
+            )
+
+
+def unknown_collection(collection: str) -> Fault:
+    """The failure for a collection that does not exist, or that the caller may not read."""
+    return Fault(
+        ErrorCode.NOT_FOUND,
+        f"There is no collection '{collection}'. Make it by "
+        f"`searchbus ingest SOURCE --collection {collection}`.",
+    )

@@ -1,0 +1,78 @@
+"""What is kept of a collection: the types of its fields, and the model of its vectors."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_contracts import Fault
+from searchbus_retrieval.identity import collection_record_id, document_id
+from searchbus_retrieval.library import Library
+from searchbus_retrieval.schemas import Schemas
+from searchbus_retrieval.sources import make_document
+from searchbus_vectors import MODEL_NAME, Point, load_embedder, open_store
+
+
+def document(text: str):
+    return make_document("t", collection="c", source_id="w", title="W", text=text).document
+
+
+@pytest.fixture
+async def store(tmp_path):
+    store = await open_store(folder=tmp_path / "store")
+    yield store
+    await store.close()
+
+
+async def test_fields_are_added_and_never_change_their_type(store):
+    """A later document with another type for a known field does not change it."""
+    schemas = Schemas(store, "m")
+    await schemas.ensure("c", {"year": "integer"})
+    await schemas.ensure("c", {"year": "keyword", "day": "datetime"})
+    assert (await Schemas(store, "m").get("c")).fields == {"year": "integer", "day": "datetime"}
+
+
+async def test_another_process_finds_the_schema(store):
+    """It is read from the store when it is first wanted."""
+    reader, writer = Schemas(store, "m"), Schemas(store, "m")
+    with pytest.raises(Fault, match="no collection"):
+        await reader.get("c")
+    await writer.ensure("c", {"year": "integer"})
+    assert (await reader.get("c")).model == "m"
+
+
+async def test_collection_without_a_record_is_left_alone(store):
+    """It belongs to another program that uses the same server."""
+    await store.ensure_collection("theirs", {})
+    assert await Schemas(store, "m").all() == {}
+
+
+async def test_vectors_of_another_embedder_are_refused(store):
+    """Search and ingest say what to do; documents can still be read, listed and deleted."""
+    hashed = await load_embedder("hash")
+    library = await Library.open(store, hashed)
+    await library.store("c", document("Whales sing."))
+
+    class Other(type(hashed)):
+        model = "another/model"
+
+    other = await Library.open(store, Other())
+    for attempt in (other.search("c", "whales"), other.store("c", document("Dolphins."))):
+        with pytest.raises(
+            Fault, match=r"searchbus/hash-1.*another/model.*SEARCHBUS_EMBEDDER"
+        ) as f:
+            await attempt
+        assert (f.value.code, f.value.failure.retryable) == ("unavailable", False)
+    key = document_id("c", "w")
+    assert (await other.get("c", key)).text == "Whales sing."
+    assert await other.delete("c", ()) == 1
+    assert (await other.store("c", document("Dolphins."))).outcome == "stored"
+
+
+async def test_collection_of_an_earlier_release_was_embedded_by_the_model(store):
+    """Its record names none; there was only this one."""
+    await store.ensure_collection("c", {"kind": "keyword"})
+    record = {"kind": "collection", "fields": {"year": "integer"}}
+    await store.upsert("c", [Point(collection_record_id("c"), record)])
+    assert (await Schemas(store, MODEL_NAME).get_searchable("c")).fields == {"year": "integer"}
+    with pytest.raises(Fault, match="unavailable"):
+        await Schemas(store, "searchbus/hash-1").get_searchable("c")
