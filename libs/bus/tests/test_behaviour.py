@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 from msgspec import Meta, Struct
 
-from searchbus_bus import Bus, Call, Leg, Serving, Worker
+from searchbus_bus import Bus, Call, Request, Serving, Worker
 from searchbus_contracts import Actor, ErrorCode, Fault, ToolCall, ToolReply, describe_tool
 
 
@@ -318,12 +318,12 @@ async def test_gather_names_what_did_not_arrive(connect_bus):
     bus = await connect_bus()
     say = bus.subjects.endpoint("echo", "say")
     legs = {
-        "slow": Leg(say, Ask(wait_s=9), Told, "echo", timeout_s=0.2),
-        "good": Leg(say, Ask(text="1"), Told, "echo"),
-        "absent": Leg(bus.subjects.endpoint("nobody", "say"), Ask(), Told, "nobody"),
-        "garbage": Leg(say, Ask(), list[int], "echo"),
-        "bad": Leg(bus.subjects.endpoint("echo", "fail"), Ask(), Told, "echo"),
-        "also": Leg(say, Ask(text="2"), Told, "echo"),
+        "slow": Request(say, Ask(wait_s=9), Told, service="echo", timeout_s=0.2),
+        "good": Request(say, Ask(text="1"), Told, service="echo"),
+        "absent": Request(bus.subjects.endpoint("nobody", "say"), Ask(), Told, service="nobody"),
+        "garbage": Request(say, Ask(), list[int], service="echo"),
+        "bad": Request(bus.subjects.endpoint("echo", "fail"), Ask(), Told, service="echo"),
+        "also": Request(say, Ask(text="2"), Told, service="echo"),
     }
     gathered = await bus.gather(legs, timeout_s=3)
     assert {name: told.text for name, told in gathered.replies.items()} == {
@@ -344,7 +344,7 @@ async def test_cancelled_gather_cancels_every_leg(connect_bus):
     echo = Echo()
     serving = await start(await connect_bus(), echo)
     bus = await connect_bus()
-    leg = Leg(bus.subjects.endpoint("echo", "say"), Ask(wait_s=9), Told, "echo")
+    leg = Request(bus.subjects.endpoint("echo", "say"), Ask(wait_s=9), Told, service="echo")
     task = asyncio.create_task(bus.gather({str(i): leg for i in range(5)}, timeout_s=20))
     await until(lambda: serving.in_flight == 5)
     task.cancel()

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from .bus import Bus, WorkerInfo, connect
     from .call import Call
     from .directory import Directory
-    from .fanout import Gathered, Leg
+    from .fanout import Gathered
     from .hedging import Hedge
     from .identity import ActorSigner, ActorVerifier, new_actor_keys
     from .keyvalue import KeyValue
     from .memory import MemoryBroker
     from .metrics import SECONDS, LiveGauge
+    from .request import Request
     from .serving import Serving
     from .tasks import end_task
     from .toolsets import (
@@ -51,9 +52,9 @@ __all__ = [
     "Gathered",
     "Hedge",
     "KeyValue",
-    "Leg",
     "LiveGauge",
     "MemoryBroker",
+    "Request",
     "Serving",
     "Toolset",
     "WithMeta",
@@ -75,12 +76,13 @@ _MODULES = {
     "bus": ("Bus", "WorkerInfo", "connect"),
     "call": ("Call",),
     "directory": ("Directory",),
-    "fanout": ("Gathered", "Leg"),
+    "fanout": ("Gathered",),
     "hedging": ("Hedge",),
     "identity": ("ActorSigner", "ActorVerifier", "new_actor_keys"),
     "keyvalue": ("KeyValue",),
     "memory": ("MemoryBroker",),
     "metrics": ("SECONDS", "LiveGauge"),
+    "request": ("Request",),
     "serving": ("Serving",),
     "tasks": ("end_task",),
     "toolsets": (

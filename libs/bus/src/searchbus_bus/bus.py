@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,10 +22,11 @@ from searchbus_contracts import (
     encode,
 )
 
-from .fanout import Gathered, Leg, gather
+from .fanout import Gathered, gather
 from .identity import ActorSigner, ActorVerifier
 from .keyvalue import KeyValue
-from .requests import OnEvent, Requester
+from .request import OnEvent, Request
+from .requests import Requester
 from .serving import Serving
 from .transport import Message, Subscription, Transport
 from .worker import Worker
@@ -108,52 +109,47 @@ class Bus:
         on_event: OnEvent | None = None,
         idempotent: bool = True,
     ) -> T:
-        """Send a message and return the decoded reply.
+        """Send a message and return the decoded reply: `send`, with the fields of `Request`."""
+        return await self.send(
+            Request(
+                subject,
+                message,
+                reply_type,
+                service=service,
+                timeout_s=timeout_s,
+                actor=actor,
+                on_event=on_event,
+                idempotent=idempotent,
+            )
+        )
+
+    async def send(self, request: Request[T]) -> T:
+        """Send a request and return the decoded reply.
 
         Cancelling the awaiting task cancels the work at the service.
 
-        Args:
-            service: who answers there (for cancelling and for telemetry).
-            timeout_s: the budget of all attempts together.
-            actor: on whose behalf.
-            on_event: called for progress and log lines that come before the reply.
-            idempotent: whether it may be repeated after a lost connection.
-
         Raises:
-            Fault: what the service answered, or deadline_exceeded, unavailable, internal.
+            Fault: the failure that the service replied with, or deadline_exceeded, unavailable,
+                internal.
         """
-        body = await self._requester.request(
-            subject,
-            encode(message),
-            service=service,
-            timeout_s=timeout_s,
-            actor=actor,
-            on_event=on_event,
-            idempotent=idempotent,
-        )
+        body = await self._requester.send(request)
         try:
-            return decode(body, reply_type)
+            return decode(body, request.reply_type)
         except Fault as fault:
-            log.warning("%s answered something else than asked: %s", service, fault)
+            log.warning("the reply of %s does not fit its type: %s", request.service, fault)
             raise Fault(
-                ErrorCode.INTERNAL, f"The {service} service's answer could not be understood."
+                ErrorCode.INTERNAL,
+                f"The {request.service} service's answer could not be understood.",
             ) from None
 
-    async def gather(self, legs: Mapping[str, Leg], *, timeout_s: float) -> Gathered:
-        """Run several requests at once; see `searchbus_bus.fanout`."""
+    async def gather(self, requests: Mapping[str, Request[Any]], *, timeout_s: float) -> Gathered:
+        """Send several requests at once, none for longer than `timeout_s`; see `fanout`."""
 
-        async def ask(leg: Leg, budget_s: float) -> Any:
-            return await self.request(
-                leg.subject,
-                leg.message,
-                leg.reply_type,
-                service=leg.service,
-                timeout_s=budget_s,
-                actor=leg.actor,
-                idempotent=leg.idempotent,
-            )
+        def sending(request: Request[Any]) -> Callable[[], Awaitable[Any]]:
+            budget_s = min(request.timeout_s, timeout_s)
+            return lambda: self.send(replace(request, timeout_s=budget_s))
 
-        return await gather(legs, timeout_s=timeout_s, ask=ask)
+        return await gather({name: sending(request) for name, request in requests.items()})
 
     async def publish(self, subject: str, message: Any) -> None:
         """Send an event; raises Fault(unavailable) while there is no connection."""

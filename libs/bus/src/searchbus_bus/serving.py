@@ -12,6 +12,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
+from msgspec import Raw
+
 from searchbus_contracts import (
     CATALOG_KEY,
     CONTRACT_KEY,
@@ -44,6 +46,7 @@ from .identity import ActorVerifier, received_signature
 from .metrics import LiveGauge
 from .parts import Assembly
 from .replies import Replies
+from .request import Request
 from .requests import Requester
 from .transport import Announcement, Message, ServiceRecord, Subscription, Transport
 from .worker import Worker
@@ -134,12 +137,14 @@ class Serving:
             return True
         try:
             with telemetry.untraced():
-                await self._requester.request(
+                ping = Request(
                     self._subjects.ping(self.instance),
-                    encode(Ping()),
+                    Ping(),
+                    Pong,
                     service=self.worker.service,
                     timeout_s=timeout_s,
                 )
+                await self._requester.send(ping)
         except Fault:
             return not self._transport.connected
         return True
@@ -350,13 +355,14 @@ class Serving:
     async def _pull(self, parts: Parts, deadline: Deadline) -> bytes:
         assembly = Assembly(parts.count, parts.size_bytes, parts.sha256)
         for index in range(parts.count):
-            data = await self._requester.request(
+            part = Request(
                 parts.subject,
-                b"%d" % index,
+                index,
+                Raw,
                 service=self.worker.service,
                 timeout_s=max(0.001, deadline.remaining_s),
             )
-            body = assembly.add(index, data)
+            body = assembly.add(index, await self._requester.send(part))
         if body is None:
             raise Fault(ErrorCode.INVALID_ARGUMENT, "The request's parts are incomplete.")
         return body

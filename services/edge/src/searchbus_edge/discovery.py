@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from searchbus_bus import Bus, Directory, Leg
+from searchbus_bus import Bus, Directory, Request
 from searchbus_contracts import (
     Actor,
     ErrorCode,
@@ -139,20 +139,20 @@ class Discovery:
         self, actor: Actor, view: View, query: str
     ) -> list[ResourceDescriptor]:
         toolsets = [view.toolset] if view.toolset else []
-        legs = {
-            INDEX: Leg(
+        legs: dict[str, Request[Any]] = {
+            INDEX: Request(
                 self._bus.subjects.endpoint(INDEX, "search"),
                 FindRequest(
                     query=query, kind="resource", limit=_MAX_RESOURCES, toolsets=tuple(toolsets)
                 ),
-                FindReply, INDEX, actor=actor,
+                FindReply, service=INDEX, actor=actor,
             )
         }  # fmt: skip
         for toolset, service in view.searched_toolsets(actor):
-            legs[toolset] = Leg(
+            legs[toolset] = Request(
                 self._bus.subjects.resource(toolset, "search"),
                 ResourceSearchRequest(query=query, limit=_MAX_RESOURCES),
-                ResourceSearchReply, service, actor=actor,
+                ResourceSearchReply, service=service, actor=actor,
             )  # fmt: skip
         gathered = await self._bus.gather(legs, timeout_s=SEARCH_TIMEOUT_S)
         for failure in gathered.failures.values():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from searchbus_bus import Gathered
@@ -17,26 +16,22 @@ SHARE = 0.85
 Run = Callable[[float], Awaitable[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Leg:
-    run: Run
-    timeout_s: float | None = None
-
-
 async def ask_all(legs: Mapping[str, Run], *, timeout_s: float) -> Gathered:
     """Run every leg by `run(seconds)`; cancelling this cancels them all.
 
     A leg's Fault, and an answer that cannot be understood, end that leg only.
     """
 
-    async def ask(leg: _Leg, budget_s: float) -> Any:
-        try:
-            return await leg.run(budget_s)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise Fault(ErrorCode.INTERNAL, "Its answer could not be understood.") from None
+    def guarded(run: Run) -> Callable[[], Awaitable[Any]]:
+        async def guard() -> Any:
+            try:
+                return await run(timeout_s * SHARE)
+            except (ValueError, TypeError, KeyError, AttributeError):
+                raise Fault(ErrorCode.INTERNAL, "Its answer could not be understood.") from None
 
-    wrapped: Any = {name: _Leg(run) for name, run in legs.items()}
-    return await gather(wrapped, timeout_s=timeout_s * SHARE, ask=ask)  # type: ignore[arg-type]
+        return guard
+
+    return await gather({name: guarded(run) for name, run in legs.items()})
 
 
 def worst_of(failures: Mapping[str, Failure]) -> Fault:

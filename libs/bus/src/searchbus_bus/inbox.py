@@ -1,0 +1,208 @@
+"""The replies of one connection: one subscription, a token for every attempt that waits.
+
+An attempt publishes to a subject with the reply subject `<inbox>.<token>`. What comes back on it is
+an event, a part of a large reply, a failure, or the reply. The worker fetches the parts of a large
+request from `<inbox>.<token>.part`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from searchbus_contracts import ErrorCode, Failure, Fault, Parts, ToolEvent, decode, encode
+from searchbus_contracts.headers import CHUNK, ERROR_CODE, ERROR_TEXT, EVENT, PARTS
+
+from .deadline import Deadline
+from .parts import Assembly, ChunkMark, part_size_bytes, split
+from .request import OnEvent
+from .transport import Message, Subscription, Transport
+
+__all__ = ["Failed", "Inbox"]
+
+log = logging.getLogger("searchbus.bus")
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An attempt that got no reply, and why: the caller decides whether to send it again."""
+
+    fault: Fault
+    cause: Literal["refused", "timeout", "connection_lost"] = "refused"
+
+
+@dataclass(slots=True)
+class _Pending:
+    """One attempt that waits for its reply."""
+
+    outcome: asyncio.Future[bytes | Failed]
+    on_event: OnEvent | None
+    request_parts: list[memoryview] = field(default_factory=list)
+    assembly: Assembly | None = None
+
+    def end(self, outcome: bytes | Failed) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+
+class Inbox:
+    """Sends single attempts over a transport and matches what comes back. See `Requester`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._subject = transport.new_inbox()
+        self._tokens = itertools.count(1)
+        self._pending: dict[str, _Pending] = {}
+        self._collectors: dict[str, Callable[[bytes], None]] = {}
+        self._subscription: Subscription | None = None
+        self._opening = asyncio.Lock()
+        transport.on_disconnect(self._connection_lost)
+
+    @property
+    def in_flight(self) -> int:
+        """How many attempts wait for a reply."""
+        return len(self._pending)
+
+    async def attempt(
+        self,
+        subject: str,
+        body: bytes,
+        *,
+        headers: dict[str, str],
+        deadline: Deadline,
+        on_event: OnEvent | None = None,
+    ) -> bytes | Failed:
+        """Publish a request once and wait for its reply; never raises a Fault."""
+        await self._open()
+        token = f"{next(self._tokens):x}"
+        reply_to = f"{self._subject}.{token}"
+        pending = _Pending(asyncio.get_running_loop().create_future(), on_event)
+        size_bytes = part_size_bytes(self._transport.max_payload_bytes)
+        if len(body) > size_bytes:
+            pending.request_parts = split(body, size_bytes)
+            headers = headers | _parts_header(f"{reply_to}.part", body, len(pending.request_parts))
+            body = b""
+        self._pending[token] = pending
+        try:
+            async with asyncio.timeout(max(0.0, deadline.remaining_s)):
+                await self._transport.publish(subject, body, reply=reply_to, headers=headers)
+                return await pending.outcome
+        except TimeoutError:
+            return Failed(Fault(ErrorCode.DEADLINE_EXCEEDED, "The deadline passed."), "timeout")
+        except Fault as fault:
+            return Failed(fault)
+        finally:
+            del self._pending[token]
+
+    async def collect(self, subject: str, body: bytes, *, window_s: float) -> list[bytes]:
+        """Send to every subscriber of a subject; all replies that came within `window_s`.
+
+        Raises:
+            Fault: unavailable, without a connection.
+        """
+        await self._open()
+        token = f"{next(self._tokens):x}"
+        replies: list[bytes] = []
+        self._collectors[token] = replies.append
+        try:
+            await self._transport.publish(subject, body, reply=f"{self._subject}.{token}")
+            await asyncio.sleep(window_s)
+        finally:
+            del self._collectors[token]
+        return replies
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if self._subscription is None:
+                self._subscription = await self._transport.subscribe(
+                    f"{self._subject}.>", self._on_message
+                )
+
+    def _connection_lost(self) -> None:
+        for pending in self._pending.values():
+            fault = Fault(
+                ErrorCode.UNAVAILABLE,
+                "The connection to the message bus was lost while the request ran.",
+            )
+            pending.end(Failed(fault, "connection_lost"))
+
+    async def _on_message(self, message: Message) -> None:
+        token, _, rest = message.subject[len(self._subject) + 1 :].partition(".")
+        collector = self._collectors.get(token)
+        pending = self._pending.get(token)
+        if collector is not None:
+            if not message.no_responders:
+                collector(message.data)
+        elif pending is None or pending.outcome.done():
+            return
+        elif rest:
+            await self._send_part(pending, message)
+        else:
+            outcome = _read(pending, message)
+            if outcome is not None:
+                pending.end(outcome)
+
+    async def _send_part(self, pending: _Pending, message: Message) -> None:
+        digits = message.data[:8]
+        index = int(digits) if digits.isdigit() else -1
+        if not message.reply or not 0 <= index < len(pending.request_parts):
+            return
+        try:
+            await self._transport.publish(message.reply, bytes(pending.request_parts[index]))
+        except Fault:
+            log.debug("a part of a request could not be sent")
+
+
+def _parts_header(subject: str, body: bytes, count: int) -> dict[str, str]:
+    parts = Parts(
+        subject=subject,
+        count=count,
+        size_bytes=len(body),
+        sha256=hashlib.sha256(body).hexdigest(),
+    )
+    return {PARTS: encode(parts).decode()}
+
+
+def _read(pending: _Pending, message: Message) -> bytes | Failed | None:
+    """The outcome that a message brings; None where more messages follow."""
+    headers = message.headers
+    if message.no_responders:
+        return Failed(
+            Fault(
+                ErrorCode.UNAVAILABLE, "No worker is running that could answer. Try again shortly."
+            )
+        )
+    if ERROR_CODE in headers:
+        return Failed(Fault.of(_failure(message)))
+    try:
+        if EVENT in headers:
+            if pending.on_event is not None:
+                pending.on_event(decode(message.data, ToolEvent))
+            return None
+        if CHUNK not in headers:
+            return message.data
+        mark = ChunkMark.parse(headers[CHUNK])
+        if pending.assembly is None:
+            pending.assembly = Assembly(mark.count, mark.size_bytes, mark.sha256)
+        return pending.assembly.add(mark.index, message.data)
+    except Fault as fault:
+        return Failed(fault)
+    except Exception:
+        log.exception("a reply could not be read")
+        return Failed(Fault(ErrorCode.INTERNAL, "The reply could not be understood."))
+
+
+def _failure(message: Message) -> Failure:
+    """The failure in a reply; from its headers alone where another library wrote the body."""
+    try:
+        return decode(message.data, Failure)
+    except Fault:
+        return Failure(
+            code=message.headers[ERROR_CODE],
+            message=message.headers.get(ERROR_TEXT, "The service failed without a message."),
+        )

@@ -1,0 +1,41 @@
+"""What a request carries; `Bus.send`, `Bus.gather` and everything below them take one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Generic, TypeVar
+
+from searchbus_contracts import Actor, ToolEvent
+
+from .deadline import DEFAULT_TIMEOUT_S
+
+__all__ = ["OnEvent", "Request"]
+
+T = TypeVar("T")
+OnEvent = Callable[[ToolEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[T]):
+    """One request and the type of its reply.
+
+        Request(subject, GetRequest(document_id="x"), Document, service="retrieval", timeout_s=5.0)
+
+    Args:
+        service: the service that replies, for cancelling and for telemetry.
+        timeout_s: the budget of all attempts together, in seconds.
+        actor: on whose behalf the request is sent.
+        on_event: called for progress and log lines that come before the reply.
+        idempotent: whether the request may be repeated after a lost connection.
+    """
+
+    subject: str
+    message: Any
+    reply_type: type[T]
+    _: KW_ONLY
+    service: str
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    actor: Actor | None = None
+    on_event: OnEvent | None = None
+    idempotent: bool = True
