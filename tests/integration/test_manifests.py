@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from searchbus_cli.nats_config import nats_config
-from searchbus_contracts.permissions import SERVICES as BUS_USERS
+from searchbus_runtime.services import bus_users
 
 from .documents import name_of
 from .engine import ROOT
@@ -155,7 +155,7 @@ def test_secrets_of_the_command_are_those_that_pods_mount(tmp_path):
     made = {
         d["metadata"]["name"] for d in yaml.safe_load_all((tmp_path / "secrets.yaml").read_text())
     }
-    assert made == {f"searchbus-{user}" for user in BUS_USERS} | {"nats-users"}
+    assert made == {f"searchbus-{user}" for user in bus_users()} | {"nats-users"}
     assert MADE_ELSEWHERE - made == {"web-providers", "qdrant-client", "edge-tls"}
     for document in yaml.safe_load_all((tmp_path / "secrets.yaml").read_text()):
         assert list(schema_faults([document], VERSIONS[1])) == []

@@ -14,7 +14,8 @@ import pytest
 from searchbus_bus import Bus, connect
 from searchbus_cli.nats_config import authorization, new_seed, public_key
 from searchbus_contracts import Fault
-from searchbus_contracts.permissions import SERVICES, inbox_prefix, publishes, subscribes
+from searchbus_contracts.permissions import inbox_prefix, publishes, subscribes
+from searchbus_runtime.services import bus_users
 from tests.e2e.conftest import start_stack
 
 __all__ = ["start_stack"]
@@ -25,9 +26,9 @@ SEARCHBUS = Path(sys.executable).with_name("searchbus")
 @pytest.fixture
 def locked(own_nats_server, tmp_path) -> tuple[str, dict[str, str]]:
     """A server with the shipped permissions, and the seeds."""
-    seeds = {service: new_seed() for service in SERVICES}
+    seeds = {service: new_seed() for service in bus_users()}
     config = tmp_path / "locked.conf"
-    block = authorization({name: public_key(seed) for name, seed in seeds.items()})
+    block = authorization({name: public_key(seed) for name, seed in seeds.items()}, bus_users())
     config.write_text(
         f'jetstream {{ max_memory_store: 64MB, store_dir: "{tmp_path}/js" }}\n{block}'
     )
@@ -92,11 +93,12 @@ async def test_stranger_does_not_get_in(locked):
 
 def test_lists_are_closed():
     """No service may do everything; only its own inbox is its own."""
-    for service in SERVICES:
-        allowed = publishes(service) + subscribes(service)
+    services = bus_users()
+    for name, service in services.items():
+        allowed = publishes(service, services.values()) + subscribes(service)
         assert ">" not in allowed
         assert "sb.v1.>" not in allowed
-        others = [inbox_prefix(name) for name in SERVICES if name != service]
+        others = [inbox_prefix(other) for other in services if other != name]
         assert not any(subject.startswith(tuple(others)) for subject in subscribes(service))
 
 

@@ -14,8 +14,10 @@ import nkeys
 import typer
 
 from searchbus_bus import new_actor_keys
-from searchbus_contracts.permissions import SERVICES, inbox_prefix, publishes, subscribes
+from searchbus_contracts.permissions import inbox_prefix, publishes, subscribes
+from searchbus_contracts.services import Service
 from searchbus_contracts.subjects import DEFAULT_PREFIX
+from searchbus_runtime.services import bus_users
 
 from .output import err, fail
 
@@ -25,7 +27,6 @@ SEED = "SEARCHBUS_NATS_NKEY_SEED"
 ACTOR_PRIVATE = "SEARCHBUS_ACTOR_PRIVATE_KEY"
 ACTOR_PUBLIC = "SEARCHBUS_ACTOR_PUBLIC_KEY"
 STATE_KEY = "SEARCHBUS_STATE_KEY"
-SIGNERS = ("edge", "cli")
 
 
 def nats_config(
@@ -60,17 +61,24 @@ def nats_config(
     text += "jetstream { max_memory_store: 512MB, max_file_store: 1MB }\n"
     if tls_cert is not None and tls_key is not None:
         text += f'tls {{ cert_file: "{tls_cert}", key_file: "{tls_key}" }}\n'
-    text += authorization(keys, prefix)
+    text += authorization(keys, bus_users(), prefix)
     (out / "nats" / "nats.conf").write_text(text)
     if kubernetes:
         write_secret(out / "secrets.yaml", _manifests(out, prefix, keys))
     err.print(f"{out}: nats/nats.conf and the secrets of {len(keys)} services", highlight=False)
 
 
-def authorization(public_keys: Mapping[str, str], prefix: str = DEFAULT_PREFIX) -> str:
-    """The `authorization` block: service → nkey, with its permissions."""
+def authorization(
+    public_keys: Mapping[str, str], services: Mapping[str, Service], prefix: str = DEFAULT_PREFIX
+) -> str:
+    """The `authorization` block: each service's nkey with its permissions.
+
+    Args:
+        public_keys, services: by the service's name.
+    """
     # JSON is a form of NATS's configuration language.
-    return f"authorization: {json.dumps({'users': _users(public_keys, prefix)}, indent=1)}\n"
+    users = _users(public_keys, services, prefix)
+    return f"authorization: {json.dumps({'users': users}, indent=1)}\n"
 
 
 def new_seed() -> str:
@@ -92,18 +100,20 @@ def write_secret(path: Path, text: str) -> None:
         file.write(text)
 
 
-def _users(public_keys: Mapping[str, str], prefix: str) -> list[dict[str, object]]:
+def _users(
+    public_keys: Mapping[str, str], services: Mapping[str, Service], prefix: str
+) -> list[dict[str, object]]:
     return [
         {
             "nkey": key,
             "permissions": {
-                "publish": {"allow": publishes(service, prefix)},
-                "subscribe": {"allow": subscribes(service, prefix)},
+                "publish": {"allow": publishes(services[name], services.values(), prefix)},
+                "subscribe": {"allow": subscribes(services[name], prefix)},
                 # A reply may be many messages, and callers answer who pulls a request's parts.
                 "allow_responses": {"max": 100_000, "expires": "10m"},
             },
         }
-        for service, key in public_keys.items()
+        for name, key in public_keys.items()
     ]
 
 
@@ -116,14 +126,14 @@ def _write_service_secrets(out: Path) -> dict[str, str]:
     else:
         private, public = new_actor_keys()
     keys = {}
-    for service in SERVICES:
+    for service, declared in bus_users().items():
         folder = out / service
         folder.mkdir(parents=True, exist_ok=True)
         _keep(folder / SEED, new_seed())
         keys[service] = public_key((folder / SEED).read_text())
         write_secret(folder / "SEARCHBUS_NATS_INBOX_PREFIX", inbox_prefix(service))
         write_secret(folder / ACTOR_PUBLIC, public)
-        if service in SIGNERS:
+        if declared.signs_callers:
             write_secret(folder / ACTOR_PRIVATE, private)
     # Several edges read each other's cursors and ids.
     _keep(out / "edge" / STATE_KEY, secrets.token_hex(32))
@@ -139,10 +149,12 @@ def _manifests(out: Path, prefix: str, keys: Mapping[str, str]) -> str:
     """A Secret for each service, and the users for the NATS chart (JSON is YAML)."""
     contents = {
         f"searchbus-{service}": {path.name: path.read_text() for path in (out / service).iterdir()}
-        for service in SERVICES
+        for service in keys
     }
     # The file that the chart's configuration includes; see deploy/k8s/charts/nats.yaml.
-    contents["nats-users"] = {"auth.conf": json.dumps({"users": _users(keys, prefix)}, indent=1)}
+    contents["nats-users"] = {
+        "auth.conf": json.dumps({"users": _users(keys, bus_users(), prefix)}, indent=1)
+    }
     return "".join(
         "---\n" + json.dumps(_secret(name, data), indent=1) + "\n"
         for name, data in contents.items()

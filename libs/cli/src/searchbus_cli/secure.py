@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from searchbus_bus import new_actor_keys
-from searchbus_contracts.permissions import SERVICES, inbox_prefix
+from searchbus_contracts.permissions import inbox_prefix
+from searchbus_runtime.services import bus_users
 
 from .nats_config import authorization, new_seed, public_key, write_secret
 
@@ -29,7 +30,7 @@ class Security:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             private, public = new_actor_keys()
-            seeds = {service: new_seed() for service in SERVICES}
+            seeds = {service: new_seed() for service in bus_users()}
             found = {"seeds": seeds, "actor_private": private, "actor_public": public}
             write_secret(path, json.dumps(found))
         return cls(**json.loads(path.read_text()))
@@ -37,7 +38,9 @@ class Security:
     @property
     def server_block(self) -> str:
         """For the server's configuration."""
-        return authorization({name: public_key(seed) for name, seed in self.seeds.items()})
+        users = bus_users()
+        keys = {name: public_key(self.seeds[name]) for name in users if name in self.seeds}
+        return authorization(keys, users)
 
     def environment(self, service: str) -> dict[str, str]:
         """A service's own settings; services that are not in the table get none and stay out."""
@@ -48,6 +51,6 @@ class Security:
             "SEARCHBUS_NATS_INBOX_PREFIX": inbox_prefix(service),
             "SEARCHBUS_ACTOR_PUBLIC_KEY": self.actor_public,
         }
-        if service in ("edge", "cli"):
+        if bus_users()[service].signs_callers:
             found["SEARCHBUS_ACTOR_PRIVATE_KEY"] = self.actor_private
         return found

@@ -39,7 +39,7 @@ class AlreadyRunning(StackError):
 
 def known_services() -> dict[str, str]:
     """Installed services: name → module to run (entry points of group `searchbus.services`)."""
-    return {entry.name: entry.value for entry in entry_points(group="searchbus.services")}
+    return {entry.name: entry.module for entry in entry_points(group="searchbus.services")}
 
 
 def nats_server_binary() -> Path:

@@ -1,1 +1,16 @@
 """DuckDuckGo behind the bus: polite, paced, and honest about being refused."""
+
+from searchbus_contracts.services import Service
+
+__all__ = ["SERVICE"]
+
+SERVICE = Service(
+    name="ddg",
+    description="DuckDuckGo: web search and instant answers.",
+    start="searchbus_ddg.service:start",
+    settings="searchbus_ddg.settings:DdgSettings",
+    toolsets=("ddg",),
+    endpoints=("search", "fetch"),
+    calls=("ddg.fetch",),
+    buckets=("ddg_leases", "ddg_refusals", "ddg_answers", "ddg_flights"),
+)

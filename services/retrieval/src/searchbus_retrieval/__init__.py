@@ -1,1 +1,15 @@
 """Documents in Qdrant: ingest, hybrid search, whole documents."""
+
+from searchbus_contracts.services import Service
+
+__all__ = ["SERVICE"]
+
+SERVICE = Service(
+    name="retrieval",
+    description="Documents in Qdrant: hybrid search, whole documents, ingest.",
+    start="searchbus_retrieval.service:start",
+    settings="searchbus_retrieval.settings:RetrievalSettings",
+    toolsets=("fomc",),
+    resources=("documents",),
+    endpoints=("search", "get", "list", "ingest", "delete"),
+)

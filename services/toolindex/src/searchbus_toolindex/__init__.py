@@ -1,1 +1,14 @@
 """Finds tools, prompts and resources among thousands, by meaning and by words."""
+
+from searchbus_contracts.services import Service
+
+__all__ = ["SERVICE"]
+
+SERVICE = Service(
+    name="toolindex",
+    description="Finds tools, prompts and resources by meaning.",
+    start="searchbus_toolindex.service:start",
+    settings="searchbus_toolindex.settings:ToolindexSettings",
+    endpoints=("search",),
+    follows_catalog=True,
+)

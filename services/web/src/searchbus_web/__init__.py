@@ -1,1 +1,15 @@
 """Web search and page extraction."""
+
+from searchbus_contracts.services import Service
+
+__all__ = ["SERVICE"]
+
+SERVICE = Service(
+    name="web",
+    description="Web search and page extraction.",
+    start="searchbus_web.service:start",
+    settings="searchbus_web.settings:WebSettings",
+    toolsets=("web",),
+    calls=("ddg.search",),
+    buckets=("web_pace", "web_answers", "web_flights", "pages_answers", "pages_flights"),
+)

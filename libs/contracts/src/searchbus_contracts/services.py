@@ -1,0 +1,100 @@
+"""What a service is, declared once in its package: the part it has on the bus.
+
+    SERVICE = Service(
+        name="ddg",
+        description="DuckDuckGo: web search and instant answers.",
+        start="searchbus_ddg.service:start",
+        settings="searchbus_ddg.settings:DdgSettings",
+        toolsets=("ddg",),
+        endpoints=("search", "fetch"),
+        calls=("ddg.fetch",),
+        buckets=("ddg_leases",),
+    )
+
+The package names it in an entry point of group `searchbus.services`. Permissions and keys of the
+bus, `searchbus up`, `doctor`, the tests and the deployment files are derived from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .subjects import check_tokens
+
+__all__ = ["ENTRY_POINT_GROUP", "OPERATOR", "Service", "may_call"]
+
+ENTRY_POINT_GROUP = "searchbus.services"
+_ANY = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """One kind of process. Subjects are given without `<prefix>.v1.`.
+
+    Args:
+        name: of the process, its image, its keys and (unless `queue_group`) its queue group.
+        description: one line for people.
+        start: `module:function` that wires the service: `async start(process)`.
+        settings: `module:class` of its settings.
+        toolsets: whose tools it serves, `tool.<toolset>.*`.
+        resources: toolsets whose resources it serves, `resource.<toolset>.*`.
+        endpoints: verbs of the typed requests it answers, `<name>.<verb>`.
+        calls: subjects it sends requests to, such as `ddg.search`, `retrieval.*` or `tool.>`.
+        follows_catalog: whether it keeps a directory of all workers.
+        buckets: of the key-value store that it reads and writes, without the prefix.
+        signs_callers: whether it holds the private key of the `Actor` header. For the edge only.
+        queue_group: where it is not the name.
+    """
+
+    name: str
+    description: str = ""
+    start: str = ""
+    settings: str = "searchbus_runtime:ServiceSettings"
+    toolsets: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    endpoints: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    follows_catalog: bool = False
+    buckets: tuple[str, ...] = ()
+    signs_callers: bool = False
+    queue_group: str = ""
+
+    def __post_init__(self) -> None:
+        check_tokens(
+            self.name, *self.toolsets, *self.resources, *self.endpoints, *self.buckets, self.group
+        )
+
+    @property
+    def group(self) -> str:
+        """Its queue group, which is also its name for cancelling."""
+        return self.queue_group or self.name
+
+    @property
+    def serves(self) -> tuple[str, ...]:
+        """Subjects whose requests it answers."""
+        return (
+            *(f"tool.{toolset}.*" for toolset in self.toolsets),
+            *(f"resource.{toolset}.*" for toolset in self.resources),
+            *(f"{self.name}.{verb}" for verb in self.endpoints),
+        )
+
+    @property
+    def asks(self) -> frozenset[str]:
+        """Names of the services that answer its requests; `*` for any of them."""
+        first = {subject.split(".")[0] for subject in self.calls}
+        return frozenset(_ANY if name in ("tool", "resource") else name for name in first)
+
+
+def may_call(caller: Service, service: Service) -> bool:
+    """Whether a service sends requests to another."""
+    return bool(service.serves) and bool(caller.asks & {_ANY, service.name})
+
+
+_EVERY_REQUEST = ("tool.>", "resource.>", "retrieval.*", "toolindex.search")
+OPERATOR = Service(
+    name="cli",
+    description="The command line of whoever runs the stack.",
+    calls=_EVERY_REQUEST,
+    follows_catalog=True,
+    signs_callers=True,
+)
