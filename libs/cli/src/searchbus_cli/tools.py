@@ -14,16 +14,13 @@ from searchbus_runtime import data_folder, read_state
 from .mcp_client import McpError, McpHttp
 from .output import err, fail, out
 
-__all__ = ["tools"]
-
-tools = typer.Typer(help="List and call the tools of the running stack.", no_args_is_help=True)
+__all__ = ["call", "list_tools"]
 
 DataOption = Annotated[Path | None, typer.Option(help="Data folder of the running stack.")]
 UrlOption = Annotated[str | None, typer.Option(help="An edge's address instead of the stack's.")]
 ToolsetOption = Annotated[str | None, typer.Option(help="Use /mcp/<toolset>.")]
 
 
-@tools.command("list")
 def list_tools(
     toolset: ToolsetOption = None,
     url: UrlOption = None,
@@ -54,7 +51,6 @@ def list_tools(
     out.print(table)
 
 
-@tools.command("call")
 def call(
     name: Annotated[str, typer.Argument(help="The tool's name as `tools list` shows it.")],
     arguments: Annotated[

@@ -1,12 +1,20 @@
-"""What every searchbus process has in common: settings, logs, telemetry, health, its life."""
+"""What every searchbus process has in common: settings, logs, telemetry, health, start and drain.
 
-from .connecting import BusAddress, bus_options, find_bus, operator_options
-from .health import Health, health_app
-from .logs import configure_logging
-from .process import Process, run
-from .settings import ServiceSettings, load_settings
-from .state import StackState, data_folder, read_state, write_state
-from .tracefile import SpanNode, SpanRecord, build_tree, read_spans
+Names are imported at their first use (PEP 562): a command that reads the state of the running stack
+needs neither pydantic nor OpenTelemetry nor NATS.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .connecting import BusAddress, bus_options, find_bus, operator_options
+    from .health import Health, health_app
+    from .logs import configure_logging
+    from .process import Process, run
+    from .settings import ServiceSettings, load_settings
+    from .state import StackState, data_folder, read_state, write_state
+    from .traces import SpanNode, SpanRecord, build_tree, read_spans
 
 __all__ = [
     "BusAddress",
@@ -29,3 +37,27 @@ __all__ = [
     "run",
     "write_state",
 ]
+
+_MODULES = {
+    "connecting": ("BusAddress", "bus_options", "find_bus", "operator_options"),
+    "health": ("Health", "health_app"),
+    "logs": ("configure_logging",),
+    "process": ("Process", "run"),
+    "settings": ("ServiceSettings", "load_settings"),
+    "state": ("StackState", "data_folder", "read_state", "write_state"),
+    "traces": ("SpanNode", "SpanRecord", "build_tree", "read_spans"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{module}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

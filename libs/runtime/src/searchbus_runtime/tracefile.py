@@ -1,7 +1,7 @@
-"""The local trace file: finished spans as JSON lines, bounded, shared by all processes.
+"""Writes finished spans as JSON lines to a local file that all processes share.
 
-Every process appends whole lines with one write; the file is renamed to `<name>.1` when it is full,
-so at most twice the limit is kept. `searchbus trace` reads both.
+Every process appends whole lines with one write. A full file is renamed to `<name>.1`, so that at
+most twice the limit is kept. `traces` reads both files.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,36 +17,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import format_span_id, format_trace_id
 
-__all__ = ["SpanNode", "SpanRecord", "TraceFileExporter", "build_tree", "read_spans"]
-
-
-@dataclass(frozen=True, slots=True)
-class SpanRecord:
-    """One finished span; times in nanoseconds of the epoch."""
-
-    trace_id: str
-    span_id: str
-    parent_id: str | None
-    name: str
-    kind: str
-    service: str
-    start_ns: int
-    end_ns: int
-    error: str | None = None
-    attributes: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def duration_ms(self) -> float:
-        """How long it took."""
-        return (self.end_ns - self.start_ns) / 1e6
-
-
-@dataclass(slots=True)
-class SpanNode:
-    """A span and what happened inside it, in order of start."""
-
-    span: SpanRecord
-    children: list[SpanNode] = field(default_factory=list)
+__all__ = ["TraceFileExporter"]
 
 
 class TraceFileExporter(SpanExporter):
@@ -94,26 +64,3 @@ def _to_json(span: ReadableSpan) -> dict[str, Any]:
         "error": None if span.status.is_ok else (span.status.description or "error"),
         "attributes": dict(span.attributes or {}),
     }
-
-
-def read_spans(path: Path) -> Iterator[SpanRecord]:
-    """Every span of the file and its predecessor, oldest first; torn lines are left out."""
-    for part in (path.with_name(path.name + ".1"), path):
-        if not part.exists():
-            continue
-        with part.open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                try:
-                    yield SpanRecord(**json.loads(line))
-                except (ValueError, TypeError):
-                    continue
-
-
-def build_tree(spans: Iterable[SpanRecord]) -> list[SpanNode]:
-    """The roots of one trace. A span whose parent is unknown (a client's own) is a root."""
-    nodes = {span.span_id: SpanNode(span) for span in spans}
-    roots: list[SpanNode] = []
-    for node in sorted(nodes.values(), key=lambda n: (n.span.start_ns, n.span.span_id)):
-        parent = nodes.get(node.span.parent_id or "")
-        (parent.children if parent else roots).append(node)
-    return roots

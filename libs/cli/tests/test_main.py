@@ -1,0 +1,79 @@
+"""The whole command line: which commands there are, and what `--help` costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from searchbus_cli.main import COMMANDS, command_line
+
+# The names are those of modules; a longer name below one of them counts too.
+EXPENSIVE = (
+    "fastembed", "httpx", "mcp", "mcp_types", "msgspec", "nats", "nkeys", "numpy", "onnxruntime",
+    "opentelemetry", "prometheus_client", "pydantic", "pydantic_settings", "qdrant_client",
+    "qdrant_edge", "searchbus_bus", "searchbus_edge", "searchbus_retrieval", "searchbus_toolindex",
+    "searchbus_vectors", "uvicorn",
+)  # fmt: skip
+TYPER = ("pydantic",)
+"""What Typer itself imports to convert arguments."""
+PROGRAM = """
+import json, sys
+from searchbus_cli.main import main
+sys.argv = ["searchbus", *json.loads(sys.argv[1])]
+try:
+    main()
+except SystemExit:
+    pass
+sys.stderr.write("\\n" + json.dumps(sorted(sys.modules)))
+"""
+
+
+def imported_by(*arguments: str) -> tuple[str, list[str]]:
+    """What a run printed, and the modules that it imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(arguments)], capture_output=True, text=True,
+        timeout=120, check=True,
+    )  # fmt: skip
+    return done.stdout, json.loads(done.stderr.splitlines()[-1])
+
+
+def expensive(modules: list[str], *but: str) -> list[str]:
+    """The expensive ones among the modules, by the first part of the name."""
+    return sorted({m.partition(".")[0] for m in modules}.intersection(EXPENSIVE) - {*but})
+
+
+def test_help_imports_no_library_of_a_command():
+    """Imports are what makes a command slow: 2.2 s of them were nearly all of `--help`."""
+    printed, modules = imported_by("--help")
+    for name in ("up", "tools", "trace", "doctor", "nats-config", "ingest", "search", "stdio"):
+        assert name in printed
+    assert expensive(modules) == []
+    assert len(modules) < 800
+
+
+def test_commands_against_a_running_stack_import_an_http_client_only(tmp_path):
+    """`tools list` speaks HTTP; it needs no bus, no settings, no telemetry."""
+    _, modules = imported_by("tools", "list", "--data", str(tmp_path))
+    assert expensive(modules, "httpx", "msgspec", *TYPER) == []
+
+
+def test_trace_reads_its_file_without_telemetry(tmp_path):
+    """The file is JSON."""
+    _, modules = imported_by("trace", "--data", str(tmp_path))
+    assert expensive(modules, *TYPER) == []
+
+
+def test_every_command_has_a_help_line_and_an_example(capsys):
+    """The line is shown in the help of its group, the example in the command's own."""
+    root = command_line()
+    for group in (root, root.commands["tools"]):
+        for name, command in group.commands.items():
+            assert command.help, name
+    for name in COMMANDS:
+        with pytest.raises(SystemExit, match="0"):
+            root([*name.split("."), "--help"])
+        printed = " ".join(capsys.readouterr().out.split())
+        assert f"Example: searchbus {name.replace('.', ' ')}" in printed
