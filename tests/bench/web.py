@@ -13,8 +13,8 @@ import msgspec
 
 from searchbus_bus import Bus, connect
 from searchbus_contracts import Actor, Fault, ToolCall, ToolReply
+from searchbus_testing import serve
 from searchbus_web.extraction.reading import Page, read_page
-from tests.fakes.serving import serve
 from tests.fakes.web import PARAGRAPH, FakeWeb, article
 
 from .stack import nats, service

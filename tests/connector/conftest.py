@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import uvicorn
 
 from searchbus_bus import Call, MemoryBroker, Serving, Worker
 from searchbus_contracts import Actor, ErrorCode, Fault, ToolDescriptor, ToolReply
@@ -25,6 +23,7 @@ from searchbus_edge.app import build_app
 from searchbus_edge.edge import Edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
+from searchbus_runtime.server import HttpServer
 from searchbus_web.tools import EXTRACT, SEARCH, WebExtract, WebSearch
 
 TEXT = "The library holds a book about whales. " * 30
@@ -136,11 +135,6 @@ class Stack:
     servings: dict[str, Serving]
 
 
-class _Server(uvicorn.Server):
-    def capture_signals(self) -> Any:
-        return nullcontext()
-
-
 @pytest.fixture
 async def stack(request: pytest.FixtureRequest, tmp_path, monkeypatch) -> AsyncIterator[Stack]:
     """Edge settings, and `roles` of the caller, by indirect parameter."""
@@ -155,19 +149,14 @@ async def stack(request: pytest.FixtureRequest, tmp_path, monkeypatch) -> AsyncI
         edge = await exit_.enter_async_context(
             Edge(broker.connect(name="edge"), EdgeSettings(data_dir=tmp_path, **options))
         )
-        listener = socket.create_server(("127.0.0.1", 0))
-        server = _Server(uvicorn.Config(build_app(edge, Health()), log_config=None))
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        while not server.started:
-            await asyncio.sleep(0.01)
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server = await HttpServer.start(build_app(edge, Health()))
+        url = server.url
         edge.base_url = edge.base_url or url
         servings["connector"] = await edge.bus.serve(edge.connector())
         await edge.directory.refresh()
         yield Stack(url, edge, sources, broker, servings)
         await edge.end_streams()
-        server.should_exit = True
-        await task
+        await server.stop()
 
 
 def _namesake() -> Worker:

@@ -13,10 +13,18 @@ import asyncio
 import json
 import signal
 from pathlib import Path
+from typing import Any
+
+from searchbus_runtime.server import HttpServer
 
 from .ddg import FakeDuckDuckGo
-from .serving import serve
 from .web import FakeWeb
+
+OPTIONS: dict[str, Any] = {
+    "log_level": "critical",
+    "timeout_graceful_shutdown": 1,
+    "lifespan": "off",
+}
 
 
 async def main(host: str, ports: tuple[int, int], told: Path | None) -> None:
@@ -26,11 +34,11 @@ async def main(host: str, ports: tuple[int, int], told: Path | None) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     ddg = FakeDuckDuckGo(quick_requests=5, window_s=5.0, block_s=20.0, latency_s=0.1)
     async with (
-        serve(ddg.app, host, ports[0]) as ddg_url,
-        serve(FakeWeb().app, host, ports[1]) as web_url,
+        HttpServer.serving(ddg.app, host=host, port=ports[0], **OPTIONS) as ddg_server,
+        HttpServer.serving(FakeWeb().app, host=host, port=ports[1], **OPTIONS) as web_server,
     ):
         if told is not None:
-            tell(told, ddg_url, web_url)
+            tell(told, ddg_server.url, web_server.url)
         await stop.wait()
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import uvicorn
 from msgspec import Struct
 
 from searchbus_bus import Call, MemoryBroker, Serving, Worker
@@ -29,6 +27,7 @@ from searchbus_retrieval.chunking import cut
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.service import build_worker as retrieval_worker
 from searchbus_runtime import Health
+from searchbus_runtime.server import HttpServer
 from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.follower import Follower
 from searchbus_toolindex.index import Index
@@ -98,11 +97,6 @@ async def shared_embedder() -> Embedder:
     return _embedders[0]
 
 
-class _Server(uvicorn.Server):
-    def capture_signals(self) -> Any:
-        return nullcontext()
-
-
 @pytest.fixture
 async def stack(request: pytest.FixtureRequest, tmp_path, monkeypatch) -> AsyncIterator[Stack]:
     """The stack; edge settings by `@pytest.mark.parametrize("stack", [{...}], indirect=True)`."""
@@ -127,18 +121,13 @@ async def stack(request: pytest.FixtureRequest, tmp_path, monkeypatch) -> AsyncI
         await stack.serve(office())
         await stack.serve(secret_office())
         stack.edge = await exit_.enter_async_context(Edge(broker.connect(name="edge"), settings))
-        listener = socket.create_server(("127.0.0.1", 0))
-        server = _Server(uvicorn.Config(build_app(stack.edge, Health()), log_config=None))
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        while not server.started:
-            await asyncio.sleep(0.01)
-        stack.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server = await HttpServer.start(build_app(stack.edge, Health()))
+        stack.url = server.url
         while len(index) < 14:
             await asyncio.sleep(0.02)
         yield stack
         await stack.edge.end_streams()
-        server.should_exit = True
-        await task
+        await server.stop()
 
 
 def secret_office() -> Worker:

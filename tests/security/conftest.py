@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from joserfc import jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 from msgspec import Struct
@@ -28,7 +25,8 @@ from searchbus_edge.app import build_app
 from searchbus_edge.edge import Edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
-from tests.fakes.serving import serve
+from searchbus_runtime.server import HttpServer
+from searchbus_testing import serve
 
 RESOURCE = "https://search.example.org"
 KEYS = {
@@ -142,11 +140,6 @@ class Secured:
         return json.loads(line[5:])
 
 
-class _Server(uvicorn.Server):
-    def capture_signals(self) -> Any:
-        return nullcontext()
-
-
 @pytest.fixture
 async def secured(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[Secured]:
     """Settings by indirect parameter; mode jwt unless told otherwise."""
@@ -162,14 +155,9 @@ async def secured(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[Sec
         }
         settings = EdgeSettings(**{**options, **getattr(request, "param", {})})
         edge = await exit_.enter_async_context(Edge(broker.connect(name="edge"), settings))
-        listener = socket.create_server(("127.0.0.1", 0))
-        server = _Server(uvicorn.Config(build_app(edge, Health()), log_config=None))
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        while not server.started:
-            await asyncio.sleep(0.01)
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server = await HttpServer.start(build_app(edge, Health()))
+        url = server.url
         http = await exit_.enter_async_context(httpx.AsyncClient(base_url=url, timeout=10))
         yield Secured(url, edge, provider, http)
         await edge.end_streams()
-        server.should_exit = True
-        await task
+        await server.stop()

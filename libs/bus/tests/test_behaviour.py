@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from searchbus_bus import Bus, Call, Request, Serving, Worker
 from searchbus_contracts import Actor, ErrorCode, Fault, ToolCall, ToolReply, describe_tool
+from searchbus_testing import until
 
 
 class Ask(Struct, frozen=True):
@@ -92,12 +93,6 @@ async def fault_of(awaitable: Any) -> Fault:
     with pytest.raises(Fault) as caught:
         await awaitable
     return caught.value
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def start(bus: Bus, echo: Echo) -> Serving:

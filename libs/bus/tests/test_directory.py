@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ from searchbus_contracts import (
     describe_tool,
     encode,
 )
+from searchbus_testing import until
 
 
 class Nothing(Struct):
@@ -40,12 +40,6 @@ def tool_worker(service: str, *names: str, toolset: str | None = None) -> Worker
             answer,
         )  # fmt: skip
     return worker
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(8):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 def names(directory: Directory) -> list[str]:

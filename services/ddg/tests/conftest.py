@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 from tests.fakes.ddg import FakeDuckDuckGo
-from tests.fakes.serving import serve
 
 from searchbus_bus import Bus, connect
 from searchbus_contracts import Actor, ToolCall, ToolReply
 from searchbus_ddg.service import start
 from searchbus_ddg.settings import DdgSettings
 from searchbus_runtime import Process
+from searchbus_testing import serve
 
 
 @dataclass

@@ -8,6 +8,7 @@ import pytest
 
 from searchbus_contracts import Fault
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
+from searchbus_testing import until
 
 
 async def test_results_of_one_page_in_the_specifications_form(fleet):
@@ -144,12 +145,6 @@ async def test_one_blocked_address_fails_no_call_and_rejoins(fleet):
 
 def asked(fleet, address: str, times: int) -> bool:
     return sum(a == address for _, a, _ in fleet.fake.requests) >= times
-
-
-async def until(condition, timeout_s: float = 15.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            await asyncio.sleep(0.05)
 
 
 async def test_all_blocked_is_told_at_once_with_the_time_left(fleet):

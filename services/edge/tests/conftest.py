@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import pytest
-import uvicorn
 from msgspec import Meta, Struct
 
 from searchbus_bus import Bus, Call, MemoryBroker, Worker
@@ -34,6 +31,7 @@ from searchbus_edge.app import build_app
 from searchbus_edge.edge import Edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
+from searchbus_runtime.server import HttpServer
 
 
 class Lookup(Struct, forbid_unknown_fields=True):
@@ -159,11 +157,6 @@ class Running:
     buses: list[Bus]
 
 
-class _Server(uvicorn.Server):
-    def capture_signals(self) -> Any:
-        return nullcontext()
-
-
 @pytest.fixture
 async def running(request: pytest.FixtureRequest) -> AsyncIterator[Running]:
     """The edge with both workers; settings by `@pytest.mark.parametrize(..., indirect=True)`."""
@@ -173,14 +166,8 @@ async def running(request: pytest.FixtureRequest) -> AsyncIterator[Running]:
     dictionary = Dictionary()
     await buses[1].serve(dictionary.worker)
     await buses[2].serve(colliding_worker())
-    listener = socket.create_server(("127.0.0.1", 0))
     async with Edge(buses[0], settings) as edge:
-        server = _Server(uvicorn.Config(build_app(edge, Health()), log_config=None))
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        while not server.started:
-            await asyncio.sleep(0.01)
-        port = listener.getsockname()[1]
-        yield Running(f"http://127.0.0.1:{port}", edge, broker, dictionary, buses)
+        server = await HttpServer.start(build_app(edge, Health()))
+        yield Running(server.url, edge, broker, dictionary, buses)
         await edge.end_streams()
-        server.should_exit = True
-        await task
+        await server.stop()

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes.serving import serve
 from tests.fakes.web import FakeWeb
 
 from searchbus_bus import Bus, Call, MemoryBroker, Worker
 from searchbus_contracts import Actor, ToolCall, ToolReply
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
 from searchbus_runtime import Process
+from searchbus_testing import serve
 from searchbus_web.service import start
 from searchbus_web.settings import WebSettings
 from searchbus_web.tools import ROLE
