@@ -1,4 +1,4 @@
-"""The bus as everything else sees it: request, gather, serve, publish, subscribe, discover."""
+"""A connection to the bus: request, gather, serve, publish, subscribe, discover."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """One running worker, as it told in `$SRV.INFO`."""
+    """One running worker, as its `$SRV.INFO` reply describes it."""
 
     service: str
     instance: str
@@ -49,7 +49,7 @@ class WorkerInfo:
 
     @property
     def started_ms(self) -> int:
-        """When it started, in milliseconds of the epoch; 0 where it does not tell."""
+        """When it started, in milliseconds of the epoch; 0 where the reply does not say."""
         value = self.metadata.get("started_ms", "")
         return int(value) if value.isdigit() else 0
 
@@ -58,8 +58,8 @@ class Bus:
     """A connection to the message bus. Make one with `connect` or `MemoryBroker().connect`.
 
     Args:
-        signer: signs for whom requests are (an edge's).
-        verifier: refuses requests whose actor no edge has signed.
+        signer: signs the actor of every request; only the edge has one.
+        verifier: refuses requests whose actor is not signed by an edge.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Bus:
 
     @property
     def connected(self) -> bool:
-        """Whether messages flow right now."""
+        """Whether the connection to the broker is up."""
         return self.transport.connected
 
     @property
@@ -94,7 +94,7 @@ class Bus:
 
     @property
     def in_flight(self) -> int:
-        """Requests sent whose answers are awaited."""
+        """How many sent requests wait for a reply."""
         return self._requester.in_flight
 
     async def request(
@@ -158,7 +158,7 @@ class Bus:
     async def subscribe(
         self, subject: str, handler: Callable[[bytes], Awaitable[None]]
     ) -> Subscription:
-        """Hear every event of a subject; a handler's exception is logged and ends nothing."""
+        """Call the handler for every event of a subject; its exceptions are logged only."""
 
         async def on_message(message: Message) -> None:
             try:
@@ -188,12 +188,12 @@ class Bus:
         return await self.transport.key_value(bucket, ttl_s=ttl_s, max_bytes=max_bytes)
 
     async def workers(self, *, window_s: float = 0.3) -> list[WorkerInfo]:
-        """Who is there: every searchbus worker that answered within the window."""
-        answers = await self._requester.collect("$SRV.INFO", b"", window_s=window_s)
+        """Every searchbus worker that replied to discovery within `window_s`."""
+        replies = await self._requester.collect("$SRV.INFO", b"", window_s=window_s)
         found = []
-        for answer in answers:
+        for reply in replies:
             try:
-                info = msgspec.convert(json.loads(answer), _Info)
+                info = msgspec.convert(json.loads(reply), _Info)
             except (ValueError, RecursionError):
                 continue
             if CONTRACT_KEY in info.metadata:
@@ -233,7 +233,7 @@ async def connect(
         signer, verifier: see Bus.
         options: of nats-py (nkeys_seed_str, tls, …).
     """
-    # Imported here: whoever uses the in-memory broker does not need nats.
+    # Imported here, because the in-memory broker must load without nats.
     from .nats_transport import NatsTransport
 
     transport = await NatsTransport.connect(

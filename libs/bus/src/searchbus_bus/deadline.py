@@ -1,8 +1,8 @@
-"""The time a request has left, as it crosses processes (proto/README.md §4.1).
+"""The remaining time of a request, as it crosses processes (proto/README.md §4.1).
 
-``Timeout-Ms`` is what was left when the request was sent; ``Deadline-Ms`` is the same moment on
-the wall clock. The smaller of the two counts: the first is safe against clocks that differ, the
-second kills a message that waited in a buffer.
+``Timeout-Ms`` is the time left when the request was sent; ``Deadline-Ms`` is the same moment on the
+wall clock. The smaller of the two counts: the first is safe against clocks that differ, the second
+ends a message that waited in a buffer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from searchbus_contracts.headers import DEADLINE_MS, TIMEOUT_MS
 __all__ = ["DEFAULT_TIMEOUT_S", "Deadline"]
 
 DEFAULT_TIMEOUT_S = 30.0
-"""The budget of a request that carries neither header."""
+"""The budget of a request without either header, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Deadline:
         return self.at_s - time.monotonic()
 
     def to_headers(self) -> dict[str, str]:
-        """Both headers, for a request that is sent now."""
+        """Both headers, for a request sent now."""
         left_ms = max(0, int(self.remaining_s * 1000))
         return {TIMEOUT_MS: str(left_ms), DEADLINE_MS: str(int(time.time() * 1000) + left_ms)}
 

@@ -4,8 +4,8 @@
     await directory.start()
     directory.catalogs
 
-A service whose last worker vanished keeps its catalogue for `grace_s`, so that a restart does not
-make its tools flicker; `present` tells the difference.
+A service without workers keeps its catalogue for `grace_s`, so that its tools stay listed during a
+restart; `present` says whether a worker is running.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Directory"]
 log = logging.getLogger("searchbus.bus")
 
 _MISSES_TO_VANISH = 2
-"""A worker that is merely busy may miss one round of discovery."""
+"""A busy worker may miss one round of discovery."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _Service:
 
     @property
     def wanted(self) -> str:
-        """The newest worker's catalogue counts while a rolling update runs."""
+        """The hash of the newest worker's catalogue, which counts during a rolling update."""
         if not self.instances:
             return self.digest
         newest = max(self.instances.values(), key=lambda w: (w.started_ms, w.instance))
@@ -61,8 +61,8 @@ class Directory:
     """A live view of the services on a bus.
 
     Args:
-        grace_s: how long a vanished service's catalogue stays.
-        refresh_s: how often everybody is asked; events make most changes known at once.
+        grace_s: how long the catalogue of a service without workers stays, in seconds.
+        refresh_s: interval of discovery, in seconds; events report most changes at once.
         on_change: called after `catalogs` changed.
         on_refusal: called with (service, refusal) for every malformed descriptor.
     """
@@ -90,7 +90,7 @@ class Directory:
         self.catalogs: tuple[Catalog, ...] = ()
 
     async def start(self) -> None:
-        """Take a first look round and follow changes from then on."""
+        """Discover all services once and follow changes from then on."""
         self._events = await self._bus.subscribe(
             self._bus.subjects.catalog_events(), self._on_event
         )
@@ -104,20 +104,20 @@ class Directory:
             await self._events.unsubscribe()
 
     def present(self, service: str) -> bool:
-        """Whether at least one worker of the service is there."""
+        """Whether at least one worker of the service is running."""
         known = self._services.get(service)
         return known is not None and bool(known.instances)
 
     def knows(self, service: str) -> bool:
-        """Whether a worker of the service is there, or was within the grace period."""
+        """Whether a worker of the service is running, or was within the grace period."""
         return service in self._services
 
     def owner(self, toolset: str) -> str | None:
-        """The service that a toolset belongs to."""
+        """The service that a toolset belongs to; None for an unknown toolset."""
         return self._owners.get(toolset)
 
     async def refresh(self) -> None:
-        """Ask everybody now; unreachable catalogues are asked again the next time."""
+        """Run discovery now; a catalogue that cannot be fetched is fetched in the next round."""
         try:
             workers = await self._bus.workers()
         except Fault:
@@ -137,7 +137,7 @@ class Directory:
     async def _follow(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(self._next_look_s()):
+                async with asyncio.timeout(self._next_refresh_s()):
                     await self._wake.wait()
             except TimeoutError:
                 pass
@@ -147,7 +147,7 @@ class Directory:
             except Exception:
                 log.exception("the directory could not be refreshed")
 
-    def _next_look_s(self) -> float:
+    def _next_refresh_s(self) -> float:
         missing = any(service.misses for service in self._services.values())
         return min(1.0, self._refresh_s) if missing else self._refresh_s
 
@@ -155,7 +155,7 @@ class Directory:
         try:
             event = decode(data, CatalogEvent)
         except Fault:
-            return  # $SRV.INFO is the truth; a garbled event is none
+            return  # discovery finds what a malformed event does not say
         known = self._services.get(event.service)
         if event.event == "down" and known is not None:
             known.instances.pop(event.instance, None)
@@ -169,14 +169,14 @@ class Directory:
             if service.instances:
                 service.last_seen_s = now_s
             elif now_s - service.last_seen_s > self._grace_s:
-                log.warning("%s is gone; its tools are no longer listed", name)
+                log.warning("no worker of %s came back; its tools are no longer listed", name)
                 del self._services[name]
                 changed = True
                 continue
             if service.wanted != service.digest and await self._fetch(name, service):
                 changed = True
         if changed:
-            self._settle()
+            self._publish()
 
     async def _fetch(self, name: str, service: _Service) -> bool:
         digest = service.wanted
@@ -194,14 +194,14 @@ class Directory:
             return False
         for refusal in refusals:
             log.warning(
-                "%s: the %s %s is refused: %s", name, refusal.kind, refusal.name, refusal.reason
+                "%s: the %s %s is left out: %s", name, refusal.kind, refusal.name, refusal.reason
             )
             if self._on_refusal is not None:
                 self._on_refusal(name, refusal)
         service.catalog, service.digest = catalog, digest
         return True
 
-    def _settle(self) -> None:
+    def _publish(self) -> None:
         self.catalogs = tuple(
             service.catalog
             for _, service in sorted(self._services.items())
@@ -212,14 +212,14 @@ class Directory:
             for toolset in catalog.toolsets:
                 owners.setdefault(toolset, catalog.service)
         for toolset, service_name in self._owners.items():
-            # Whoever had a toolset first keeps it while it is there.
+            # The first service with a toolset keeps it as long as it offers it.
             if any(c.service == service_name and toolset in c.toolsets for c in self.catalogs):
                 owners[toolset] = service_name
         for catalog in self.catalogs:
             for toolset in catalog.toolsets:
                 if owners[toolset] != catalog.service:
                     log.warning(
-                        "%s also claims the toolset %s of %s; it is ignored there",
+                        "%s also offers the toolset %s, which belongs to %s; that offer is ignored",
                         catalog.service,
                         toolset,
                         owners[toolset],

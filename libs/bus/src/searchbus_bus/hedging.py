@@ -1,7 +1,7 @@
-"""Hedged reads: when an answer takes longer than nearly all do, ask another worker as well.
+"""Hedged reads: a second request is sent when a reply takes longer than nearly all replies do.
 
 After Dean and Barroso, The Tail at Scale (CACM 2013). Only for reads of our own services: a second
-request to a scraper or a paid API would cost what it saves.
+request to a scraper or a paid API would cost more than it saves.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ __all__ = ["Hedge"]
 T = TypeVar("T")
 
 _WINDOW = 200
-_ENOUGH = 20
-"""Before so many answers there is no telling what takes long."""
+_LEAST_SAMPLES = 20
+"""Fewer replies than this say nothing about the quantile."""
 
 
 class Hedge:
     """Hedges the requests of one kind.
 
     Args:
-        quantile: of the latest latencies after which a second request goes out.
-        share: at most so many second requests, of all.
-        least_s: never sooner.
+        quantile: of the latest latencies, after which the second request is sent.
+        share: limit of second requests, as a share of all requests.
+        least_s: the second request is never sent before, in seconds.
     """
 
     def __init__(self, *, quantile: float = 0.95, share: float = 0.05, least_s: float = 0.02):
@@ -42,17 +42,17 @@ class Hedge:
 
     @property
     def after_s(self) -> float | None:
-        """When the second request goes out; None while too little is known."""
-        if len(self._sorted) < _ENOUGH:
+        """Seconds until the second request; None before there are enough samples."""
+        if len(self._sorted) < _LEAST_SAMPLES:
             return None
-        place = min(len(self._sorted) - 1, int(self._quantile * len(self._sorted)))
-        return max(self._least_s, self._sorted[place])
+        index = min(len(self._sorted) - 1, int(self._quantile * len(self._sorted)))
+        return max(self._least_s, self._sorted[index])
 
     async def run(self, send: Callable[[], Awaitable[T]]) -> T:
-        """The first answer of `send()`, called once or twice; the loser is cancelled.
+        """The first reply of `send()`, called once or twice; the slower call is cancelled.
 
         Raises:
-            Exception: of the first request, where no answer came.
+            Exception: the first request's, where no call returned.
         """
         self.requests += 1
         self._tokens = min(5.0, self._tokens + self._share)
@@ -72,7 +72,7 @@ class Hedge:
                 done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     if not task.cancelled() and task.exception() is None:
-                        self._learn(loop.time() - started_s)
+                        self._record(loop.time() - started_s)
                         return task.result()
             return first.result()
         finally:
@@ -80,7 +80,7 @@ class Hedge:
                 task.cancel()
             await asyncio.gather(first, *tasks, return_exceptions=True)
 
-    def _learn(self, seconds: float) -> None:
+    def _record(self, seconds: float) -> None:
         self._latest.append(seconds)
         insort(self._sorted, seconds)
         if len(self._latest) > _WINDOW:

@@ -3,8 +3,8 @@
     broker = MemoryBroker()
     edge, worker = broker.connect(), broker.connect()
 
-For tests and for running everything in one process. The behaviour suite in tests/ holds it to
-what a real server does.
+For tests and for running everything in one process. The behaviour suite in tests/ runs against it
+and against a real server.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class MemoryBroker:
         self.buckets: dict[str, MemoryKeyValue] = {}
 
     def connect(self, *, name: str = "memory", prefix: str = DEFAULT_PREFIX, **options: Any) -> Bus:
-        """A new connection; options as of Bus."""
+        """A new connection; for the options see Bus."""
         return Bus(_MemoryTransport(self), name=name, prefix=prefix, **options)
 
     def route(self, message: Message) -> None:
@@ -143,13 +143,13 @@ class _MemoryTransport:
         self._listeners.append(callback)
 
     def sever(self) -> None:
-        """Lose the connection, as a network fault would; `restore` brings it back."""
+        """Lose the connection, as in a network fault; `restore` connects again."""
         self._up.clear()
         for listener in self._listeners:
             listener()
 
     def restore(self) -> None:
-        """Be connected again."""
+        """Connect again."""
         self._up.set()
 
     async def wait_connected(self, timeout_s: float) -> bool:
@@ -197,12 +197,12 @@ class _MemoryTransport:
         subscriptions = []
         for kind in ("PING", "INFO", "STATS"):
 
-            async def answer(message: Message, kind: str = kind) -> None:
+            async def on_request(message: Message, kind: str = kind) -> None:
                 if message.reply:
                     await self.publish(message.reply, body(kind))
 
             for scope in ("", f".{record.name}", f".{record.name}.{instance}"):
-                subscriptions.append(await self.subscribe(f"$SRV.{kind}{scope}", answer))
+                subscriptions.append(await self.subscribe(f"$SRV.{kind}{scope}", on_request))
         return _Announcement(instance, subscriptions)
 
     async def key_value(self, bucket: str, *, ttl_s: float, max_bytes: int) -> MemoryKeyValue:

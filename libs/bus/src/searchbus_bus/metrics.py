@@ -13,14 +13,14 @@ __all__ = ["SECONDS", "LiveGauge"]
 T = TypeVar("T")
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""Bucket bounds of durations; OpenTelemetry's own are made for milliseconds."""
+"""Bucket bounds of durations in seconds; OpenTelemetry's defaults fit milliseconds."""
 
 
 class LiveGauge(Generic[T]):
-    """A gauge that reads every watched object while it lives.
+    """A gauge over objects, each read until it is garbage collected.
 
     Args:
-        read: the object's values, each with its attributes.
+        read: returns the values of one object, each with its attributes.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """The NATS side of the transport, on nats-py and its micro services.
 
-Options that differ from nats-py's defaults, each for a measured reason: reconnect for ever (60
-attempts and then silence otherwise), pings every 5 s (a dead server went unnoticed for 4 minutes),
-a bounded first connect (a dead port hangs), tolerant decoding of subjects and headers (one message
-with invalid UTF-8 would end the connection of every worker that it reaches).
+Options that differ from nats-py's defaults, each for a measured reason: reconnect for ever (the
+default gives up after 60 attempts), pings every 5 s (a dead server went unnoticed for 4 minutes), a
+bounded first connect (a dead port hangs). nats_overrides.py decodes tolerantly, because one message
+with invalid UTF-8 would end the connection of every worker that it reaches.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import Any
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.micro.service import Service, ServiceConfig, ServiceInfo
+from nats.micro.service import Service
 
 from searchbus_contracts import ErrorCode, Fault
 
 from . import telemetry
 from .keyvalue_nats import NatsKeyValue
+from .nats_overrides import DescribedService, TolerantClient
 from .transport import Callback, Message, ServiceRecord, Subscription
 
 __all__ = ["NatsTransport"]
@@ -34,61 +35,15 @@ RECONNECT_WAIT_S = 0.25
 LEAVE_TIMEOUT_S = 5.0
 
 
-class _TolerantClient(Client):
-    """nats-py's client that survives subjects and status lines of invalid UTF-8."""
-
-    def _build_message(
-        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
-    ) -> Msg:
-        return Msg(
-            _client=self,
-            subject=subject.decode("utf-8", "replace"),
-            reply=reply.decode("utf-8", "replace"),
-            data=data,
-            headers=headers,
-            _sid=sid,
-        )
-
-    async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
-        try:
-            return await super()._process_headers(headers)
-        except (ValueError, IndexError):
-            return None
-
-
-class _DescribedService(Service):
-    """A micro service whose `$SRV.INFO` lists endpoints that the bus itself subscribes to.
-
-    micro's own endpoints run one callback at a time and are cut off, not drained, by stop().
-    """
-
-    def __init__(self, client: Client, record: ServiceRecord) -> None:
-        super().__init__(
-            client,
-            ServiceConfig(
-                name=record.name,
-                version=record.version,
-                description=record.description,
-                metadata=record.metadata,
-            ),
-        )
-        self._record = record
-
-    def info(self) -> ServiceInfo:
-        return ServiceInfo.from_dict(
-            {**super().info().to_dict(), "endpoints": self._record.endpoints}
-        )
-
-
 async def _bounded(client: Client, leave: Callable[[], Awaitable[Any]]) -> None:
-    """Leave in good order while there is a server to tell; each step waits 10 s for one else."""
+    """Run a step of leaving while connected; without a server each would wait for 10 s."""
     if not client.is_connected:
         return
     try:
         async with asyncio.timeout(LEAVE_TIMEOUT_S):
             await leave()
     except (TimeoutError, nats.errors.Error):
-        log.debug("the connection was gone before it could be left in good order")
+        log.debug("the connection was lost before a subscription could be drained")
 
 
 class _Announcement:
@@ -117,7 +72,7 @@ class NatsTransport:
     """One connection to a NATS server or cluster. Make it with `NatsTransport.connect`."""
 
     def __init__(self) -> None:
-        self._client = _TolerantClient()
+        self._client = TolerantClient()
         self._listeners: list[Callable[[], None]] = []
         self._up = asyncio.Event()
         self._async_errors = 0
@@ -136,10 +91,10 @@ class NatsTransport:
 
         Args:
             connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
-            options: further nats-py options (tls, nkeys_seed, …).
+            options: further nats-py options (tls, nkeys_seed_str, …).
 
         Raises:
-            Fault: unavailable, when no server answered in time.
+            Fault: unavailable, when no server answers in time.
         """
         self = cls()
         try:
@@ -165,7 +120,7 @@ class NatsTransport:
                 f"No NATS server answers at {url}. Start one, or set SEARCHBUS_NATS_URL.",
             ) from None
         self._up.set()
-        telemetry.begin()
+        telemetry.start()
         return self
 
     @property
@@ -192,7 +147,7 @@ class NatsTransport:
         self._listeners.append(callback)
 
     async def wait_connected(self, timeout_s: float) -> bool:
-        """Wait until connected; False when `timeout_s` ended first."""
+        """Wait until connected; False where that takes longer than `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._up.wait()
@@ -236,8 +191,8 @@ class NatsTransport:
         )
 
     async def announce(self, record: ServiceRecord) -> _Announcement:
-        """Answer `$SRV.*` for a worker, by nats.micro."""
-        service = _DescribedService(self._client, record)
+        """Reply to `$SRV.*` for a worker, by nats.micro."""
+        service = DescribedService(self._client, record)
         await service.start()
         return _Announcement(self._client, service)
 
@@ -248,7 +203,7 @@ class NatsTransport:
         return found
 
     async def flush(self, timeout_s: float = 2.0) -> None:
-        """Return when the server has everything sent so far, or the time is over."""
+        """Return when the server has received everything sent so far, or after `timeout_s`."""
         if not self._client.is_connected:
             return
         try:
@@ -263,7 +218,7 @@ class NatsTransport:
             async with asyncio.timeout(5):
                 await self._client.close()
         except (TimeoutError, nats.errors.Error, OSError):
-            log.debug("the connection was cut, not closed")
+            log.debug("the connection was not closed in time and is dropped")
 
     async def _on_disconnected(self) -> None:
         if self._client.is_closed:
@@ -279,12 +234,12 @@ class NatsTransport:
         self._up.set()
 
     async def _on_error(self, error: Exception) -> None:
-        # Reconnect attempts report here too, several a second: those are no news.
+        # Reconnect attempts report here too, several a second: they are not counted.
         if not self._client.is_connected:
             return
         self._async_errors += 1
         telemetry.count_error(_kind_of(error))
-        log.error("NATS reports: %s: %s", type(error).__name__, error)
+        log.error("NATS reported %s: %s", type(error).__name__, error)
 
 
 def _kind_of(error: Exception) -> str:

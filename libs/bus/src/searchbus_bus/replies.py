@@ -17,13 +17,13 @@ log = logging.getLogger("searchbus.bus")
 
 
 class Replies:
-    """Sends to the reply subject of a request; a caller that cannot be reached is only logged."""
+    """Sends to the reply subject of a request; a failed send is only logged."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     async def reply(self, message: Message, body: bytes) -> None:
-        """The answer to a request."""
+        """Send the reply to a request."""
         try:
             size_bytes = part_size_bytes(self._transport.max_payload_bytes)
             if len(body) <= size_bytes:
@@ -37,10 +37,10 @@ class Replies:
                     message.reply, bytes(part), headers={CHUNK: str(mark)}
                 )
         except Fault:
-            log.warning("an answer on %s could not be sent", message.subject)
+            log.warning("a reply on %s could not be sent", message.subject)
 
     async def fail(self, message: Message, failure: Failure) -> None:
-        """A failure instead of an answer."""
+        """Send a failure instead of a reply."""
         headers = {ERROR_CODE: failure.code, ERROR_TEXT: _one_line(failure.message)}
         try:
             await self._transport.publish(message.reply, encode(failure), headers=headers)
@@ -48,7 +48,7 @@ class Replies:
             log.warning("a failure on %s could not be sent", message.subject)
 
     async def event(self, message: Message, event: ToolEvent) -> None:
-        """Progress or a log line, before the answer."""
+        """Send progress or a log line before the reply."""
         try:
             await self._transport.publish(message.reply, encode(event), headers={EVENT: event.kind})
         except Fault:

@@ -1,4 +1,4 @@
-"""Ending a background task for good."""
+"""Ending a background task reliably."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 
 __all__ = ["end_task"]
 
-_AGAIN_S = 0.2
+_CANCEL_AGAIN_S = 0.2
 
 
 async def end_task(task: asyncio.Task[None] | None) -> None:
-    """Cancel a task until it is done; nothing happens without one.
+    """Cancel a task until it is done; None is allowed and does nothing.
 
-    Once is not enough: `asyncio.wait_for` before Python 3.12, which nats-py uses, loses a
-    cancellation that comes together with its result, and a loop would go on for ever.
+    One cancel is not enough: `asyncio.wait_for` before Python 3.12, which nats-py uses, loses a
+    cancellation that arrives together with its result, and the task would run for ever.
     """
     while task is not None and not task.done():
         task.cancel()
-        await asyncio.wait([task], timeout=_AGAIN_S)
+        await asyncio.wait([task], timeout=_CANCEL_AGAIN_S)

@@ -27,7 +27,6 @@ from searchbus_contracts import Fault
 from .metrics import SECONDS
 
 __all__ = [
-    "begin",
     "client_span",
     "count_error",
     "count_reconnect",
@@ -38,6 +37,7 @@ __all__ = [
     "meter",
     "record",
     "server_span",
+    "start",
     "trace_id",
     "untraced",
 ]
@@ -56,7 +56,7 @@ _shed = meter.create_counter(
 )
 _errors = meter.create_counter(
     "searchbus.bus.errors",
-    description="What the NATS server reports outside any call: permission, slow_consumer, other.",
+    description="Errors that NATS reports outside any call: permission, slow_consumer, other.",
 )
 _reconnects = meter.create_counter(
     "searchbus.bus.reconnects", description="Connections to NATS that were lost and regained."
@@ -72,7 +72,7 @@ def inject(headers: dict[str, str]) -> None:
 
 
 def extract(headers: Mapping[str, str]) -> Context:
-    """The trace context that a message carries; an empty one where it carries none."""
+    """The trace context of a message; an empty one where it has none."""
     return _propagator.extract(headers, Context())
 
 
@@ -87,7 +87,7 @@ def record(seconds: float, *, side: str, service: str, code: str) -> None:
 
 
 def count_shed(service: str) -> None:
-    """Count a request that was refused for lack of room."""
+    """Count a request that was refused because the worker is at its limit."""
     _shed.add(1, {"worker": service})
 
 
@@ -96,8 +96,8 @@ def count_error(kind: str) -> None:
     _errors.add(1, {"kind": kind})
 
 
-def begin() -> None:
-    """Show every counter from the start: what counts from nothing to one is seen as no increase."""
+def start() -> None:
+    """Publish every counter as zero: a first value of one is not seen as an increase."""
     for kind in ERROR_KINDS:
         _errors.add(0, {"kind": kind})
     _reconnects.add(0)
@@ -110,8 +110,8 @@ def count_reconnect() -> None:
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """No spans inside: for what a machine asks every few seconds."""
-    # A parent that is not sampled: samplers follow it.
+    """Record no spans inside: for requests that a machine sends every few seconds."""
+    # Samplers follow the parent, and this parent is not sampled.
     span = NonRecordingSpan(SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(0)))
     token = otel_context.attach(trace.set_span_in_context(span, Context()))
     try:
@@ -122,7 +122,7 @@ def untraced() -> Iterator[None]:
 
 @contextmanager
 def client_span(subject: str, service: str) -> Iterator[Span]:
-    """A span around one request as its caller sees it."""
+    """The span of one request on the caller's side."""
     with _tracer.start_as_current_span(
         f"request {service}",
         kind=SpanKind.CLIENT,
@@ -145,7 +145,7 @@ def client_span(subject: str, service: str) -> Iterator[Span]:
 
 @contextmanager
 def server_span(name: str, headers: Mapping[str, str], subject: str) -> Iterator[Span]:
-    """A span around one request as its worker sees it, child of the caller's."""
+    """The span of one request on the worker's side, child of the caller's."""
     with _tracer.start_as_current_span(
         name,
         context=extract(headers),
@@ -163,6 +163,6 @@ def server_span(name: str, headers: Mapping[str, str], subject: str) -> Iterator
 
 
 def mark(span: Span, fault: Fault) -> None:
-    """Note a typed failure on a span."""
+    """Set a typed failure as the status of a span."""
     span.set_attribute("error.type", fault.code)
     span.set_status(Status(StatusCode.ERROR, fault.code))

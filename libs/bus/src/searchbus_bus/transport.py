@@ -1,6 +1,6 @@
-"""What the bus needs of a message broker; NATS and the in-memory twin both provide it.
+"""What the bus needs from a message broker; NATS and the in-memory twin both provide it.
 
-Everything else (requests, workers, parts, cancel, discovery) is written once, on top of this.
+Everything else (requests, workers, parts, cancel, discovery) is written once, on top of it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class Message:
 
     @property
     def no_responders(self) -> bool:
-        """Whether this is the server's word that nobody listens to the subject asked."""
+        """Whether the server replied that the subject of the request has no subscriber."""
         return self.headers.get("Status") == "503" and not self.data
 
 
 Callback = Callable[[Message], Awaitable[None]]
-"""Called for one message at a time per subscription; must be quick and never raise."""
+"""Called for one message at a time per subscription; must be quick and must not raise."""
 
 
 @dataclass(slots=True)
 class ServiceRecord:
-    """What `$SRV.INFO` tells of one worker (NATS micro, ADR-32)."""
+    """What `$SRV.INFO` replies for one worker (NATS micro, ADR-32)."""
 
     name: str
     version: str
@@ -45,22 +45,22 @@ class ServiceRecord:
 
 
 class Subscription(Protocol):
-    """Interest in a subject."""
+    """A subscription to one subject."""
 
     async def drain(self) -> None:
-        """Take no new messages; return when those already received went to the callback."""
+        """Stop delivery; return when the callback got every message already received."""
 
     async def unsubscribe(self) -> None:
-        """Drop interest at once."""
+        """Stop delivery at once."""
 
 
 class Announcement(Protocol):
-    """A worker's presence in discovery."""
+    """A worker's entry in discovery."""
 
     instance: str
 
     async def withdraw(self) -> None:
-        """Answer discovery no longer."""
+        """Stop replying to discovery."""
 
 
 class Transport(Protocol):
@@ -68,7 +68,7 @@ class Transport(Protocol):
 
     @property
     def connected(self) -> bool:
-        """Whether messages flow right now."""
+        """Whether the connection to the broker is up."""
 
     @property
     def max_payload_bytes(self) -> int:
@@ -79,13 +79,13 @@ class Transport(Protocol):
         """Errors the broker reported outside any call: refused publishes, slow consumers."""
 
     def new_inbox(self) -> str:
-        """A fresh reply subject of one's own."""
+        """A new reply subject that only this connection uses."""
 
     def on_disconnect(self, callback: Callable[[], None]) -> None:
         """Call back whenever the connection is lost."""
 
     async def wait_connected(self, timeout_s: float) -> bool:
-        """Wait until connected; False when `timeout_s` ended first."""
+        """Wait until connected; False where that takes longer than `timeout_s`."""
 
     async def publish(
         self, subject: str, data: bytes, *, reply: str = "", headers: dict[str, str] | None = None
@@ -98,13 +98,13 @@ class Transport(Protocol):
         """Deliver messages of a subject (`*` and `>` match) to the callback."""
 
     async def announce(self, record: ServiceRecord) -> Announcement:
-        """Answer `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS` for a worker."""
+        """Reply to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS` for a worker."""
 
     async def key_value(self, bucket: str, *, ttl_s: float, max_bytes: int) -> KeyValue:
-        """A shared bucket; raises Fault(unavailable) where the broker has none."""
+        """A shared bucket; raises Fault(unavailable) where the broker has no key-value store."""
 
     async def flush(self, timeout_s: float = 2.0) -> None:
-        """Return when the broker has everything sent so far, or the time is over."""
+        """Return when the broker has received everything sent so far, or after `timeout_s`."""
 
     async def close(self) -> None:
         """Close the connection."""
