@@ -7,8 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
 
-from searchbus_cli.main import COMMANDS, command_line
+from searchbus_cli.commands import CommandGroup
+from searchbus_cli.main import COMMANDS, app
 
 # The names are those of modules; a longer name below one of them counts too.
 EXPENSIVE = (
@@ -68,7 +70,8 @@ def test_trace_reads_its_file_without_telemetry(tmp_path):
 
 def test_every_command_has_a_help_line_and_an_example(capsys):
     """The line is shown in the help of its group, the example in the command's own."""
-    root = command_line()
+    root = get_command(app)
+    assert isinstance(root, CommandGroup)
     for group in (root, root.commands["tools"]):
         for name, command in group.commands.items():
             assert command.help, name

@@ -7,13 +7,13 @@ A package adds a command by an entry point of group `searchbus.commands`; the na
 from __future__ import annotations
 
 from importlib.metadata import entry_points
+from typing import Any
 
 import typer
-from typer.main import get_command
 
 from .commands import CommandGroup
 
-__all__ = ["command_line", "main"]
+__all__ = ["app", "main"]
 
 COMMANDS = {
     "up": "searchbus_cli.up:up",
@@ -26,34 +26,36 @@ COMMANDS = {
 GROUPS = {"tools": "List and call the tools of the running stack."}
 
 
-def command_line() -> CommandGroup:
+class _Root(CommandGroup):
     """Every command of this installation, none of them imported."""
-    app = typer.Typer(
-        name="searchbus",
-        cls=CommandGroup,
-        help="Search for agents, behind a message bus. Start with `searchbus up`.",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.callback()(_no_options)
-    root = get_command(app)
-    assert isinstance(root, CommandGroup)
-    found = sorted(entry_points(group="searchbus.commands"), key=lambda entry: entry.name)
-    targets = {**{entry.name: entry.value for entry in found}, **COMMANDS}
-    groups: dict[str, CommandGroup] = {"": root}
-    for path in [*COMMANDS, *targets]:
-        group, _, name = path.rpartition(".")
-        if group not in groups:
-            groups[group] = root.add_group(group, GROUPS.get(group, ""))
-        groups[group].add_targets({name: targets[path]})
-    return root
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        found = sorted(entry_points(group="searchbus.commands"), key=lambda entry: entry.name)
+        groups: dict[str, CommandGroup] = {"": self}
+        # Our own come first and cannot be replaced.
+        for path, target in [*COMMANDS.items(), *((entry.name, entry.value) for entry in found)]:
+            group, _, name = path.rpartition(".")
+            if group not in groups:
+                groups[group] = self.add_group(group, GROUPS.get(group, ""))
+            groups[group].add_targets({name: target})
 
 
+app = typer.Typer(
+    name="searchbus",
+    cls=_Root,
+    help="Search for agents, behind a message bus. Start with `searchbus up`.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
 def _no_options() -> None:
-    """The group takes no options of its own."""
+    """The command takes no options of its own."""
 
 
 def main() -> None:
     """Run the command line."""
-    command_line()()
+    app()
