@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_bus import new_actor_keys
-from searchbus_runtime import ServiceSettings, load_settings
+from searchbus_runtime import ServiceSettings, SigningSettings, load_settings
 
 SEED = "SU" + "A" * 56
 
@@ -15,17 +15,17 @@ def test_secrets_are_files_named_like_their_variables(tmp_path, monkeypatch):
     monkeypatch.setenv("SEARCHBUS_SECRETS_DIR", str(tmp_path))
     (tmp_path / "SEARCHBUS_NATS_NKEY_SEED").write_text(SEED + "\n")
     (tmp_path / "SEARCHBUS_NATS_INBOX_PREFIX").write_text("_INBOX_web")
-    assert load_settings(ServiceSettings).nats_nkey_seed.get_secret_value() == SEED
+    assert load_settings(SigningSettings).nats_nkey_seed.get_secret_value() == SEED
     monkeypatch.setenv("SEARCHBUS_NATS_INBOX_PREFIX", "_INBOX_x")
-    assert load_settings(ServiceSettings).nats_inbox_prefix == "_INBOX_x"
+    assert load_settings(SigningSettings).nats_inbox_prefix == "_INBOX_x"
 
 
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("NATS_NKEY_SEED", "garbage-canary", "no seed of a user's nkey"),
-        ("ACTOR_PUBLIC_KEY", "xx", "no key of the actor header"),
-        ("ACTOR_PRIVATE_KEY", "garbage-canary", "no key of the actor header"),
+        ("NATS_NKEY_SEED", "garbage-canary", "not the seed of a user's nkey"),
+        ("ACTOR_PUBLIC_KEY", "xx", "not a key of the Actor header"),
+        ("ACTOR_PRIVATE_KEY", "garbage-canary", "not a key of the Actor header"),
         ("SECRETS_DIR", "/nowhere/at/all", "there is no folder"),
     ],
 )
@@ -35,7 +35,7 @@ def test_wrong_secret_is_refused_with_the_remedy_and_not_repeated(
     """Exit code 2, the variable's name, no traceback, no secret."""
     monkeypatch.setenv(f"SEARCHBUS_{name}", value)
     with pytest.raises(SystemExit) as end:
-        load_settings(ServiceSettings)
+        load_settings(SigningSettings)
     assert end.value.code == 2
     error = capsys.readouterr().err
     assert f"SEARCHBUS_{name}" in error
@@ -44,8 +44,14 @@ def test_wrong_secret_is_refused_with_the_remedy_and_not_repeated(
 
 
 def test_keys_that_the_command_makes_are_accepted(monkeypatch):
-    """Both halves."""
+    """A process that signs reads both halves."""
     private, public = new_actor_keys()
     monkeypatch.setenv("SEARCHBUS_ACTOR_PRIVATE_KEY", private)
     monkeypatch.setenv("SEARCHBUS_ACTOR_PUBLIC_KEY", public)
-    assert load_settings(ServiceSettings).actor_public_key == public
+    assert load_settings(SigningSettings).actor_public_key == public
+
+
+def test_private_key_is_read_by_those_who_sign_only(monkeypatch):
+    """Any other service ignores it, also where it is set by mistake."""
+    monkeypatch.setenv("SEARCHBUS_ACTOR_PRIVATE_KEY", "not a key at all")
+    assert "actor_private_key" not in load_settings(ServiceSettings).model_dump()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .health import Health, health_app
     from .logs import configure_logging
     from .process import Process, run
-    from .settings import ServiceSettings, load_settings
+    from .settings import ServiceSettings, SigningSettings, load_settings
     from .state import StackState, data_folder, read_state, write_state
     from .traces import SpanNode, SpanRecord, build_tree, read_spans
 
@@ -21,6 +21,7 @@ __all__ = [
     "Health",
     "Process",
     "ServiceSettings",
+    "SigningSettings",
     "SpanNode",
     "SpanRecord",
     "StackState",
@@ -43,7 +44,7 @@ _MODULES = {
     "health": ("Health", "health_app"),
     "logs": ("configure_logging",),
     "process": ("Process", "run"),
-    "settings": ("ServiceSettings", "load_settings"),
+    "settings": ("ServiceSettings", "SigningSettings", "load_settings"),
     "state": ("StackState", "data_folder", "read_state", "write_state"),
     "traces": ("SpanNode", "SpanRecord", "build_tree", "read_spans"),
 }

@@ -11,14 +11,14 @@ from typing import Any
 
 from searchbus_bus import ActorSigner, ActorVerifier
 
-from .settings import ServiceSettings, load_settings
+from .settings import ServiceSettings, SigningSettings, load_settings
 from .state import read_state
 
 __all__ = ["BusAddress", "bus_options", "find_bus", "operator_options"]
 
 
 def bus_options(settings: ServiceSettings) -> dict[str, Any]:
-    """How the settings want to connect: prefix, credentials, TLS, keys of the actor header."""
+    """The options of `connect` that settings ask for: prefix, credentials, TLS, actor keys."""
     options: dict[str, Any] = {
         "prefix": settings.subject_prefix,
         "inbox_prefix": settings.nats_inbox_prefix,
@@ -29,7 +29,7 @@ def bus_options(settings: ServiceSettings) -> dict[str, Any]:
         options["tls"] = ssl.create_default_context(cafile=str(settings.nats_ca_file))
     if settings.actor_public_key is not None:
         options["verifier"] = ActorVerifier(settings.actor_public_key)
-    if settings.actor_private_key is not None:
+    if isinstance(settings, SigningSettings) and settings.actor_private_key is not None:
         options["signer"] = ActorSigner(settings.actor_private_key.get_secret_value())
     return options
 
@@ -66,7 +66,7 @@ def find_bus(data: Path) -> BusAddress | None:
     stack that runs on the data folder, with its operator's keys.
     """
     if os.environ.get("SEARCHBUS_NATS_URL"):
-        settings = load_settings(ServiceSettings)
+        settings = load_settings(SigningSettings)
         return BusAddress(settings.nats_url, bus_options(settings))
     state = read_state(data)
     if state is None:

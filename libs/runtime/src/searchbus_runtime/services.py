@@ -1,32 +1,85 @@
-"""The services that are installed, by the entry points of their packages."""
+"""Declarations of services: where they are found, and how a declared service is run."""
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 from searchbus_contracts.services import ENTRY_POINT_GROUP, OPERATOR, Service
 
-__all__ = ["bus_users", "installed_services"]
+__all__ = ["DeclarationFault", "bus_users", "declared_in", "installed_services", "run_service"]
+
+ATTRIBUTE = "SERVICE"
+"""The name of the declaration in a service's package."""
+
+
+class DeclarationFault(TypeError):
+    """A package declares its service wrongly; the message says what to change."""
 
 
 def installed_services() -> dict[str, Service]:
     """Name → declaration of every installed service, sorted by name.
 
     Raises:
-        TypeError: an entry point does not lead to a `Service` of that name.
+        DeclarationFault: an entry point does not lead to a `Service` of that name.
     """
-    found: dict[str, Service] = {}
-    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name):
-        service = entry.load()
-        if not isinstance(service, Service) or service.name != entry.name:
-            raise TypeError(
-                f"The entry point {entry.name} = {entry.value} of group {ENTRY_POINT_GROUP} must "
-                f"lead to a Service named {entry.name}."
-            )
-        found[entry.name] = service
-    return found
+    found = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
+    return {entry.name: _declaration(entry) for entry in found}
 
 
 def bus_users() -> dict[str, Service]:
-    """Everyone with a key on a locked bus: the services and the operator's command line."""
+    """Every holder of a key on a secured bus: the services, and the operator's command line."""
     return {**installed_services(), OPERATOR.name: OPERATOR}
+
+
+def declared_in(module: str) -> Service | None:
+    """The `SERVICE` of a module that is not installed; `None` where it has none.
+
+    Raises:
+        ImportError: there is no such module, or it cannot be imported.
+        DeclarationFault: its SERVICE is something else.
+    """
+    found = getattr(import_module(module), ATTRIBUTE, None)
+    if found is not None and not isinstance(found, Service):
+        raise DeclarationFault(f"{module}.{ATTRIBUTE} must be a searchbus_contracts Service.")
+    return found
+
+
+def run_service(service: Service) -> int:
+    """Run a declared service until SIGTERM; returns the exit code.
+
+    Raises:
+        DeclarationFault: it names no `start`, or one that does not exist.
+    """
+    from .process import run
+    from .settings import load_settings
+
+    start, settings = _load(service, "start"), _load(service, "settings")
+    return run(service.name, load_settings(settings), start)
+
+
+def _declaration(entry: EntryPoint) -> Service:
+    service = entry.load()
+    if not isinstance(service, Service) or service.name != entry.name:
+        raise DeclarationFault(
+            f"The entry point {entry.name} = {entry.value} of group {ENTRY_POINT_GROUP} must lead "
+            f"to a Service named {entry.name}."
+        )
+    return service
+
+
+def _load(service: Service, field: str) -> Any:
+    target: str = getattr(service, field)
+    module, _, attribute = target.partition(":")
+    if not (module and attribute):
+        raise DeclarationFault(
+            f"The service {service.name} declares {field}={target!r}. Write module:attribute."
+        )
+    try:
+        return getattr(import_module(module), attribute)
+    except AttributeError:
+        raise DeclarationFault(
+            f"The service {service.name} declares {field}={target!r}, but {module} has no "
+            f"{attribute}."
+        ) from None

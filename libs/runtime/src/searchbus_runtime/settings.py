@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
@@ -22,7 +23,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from searchbus_bus import ActorSigner, ActorVerifier
 
-__all__ = ["ServiceSettings", "load_settings"]
+__all__ = ["ServiceSettings", "SigningSettings", "load_settings"]
 
 PREFIX = "SEARCHBUS_"
 EXIT_BAD_SETTINGS = 2
@@ -45,9 +46,8 @@ class ServiceSettings(BaseSettings):
     nats_inbox_prefix: str = Field("_INBOX", pattern=r"^[A-Za-z0-9_-]{1,64}$")
     nats_ca_file: Path | None = Field(None, description="Certificate authority of a TLS server.")
     actor_public_key: str | None = Field(
-        None, description="Requests are refused unless an edge with its private key signed them."
+        None, description="Requests are refused unless they are signed with its private key."
     )
-    actor_private_key: SecretStr | None = Field(None, description="The edge's; nobody else's.")
     connect_timeout_s: Annotated[float, Field(gt=0, le=600)] = 30.0
     drain_timeout_s: Annotated[float, Field(ge=0, le=600)] = 10.0
     max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 64
@@ -69,21 +69,14 @@ class ServiceSettings(BaseSettings):
     @classmethod
     def _seed_is_a_users(cls, seed: SecretStr | None) -> SecretStr | None:
         if seed is not None and not re.fullmatch(r"SU[A-Z2-7]{56}", seed.get_secret_value()):
-            raise ValueError("is no seed of a user's nkey; `searchbus nats-config` makes them")
+            raise ValueError("is not the seed of a user's nkey; `searchbus nats-config` makes them")
         return seed
 
-    @field_validator("actor_public_key", "actor_private_key")
+    @field_validator("actor_public_key")
     @classmethod
-    def _actor_keys_can_be_used(cls, key: Any) -> Any:
-        try:
-            if isinstance(key, SecretStr):
-                ActorSigner(key.get_secret_value())
-            elif key is not None:
-                ActorVerifier(key)
-        except ValueError:
-            raise ValueError(
-                "is no key of the actor header; `searchbus nats-config` makes both"
-            ) from None
+    def _public_key_can_be_used(cls, key: str | None) -> str | None:
+        if key is not None:
+            _check_actor_key(ActorVerifier, key)
         return key
 
     @property
@@ -92,6 +85,30 @@ class ServiceSettings(BaseSettings):
         if self.data_dir is None or self.otlp_endpoint:
             return None
         return self.data_dir / "traces.jsonl"
+
+
+class SigningSettings(ServiceSettings):
+    """Settings of the processes that sign callers: the edge, and the operator's commands."""
+
+    actor_private_key: SecretStr | None = Field(
+        None, description="Signs the caller of each request, where workers check signatures."
+    )
+
+    @field_validator("actor_private_key")
+    @classmethod
+    def _private_key_can_be_used(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None:
+            _check_actor_key(ActorSigner, key.get_secret_value())
+        return key
+
+
+def _check_actor_key(use: Callable[[str], object], key: str) -> None:
+    try:
+        use(key)
+    except ValueError:
+        raise ValueError(
+            "is not a key of the Actor header; `searchbus nats-config` makes both"
+        ) from None
 
 
 def load_settings(cls: type[S], **overrides: Any) -> S:

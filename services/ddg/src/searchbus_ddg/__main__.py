@@ -1,17 +1,10 @@
-"""`python -m searchbus_ddg`: the DuckDuckGo service."""
+"""`python -m searchbus_ddg` is `python -m searchbus_runtime ddg`."""
 
 import sys
 
-from searchbus_runtime import load_settings, run
+from searchbus_runtime.services import run_service
 
-from .service import start
-from .settings import DdgSettings
-
-
-def main() -> int:
-    """Run until SIGTERM."""
-    return run("ddg", load_settings(DdgSettings), start)
-
+from . import SERVICE
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_service(SERVICE))

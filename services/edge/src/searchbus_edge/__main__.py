@@ -1,17 +1,10 @@
-"""`python -m searchbus_edge`: the edge."""
+"""`python -m searchbus_edge` is `python -m searchbus_runtime edge`."""
 
 import sys
 
-from searchbus_runtime import load_settings, run
+from searchbus_runtime.services import run_service
 
-from .service import start
-from .settings import EdgeSettings
-
-
-def main() -> int:
-    """Run until SIGTERM."""
-    return run("edge", load_settings(EdgeSettings), start)
-
+from . import SERVICE
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_service(SERVICE))

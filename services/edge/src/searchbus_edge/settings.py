@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from searchbus_runtime import ServiceSettings
+from searchbus_runtime import SigningSettings
 
 from .auth.roles import DEFAULT_PATHS
 
@@ -17,7 +17,7 @@ __all__ = ["EdgeSettings"]
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
-class EdgeSettings(ServiceSettings):
+class EdgeSettings(SigningSettings):
     """What the edge reads. Lists are JSON: SEARCHBUS_ALLOWED_HOSTS='["search.example.org"]'."""
 
     host: str = "127.0.0.1"

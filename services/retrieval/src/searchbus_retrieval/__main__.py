@@ -1,17 +1,10 @@
-"""`python -m searchbus_retrieval`: the retrieval service."""
+"""`python -m searchbus_retrieval` is `python -m searchbus_runtime retrieval`."""
 
 import sys
 
-from searchbus_runtime import load_settings, run
+from searchbus_runtime.services import run_service
 
-from .service import start
-from .settings import RetrievalSettings
-
-
-def main() -> int:
-    """Run until SIGTERM."""
-    return run("retrieval", load_settings(RetrievalSettings), start)
-
+from . import SERVICE
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_service(SERVICE))

@@ -1,17 +1,10 @@
-"""`python -m searchbus_toolindex`: the tool index."""
+"""`python -m searchbus_toolindex` is `python -m searchbus_runtime toolindex`."""
 
 import sys
 
-from searchbus_runtime import load_settings, run
+from searchbus_runtime.services import run_service
 
-from .service import start
-from .settings import ToolindexSettings
-
-
-def main() -> int:
-    """Run until SIGTERM."""
-    return run("toolindex", load_settings(ToolindexSettings), start)
-
+from . import SERVICE
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_service(SERVICE))

@@ -1,17 +1,10 @@
-"""`python -m searchbus_web`: the web service."""
+"""`python -m searchbus_web` is `python -m searchbus_runtime web`."""
 
 import sys
 
-from searchbus_runtime import load_settings, run
+from searchbus_runtime.services import run_service
 
-from .service import start
-from .settings import WebSettings
-
-
-def main() -> int:
-    """Run until SIGTERM."""
-    return run("web", load_settings(WebSettings), start)
-
+from . import SERVICE
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_service(SERVICE))
