@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import pkgutil
 import sys
@@ -20,9 +21,11 @@ import msgspec
 import yaml
 
 import searchbus_contracts
+from searchbus_bus import Toolset, declared_tools
 from searchbus_contracts import ErrorCode, Failure, ToolDescriptor, ToolEvent, json_schema
 from searchbus_contracts.channels import CHANNELS, Channel
 from searchbus_contracts.headers import Actor, Parts
+from searchbus_contracts.services import ENTRY_POINT_GROUP
 
 PROTO = Path(__file__).parent
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -43,16 +46,15 @@ def messages() -> dict[str, Any]:
 def tools() -> list[ToolDescriptor]:
     """Every tool that an installed service declares in its tools module."""
     found = {}
-    for entry in sorted(entry_points(group="searchbus.services"), key=lambda e: e.name):
-        try:
-            module = importlib.import_module(f"{entry.value}.tools")
-        except ModuleNotFoundError as error:
-            if error.name != f"{entry.value}.tools":
-                raise
+    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
+        name = f"{entry.module}.tools"
+        if importlib.util.find_spec(name) is None:
             continue
-        for value in vars(module).values():
+        for value in vars(importlib.import_module(name)).values():
             if isinstance(value, ToolDescriptor):
                 found[value.toolset, value.name] = value
+            elif isinstance(value, type) and issubclass(value, Toolset):
+                found.update({(tool.toolset, tool.name): tool for tool in declared_tools(value)})
     return [found[key] for key in sorted(found)]
 
 

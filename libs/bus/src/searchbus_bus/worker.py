@@ -38,6 +38,7 @@ from searchbus_contracts import (
 from .call import Call
 from .toolsets.declare import DeclarationError, Toolset, declarations
 from .toolsets.describe import (
+    check_limits,
     describe_method,
     describe_prompt,
     describe_resource,
@@ -122,7 +123,7 @@ class Worker:
             DeclarationError: a method cannot be offered, or its name is taken; says what to do.
         """
         for part in parts:
-            found = list(declarations(part))
+            found = list(declarations(type(part)))
             if not found:
                 raise DeclarationError(
                     f"{type(part).__name__} has no decorated methods. Mark them with @tool, "
@@ -137,7 +138,8 @@ class Worker:
                         "resources. Make the class one."
                     )
                 elif declaration.kind == "tool":
-                    descriptor, arguments, form = describe_method(part, name, declaration)
+                    descriptor, arguments, form = describe_method(type(part), name, declaration)
+                    descriptor = check_limits(part.configure(descriptor))
                     self.add_tool(descriptor, _decoding(getattr(part, name), arguments, form))
                 elif declaration.kind == "prompt":
                     described = describe_prompt(part, name, declaration)
@@ -238,14 +240,14 @@ class Worker:
         )
 
     def _add_endpoint(self, part: object, name: str) -> None:
-        verb, request_type, reply_type = endpoint_types(part, name, self.service)
+        verb, request_type, reply_type = endpoint_types(type(part), name, self.service)
         if verb in self.endpoints:
             raise DeclarationError(f"The endpoint {self.service}.{verb} is declared twice.")
         self.endpoints[verb] = Endpoint(request_type, getattr(part, name), reply_type)
 
     def _add_resources(self, part: Toolset) -> None:
         methods: dict[str, list[tuple[str, Any]]] = {}
-        for name, declaration in declarations(part):
+        for name, declaration in declarations(type(part)):
             methods.setdefault(declaration.kind, []).append((name, declaration))
         readers: dict[str, Endpoint] = {}
         for kind, verb, request_type, reply_type in _RESOURCE_VERBS:
@@ -253,12 +255,12 @@ class Worker:
                 readers[verb] = Endpoint(request_type, getattr(part, name), reply_type)
         reader = ResourceReader()
         for name, declaration in methods.get("resource", ()):
-            resource = describe_resource(part, name, declaration)
+            resource = describe_resource(type(part), name, declaration)
             self._resources[resource.uri] = resource
             reader.add_fixed(resource.uri, getattr(part, name))
         for name, declaration in methods.get("template", ()):
             template = describe_template(
-                part, name, declaration, lists="list" in readers, searches="search" in readers
+                type(part), name, declaration, lists="list" in readers, searches="search" in readers
             )
             self._templates[template.uri_template] = template
             reader.add_family(template.uri_template, getattr(part, name))

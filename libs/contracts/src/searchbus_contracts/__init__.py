@@ -1,7 +1,7 @@
 """The wire of searchbus: messages, subjects, headers, error codes and descriptors.
 
-This package is the only truth about what travels on the bus; proto/ is generated from it and its
-README is the normative text (§ numbers in the modules refer to it). It depends on msgspec only.
+This package defines every message on the bus. proto/ is generated from it, and proto/README.md is
+the normative text (§ numbers in the modules refer to it). It depends on msgspec only.
 """
 
 from .catalog import (

@@ -1,8 +1,8 @@
 """A worker's catalogue: its tools, prompts and resources, and the hash that names it (§8).
 
-The hash travels in `$SRV.INFO` metadata and in `evt.catalog` events; whoever meets a new hash asks
-`catalog.<hash>` once. Catalogues are decoded descriptor by descriptor, so that a malformed one is
-refused with a reason and harms no other.
+The hash travels in `$SRV.INFO` metadata and in `evt.catalog` events; whoever receives a new hash
+requests `catalog.<hash>` once. Catalogues are decoded descriptor by descriptor, so that a malformed
+one is left out with a reason and the others stay.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 CATALOG_KEY = "catalog"
 """Key of the catalogue hash in a worker's `$SRV.INFO` metadata."""
 CONTRACT_KEY = "searchbus"
-"""Key of the wire's version in the metadata; marks a service as one of searchbus's."""
+"""Key of the wire's version in the metadata; marks a service as a searchbus service."""
 
 
 class PromptArgument(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,7 +45,7 @@ class PromptArgument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: Name
     description: str | None = None
     required: bool = False
-    values: Annotated[tuple[str, ...], Meta(description="Offered by completion/complete.")] = ()
+    values: Annotated[tuple[str, ...], Meta(description="Suggested by completion/complete.")] = ()
 
 
 class PromptMessage(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class PromptMessage(Struct, frozen=True, kw_only=True):
 
 
 class PromptDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A prompt, whole: the edge fills it in without asking the worker."""
+    """A whole prompt: the edge fills in the arguments without a request to the worker."""
 
     name: Name
     toolset: Name
@@ -72,7 +72,7 @@ class PromptDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ResourceDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A resource with a fixed URI; read through `resource.<toolset>.read`."""
+    """A resource with a fixed URI; read by `resource.<toolset>.read`."""
 
     uri: Annotated[str, Meta(min_length=1, max_length=2048)]
     name: Annotated[str, Meta(min_length=1, max_length=256)]
@@ -95,7 +95,7 @@ class ResourceTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
     mime_type: str | None = None
     required_roles: tuple[str, ...] = ()
     lists: Annotated[
-        bool, Meta(description="`resource.<toolset>.list` pages through the family.")
+        bool, Meta(description="`resource.<toolset>.list` returns pages of the family.")
     ] = False
     searches: Annotated[bool, Meta(description="`resource.<toolset>.search` finds by content.")] = (
         False
@@ -103,7 +103,7 @@ class ResourceTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Catalog(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that one service offers to clients."""
+    """Everything that one service offers to clients."""
 
     service: Name
     tools: tuple[ToolDescriptor, ...] = ()
@@ -118,26 +118,26 @@ class Catalog(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def toolsets(self) -> tuple[str, ...]:
-        """Every toolset named by a descriptor, sorted."""
+        """The toolsets of all descriptors, sorted."""
         items = (self.tools, self.prompts, self.resources, self.resource_templates)
         return tuple(sorted({item.toolset for kind in items for item in kind}))
 
 
 class CatalogRequest(Struct, frozen=True, kw_only=True):
-    """Asks `catalog.<hash>` for the catalogue; the hash stands in the subject."""
+    """Requests a catalogue at `catalog.<hash>`; the subject holds the hash."""
 
 
 class CatalogEvent(Struct, frozen=True, kw_only=True):
-    """Published on `evt.catalog` when a worker came, went or changed its tools."""
+    """Published on `evt.catalog` when a worker starts, stops or changes its tools."""
 
     event: Literal["up", "changed", "down"]
     service: Name
     instance: Annotated[str, Meta(min_length=1, max_length=128)]
-    catalog: Annotated[str, Meta(description="The catalogue's hash; empty where there is none.")]
+    catalog: Annotated[str, Meta(description="The catalogue's hash; empty without a catalogue.")]
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """A descriptor that was left out, and why."""
+    """A descriptor that was left out, and the reason."""
 
     kind: str
     name: str
@@ -153,10 +153,10 @@ class _RawCatalog(Struct, kw_only=True):
 
 
 def decode_catalog(data: bytes) -> tuple[Catalog, list[Refusal]]:
-    """Decode a catalogue, leaving out the descriptors that are malformed.
+    """Decode a catalogue without its malformed descriptors, which are returned as refusals.
 
     Raises:
-        Fault: invalid_argument where the catalogue as a whole is unreadable.
+        Fault: invalid_argument where the catalogue as a whole cannot be decoded.
     """
     raw = decode(data, _RawCatalog)
     refusals: list[Refusal] = []

@@ -36,7 +36,7 @@ __all__ = ["CHANNELS", "Channel"]
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One subject below `<prefix>.v1.`; `{name}` stands for one token. No reply: an event."""
+    """One subject below `<prefix>.v1.`; `{name}` is one token. Without a reply it is an event."""
 
     address: str
     summary: str
@@ -51,10 +51,10 @@ class Channel:
 
 CHANNELS: tuple[Channel, ...] = (
     Channel("tool.{toolset}.{tool}", "Call a tool.", ToolCall, ToolReply),
-    Channel("catalog.{hash}", "Ask for the descriptors behind a hash.", CatalogRequest, Catalog),
+    Channel("catalog.{hash}", "Get the descriptors of a catalogue hash.", CatalogRequest, Catalog),
     Channel(
         "resource.{toolset}.list",
-        "Page through a toolset's resources.",
+        "Get a page of a toolset's resources.",
         ResourceListRequest,
         ResourceListReply,
     ),
@@ -72,8 +72,8 @@ CHANNELS: tuple[Channel, ...] = (
     Channel("retrieval.ingest", "Store documents, idempotently.", IngestRequest, IngestReply),
     Channel("retrieval.delete", "Delete documents or a collection.", DeleteRequest, DeleteReply),
     Channel("ddg.search", "Search the web with DuckDuckGo.", WebSearchRequest, WebSearchReply),
-    Channel("ddg.fetch", "The same, past the cache.", WebSearchRequest, WebSearchReply),
-    Channel("evt.catalog", "A worker came, went or changed its tools.", CatalogEvent),
-    Channel("ctl.cancel.{service}", "A request is no longer wanted.", Cancel),
-    Channel("ctl.ping.{instance}", "Ask whether one instance answers.", Ping, Pong),
+    Channel("ddg.fetch", "The same, without the cache.", WebSearchRequest, WebSearchReply),
+    Channel("evt.catalog", "A worker started, stopped or changed its tools.", CatalogEvent),
+    Channel("ctl.cancel.{service}", "Cancel a request.", Cancel),
+    Channel("ctl.ping.{instance}", "Check whether one instance responds.", Ping, Pong),
 )

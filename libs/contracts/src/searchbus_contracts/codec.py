@@ -1,7 +1,7 @@
 """JSON of the wire, by msgspec (proto/README.md §3).
 
-Decoding raises `Fault(invalid_argument)` and nothing else, whatever the bytes are: msgspec itself
-lets UnicodeDecodeError and RecursionError through.
+Decoding raises `Fault(invalid_argument)` and nothing else for any bytes: msgspec itself also raises
+UnicodeDecodeError and RecursionError.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def encode(message: Any) -> bytes:
 
 
 def canonical(message: Any) -> bytes:
-    """Encode with sorted keys, so that equal values give equal bytes (for hashes)."""
+    """Encode with sorted keys, so that equal values have equal bytes (for hashes)."""
     return _canonical.encode(message)
 
 

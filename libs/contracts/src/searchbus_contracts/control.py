@@ -10,17 +10,17 @@ __all__ = ["Cancel", "Ping", "Pong"]
 
 
 class Cancel(Struct, frozen=True, kw_only=True):
-    """Published on `ctl.cancel.<service>`: the answer to this request is no longer wanted."""
+    """Published on `ctl.cancel.<service>`: the caller no longer waits for this request."""
 
     req_id: Annotated[str, Meta(min_length=1, max_length=64)]
 
 
 class Ping(Struct, frozen=True, kw_only=True):
-    """Asks `ctl.ping.<instance>` whether that instance still answers."""
+    """Sent to `ctl.ping.<instance>` to check whether that instance still responds."""
 
 
 class Pong(Struct, frozen=True, kw_only=True):
-    """The answer to a ping."""
+    """The reply to a ping."""
 
     instance: str
     in_flight: int

@@ -3,8 +3,8 @@
     Fault                        raised anywhere in a worker or by a request
     └── .failure: Failure        what travels on the bus (proto/README.md §6)
 
-A `Failure` is the answer to a request that got no reply. Its message is written for the agent
-that reads it: what happened and what to do. It never holds the text of an unforeseen exception.
+A `Failure` takes the place of a reply. Its message is written for the agent that reads it: what
+happened and what to do. It never contains the text of an unexpected exception.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["RETRYABLE", "ErrorCode", "Failure", "Fault"]
 
 
 class ErrorCode(StrEnum):
-    """Every failure a searchbus service can answer with (proto/README.md §6)."""
+    """Every code that a failure of a searchbus service may have (proto/README.md §6)."""
 
     INVALID_ARGUMENT = "invalid_argument"
     INVALID_QUERY = "invalid_query"
@@ -52,18 +52,19 @@ RETRYABLE = frozenset(
 
 
 class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The body of a reply that failed; the same code and message stand in its headers.
+    """The body of a failed reply; its headers repeat the code and the message.
 
-    `code` is a plain string so that a code of a newer peer still decodes.
+    `code` is a plain string, so that the code of a newer peer still decodes.
     """
 
     code: Annotated[str, Meta(description="One of the error codes; unknown codes are terminal.")]
     message: Annotated[str, Meta(description="What happened and what to do, for the caller.")]
     retryable: Annotated[
-        bool, Meta(description="Whether the same request may succeed when repeated.")
+        bool, Meta(description="Whether the same request may succeed when it is sent again.")
     ] = False
     retry_after_ms: (
-        Annotated[int, Meta(ge=0, description="Milliseconds to wait before repeating.")] | None
+        Annotated[int, Meta(ge=0, description="Milliseconds to wait before sending it again.")]
+        | None
     ) = None
 
 
@@ -73,10 +74,10 @@ class Fault(Exception):
         raise Fault(ErrorCode.NOT_FOUND, "No document 'x'. Take the id from a search result.")
 
     Args:
-        code: one of `ErrorCode`, or the string of a newer peer.
+        code: one of `ErrorCode`, or the code of a newer peer.
         message: one or two sentences for the caller; no secrets, no exception text.
         retryable: defaults to whether the code is in `RETRYABLE`.
-        retry_after_ms: milliseconds to wait first, `None` where unknown.
+        retry_after_ms: milliseconds to wait before the next try; `None` where unknown.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Fault(Exception):
 
     @classmethod
     def of(cls, failure: Failure) -> Fault:
-        """Wrap a failure that came over the bus."""
+        """The exception for a failure that was received over the bus."""
         return cls(
             failure.code,
             failure.message,

@@ -43,27 +43,28 @@ ERROR_TEXT: Final = "Nats-Service-Error"
 
 
 def bare_role(role: str) -> str:
-    """A role's name without the prefix `ROLE_`, which some identity providers add; once."""
+    """A role's name without one prefix `ROLE_`, which some identity providers add."""
     return role.removeprefix("ROLE_")
 
 
 class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """On whose behalf a request is made; set by the edge, JSON in the `Actor` header."""
+    """On whose behalf a request is sent; set by the edge, JSON in the `Actor` header."""
 
     subject: Annotated[str, Meta(description="Stable id of the caller.")] = "anonymous"
     roles: Annotated[
-        tuple[str, ...], Meta(description="Role names, compared exactly; '*' holds every role.")
+        tuple[str, ...],
+        Meta(description="Role names, compared exactly; '*' stands for every role."),
     ] = ()
 
     def holds(self, required: tuple[str, ...] | list[str]) -> bool:
-        """Tell whether the actor holds every one of the required roles."""
+        """Whether the actor has all of the required roles."""
         if "*" in self.roles:
             return True
         held = {bare_role(role) for role in self.roles}
         return all(bare_role(role) in held for role in required)
 
     def to_header(self) -> str:
-        """ASCII JSON: NATS headers carry no line breaks and clients differ on UTF-8."""
+        """Encode as ASCII JSON: NATS headers have no line breaks, and clients differ on UTF-8."""
         return json.dumps(msgspec.to_builtins(self), separators=(",", ":"))
 
     @classmethod
@@ -73,9 +74,11 @@ class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Parts(Struct, frozen=True, kw_only=True):
-    """The `Parts` header of a request too large for one message (§5): where its parts lie."""
+    """The `Parts` header of a request too large for one message (§5): where to get its parts."""
 
-    subject: Annotated[str, Meta(description="Ask here, body = the part's number from 0.")]
+    subject: Annotated[
+        str, Meta(description="Request a part here; the body is its number, from 0.")
+    ]
     count: Annotated[int, Meta(ge=1, le=4096)]
     size_bytes: Annotated[int, Meta(ge=1)]
     sha256: Annotated[str, Meta(min_length=64, max_length=64)]

@@ -20,14 +20,14 @@ __all__ = [
 
 
 class ResourceListRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One page of the resources that are not in the catalogue (documents, say)."""
+    """Get one page of the resources that are not in the catalogue, such as documents."""
 
     cursor: Annotated[str, Meta(max_length=1024)] | None = None
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
 class ResourceListReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A page, and the cursor of the next one (`None` on the last)."""
+    """A page, and the cursor of the next one (`None` on the last page)."""
 
     resources: tuple[ResourceDescriptor, ...]
     next_cursor: str | None = None
@@ -40,19 +40,19 @@ class ResourceReadRequest(Struct, frozen=True, kw_only=True):
 
 
 class ResourceReadReply(Struct, frozen=True, kw_only=True):
-    """The resource's content; not_found is a Failure."""
+    """The resource's content; an unknown URI is a Failure with not_found."""
 
     contents: tuple[ResourceBody, ...]
 
 
 class ResourceSearchRequest(Struct, frozen=True, kw_only=True):
-    """Find resources by what is written in them."""
+    """Find resources by their content."""
 
     query: Annotated[str, Meta(min_length=1, max_length=2000)]
     limit: Annotated[int, Meta(ge=1, le=50)] = 50
 
 
 class ResourceSearchReply(Struct, frozen=True, kw_only=True):
-    """Resources, best first; an empty reply says that nothing fits."""
+    """Resources, best first; empty where none matches."""
 
     resources: tuple[ResourceDescriptor, ...] = ()

@@ -1,7 +1,7 @@
 """Typed requests to the retrieval service: search, get, list, ingest, delete (§10).
 
 Dates are ISO 8601 (`2024-01-31`). Metadata values are strings, numbers or booleans. The whole text
-of a document travels once; its chunks point into it by offsets in characters (code points).
+of a document is sent once; its chunks are offsets into it, in characters (code points).
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     query: Annotated[str, Meta(description="1 to 1000 characters, else invalid_query.")]
     collections: Annotated[
-        tuple[Name, ...], Meta(description="Empty: every collection the actor may read.")
+        tuple[Name, ...], Meta(description="Empty: every collection that the actor may read.")
     ] = ()
     limit: Annotated[int, Meta(ge=1, le=MAX_TOP_K)] = 5
     where: Annotated[
         dict[str, Any] | None, Meta(description="Chroma-style filter on metadata fields.")
     ] = None
     per_document: Annotated[
-        bool, Meta(description="At most one hit, the best, for each document.")
+        bool, Meta(description="At most one hit for each document, the best one.")
     ] = False
 
 
@@ -78,7 +78,7 @@ class SearchHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SearchReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Hits of all collections, and which collections could not be searched."""
+    """Hits of all collections, and the collections that could not be searched."""
 
     hits: tuple[SearchHit, ...]
     failed: Annotated[
@@ -87,14 +87,14 @@ class SearchReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One whole document; `collection` None looks in every readable collection."""
+    """Get one whole document; without a collection, every readable one is searched."""
 
     document_id: DocumentId
     collection: Name | None = None
 
 
 class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A whole document, its text exactly as it was ingested."""
+    """A whole document; the text is exactly the ingested one."""
 
     collection: Name
     document_id: DocumentId
@@ -106,7 +106,7 @@ class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ListRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A page of a collection's documents, ordered by id; no collection: the collections."""
+    """A page of a collection's documents, ordered by id; without a collection, all collections."""
 
     collection: Name | None = None
     cursor: Annotated[str, Meta(max_length=1024)] | None = None
@@ -120,14 +120,16 @@ class DocumentSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     document_id: DocumentId
     title: str
     chunk_count: int
-    revision: Annotated[str, Meta(description="Hash of the content; equal content, equal hash.")]
+    revision: Annotated[
+        str, Meta(description="Hash of the content: equal content has an equal hash.")
+    ]
     size_bytes: int = 0
     url: str | None = None
     metadata: Metadata = {}
 
 
 class CollectionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A collection and what may be filtered in it."""
+    """A collection and its filterable fields."""
 
     name: Name
     documents: int
@@ -136,7 +138,7 @@ class CollectionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ListReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A page of documents, or the collections where none was named."""
+    """A page of documents, or the collections where the request names none."""
 
     documents: tuple[DocumentSummary, ...] = ()
     collections: tuple[CollectionInfo, ...] = ()
@@ -144,7 +146,7 @@ class ListReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Chunk(Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
-    """A passage of a document: text[start:end] in characters, under a heading."""
+    """A passage of a document: text[start:end] in characters, and its heading."""
 
     start: Annotated[int, Meta(ge=0)]
     end: Annotated[int, Meta(ge=1)]
@@ -163,17 +165,18 @@ class NewDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class IngestRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Store documents; repeating the request changes nothing, a changed document is replaced."""
+    """Store documents. A repeated request changes nothing; a changed document is replaced."""
 
     collection: Name
     documents: Annotated[tuple[NewDocument, ...], Meta(min_length=1, max_length=256)]
     fields: Annotated[
-        dict[str, FieldType], Meta(description="Filterable metadata fields, where new.")
+        dict[str, FieldType],
+        Meta(description="Filterable metadata fields to add to the collection."),
     ] = {}
 
 
 class IngestResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one document."""
+    """The outcome for one document."""
 
     document_id: DocumentId
     outcome: Literal["stored", "replaced", "unchanged", "refused"]
@@ -182,13 +185,13 @@ class IngestResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class IngestReply(Struct, frozen=True, kw_only=True):
-    """One result for each document, in order. What is answered is durable."""
+    """One result for each document, in order. Reported documents are stored durably."""
 
     results: tuple[IngestResult, ...]
 
 
 class DeleteRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Delete documents of a collection; no ids: the collection itself."""
+    """Delete documents of a collection; without ids, the collection itself."""
 
     collection: Name
     document_ids: tuple[DocumentId, ...] = ()

@@ -2,7 +2,7 @@
 
     subject = prefix "." "v1" "." family "." name …      e.g. sb.v1.tool.fomc.search_fomc
 
-Every token matches ``[A-Za-z0-9_-]{1,64}``; what a user typed never becomes a token.
+Every token matches ``[A-Za-z0-9_-]{1,64}``; text of a user never becomes a token.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def is_token(text: str) -> bool:
-    """Tell whether `text` may stand as one token of a subject (and as an MCP tool name)."""
+    """Whether `text` is valid as one token of a subject, and as an MCP tool name."""
     return _TOKEN.fullmatch(text) is not None
 
 
 def check_tokens(*tokens: str) -> None:
-    """Raise ValueError for the first that is no token; a pattern's `$` lets a newline through."""
+    """Raise ValueError for the first invalid token; a pattern's `$` would allow a newline."""
     for token in tokens:
         _checked(token)
 
 
 def _checked(token: str) -> str:
     if not is_token(token):
-        raise ValueError(f"{token!r} is no subject token: 1 to 64 of A-Z a-z 0-9 _ - are allowed")
+        raise ValueError(f"{token!r} is not a valid subject token: use 1 to 64 of A-Z a-z 0-9 _ -")
     return token
 
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """Builds subjects under one prefix. Every method raises ValueError for a bad token.
+    """Builds subjects under one prefix. Every method raises ValueError for an invalid token.
 
     Subjects().tool("fomc", "search_fomc")   # sb.v1.tool.fomc.search_fomc
     """
@@ -47,33 +47,33 @@ class Subjects:
         _checked(self.prefix)
 
     def tool(self, toolset: str, tool: str) -> str:
-        """Where a tool is called."""
+        """The subject of one tool's calls."""
         return f"{self.prefix}.v1.tool.{_checked(toolset)}.{_checked(tool)}"
 
     def toolset(self, toolset: str) -> str:
-        """What the service that owns a toolset subscribes to, in its queue group."""
+        """The wildcard for a toolset's calls; its service subscribes to it in its queue group."""
         return f"{self.prefix}.v1.tool.{_checked(toolset)}.*"
 
     def catalog(self, digest: str) -> str:
-        """Where the descriptors behind a catalogue hash are asked for."""
+        """The subject that replies with the descriptors of a catalogue hash."""
         return f"{self.prefix}.v1.catalog.{_checked(digest)}"
 
     def endpoint(self, service: str, verb: str) -> str:
-        """A typed domain endpoint, e.g. retrieval.search."""
+        """The subject of a typed endpoint, e.g. retrieval.search."""
         return f"{self.prefix}.v1.{_checked(service)}.{_checked(verb)}"
 
     def resource(self, toolset: str, verb: str) -> str:
-        """Resources of a toolset; verb is list, read or search."""
+        """The subject of a toolset's resources; verb is list, read or search."""
         return f"{self.prefix}.v1.resource.{_checked(toolset)}.{_checked(verb)}"
 
     def catalog_events(self) -> str:
-        """Where workers announce that they came, went or changed their tools."""
+        """The subject of the events that a worker started, stopped or changed its tools."""
         return f"{self.prefix}.v1.evt.catalog"
 
     def cancel(self, service: str) -> str:
-        """Where every worker of a service hears which request is no longer wanted."""
+        """The subject on which every worker of a service receives cancellations."""
         return f"{self.prefix}.v1.ctl.cancel.{_checked(service)}"
 
     def ping(self, instance: str) -> str:
-        """Where one instance answers that it lives."""
+        """The subject on which one instance replies to pings."""
         return f"{self.prefix}.v1.ctl.ping.{_checked(instance)}"

@@ -1,6 +1,6 @@
 """Finding tools, prompts and resources by meaning: `toolindex.search` (§11).
 
-The caller's roles stand in the `Actor` header: what it may not use takes no part in the ranking.
+The `Actor` header has the caller's roles: what the caller may not use is left out of the ranking.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Kind = Literal["tool", "prompt", "resource"]
 
 
 class FindRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rank one kind of thing; the order is the same at every replica of one generation."""
+    """Rank one kind of entry; the order is the same at every replica with that generation."""
 
     query: Annotated[str, Meta(description="1 to 2000 characters, else invalid_query.")]
     kind: Kind = "tool"
@@ -26,7 +26,7 @@ class FindRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     offset: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     toolsets: Annotated[tuple[Name, ...], Meta(description="Only these; empty: all.")] = ()
     generation: Annotated[
-        str | None, Meta(description="Answer for this catalogue only, else invalid_argument.")
+        str | None, Meta(description="Search this catalogue only, else invalid_argument.")
     ] = None
 
 
@@ -38,13 +38,13 @@ class Found(Struct, frozen=True, kw_only=True, omit_defaults=True):
     score: Annotated[float, Meta(description="Comparable within one reply; best first.")]
     cosine: float
     matched: Annotated[
-        tuple[str, ...], Meta(description="Words of the query that the match's text holds.")
+        tuple[str, ...], Meta(description="Words of the query that occur in the match's text.")
     ] = ()
 
 
 class FindReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A page of matches. None at all says that nothing here serves the query."""
+    """A page of matches; empty where nothing matches the query."""
 
-    generation: Annotated[str, Meta(description="Names the catalogue that was searched.")]
+    generation: Annotated[str, Meta(description="The catalogue that was searched.")]
     found: tuple[Found, ...] = ()
     total: Annotated[int, Meta(ge=0, description="All matches that the caller may use.")] = 0

@@ -1,13 +1,10 @@
-"""Tools: what a worker offers, how one is called, what it answers (proto/README.md §7).
+"""Tools: what a worker offers, how a tool is called, what it replies (proto/README.md §7).
 
-A tool is declared once, at its worker; from the argument Struct come the schema in tools/list,
-the check in the worker and the entry in proto/:
+A worker declares a tool as a typed method (`searchbus_bus.Toolset`). The schema in tools/list, the
+check of the arguments and the entry in proto/ follow from the argument Struct:
 
     class Lookup(Struct, forbid_unknown_fields=True):
         word: Annotated[str, Meta(min_length=1, max_length=80, description="The word.")]
-
-    LOOKUP = describe_tool("lookup", toolset="dictionary", arguments=Lookup, reply=Entry,
-                           title="Look up a word", description="…", renderer="json")
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ Renderer = Literal["content", "json", "results"]
 
 
 class ToolAnnotations(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """MCP's hints about a tool's behaviour; `None` leaves the hint out."""
+    """MCP's hints about a tool's behaviour; `None` omits a hint."""
 
     read_only_hint: bool | None = None
     destructive_hint: bool | None = None
@@ -68,27 +65,31 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
     annotations: ToolAnnotations | None = None
     required_roles: Annotated[
-        tuple[str, ...], Meta(description="All of these are needed to see and call the tool.")
+        tuple[str, ...], Meta(description="A caller needs all of these to see and call the tool.")
     ] = ()
     renderer: Annotated[
         Renderer,
         Meta(
-            description="What text a client sees: 'content' = ToolReply.content as it is; "
+            description="The text that a client receives: 'content' = ToolReply.content as it is; "
             "'json' = structured as JSON; 'results' = structured['results'] as JSON."
         ),
     ] = "content"
     timeout_ms: Annotated[
-        int, Meta(ge=1, le=600_000, description="The budget an edge gives one call.")
+        int, Meta(ge=1, le=600_000, description="The time limit of one call, set by the edge.")
     ] = 30_000
     client_capabilities: Annotated[
         tuple[str, ...],
         Meta(description="MCP capabilities that a client must declare to call, e.g. 'sampling'."),
     ] = ()
     costly: Annotated[
-        bool, Meta(description="A call costs money: limited by caller, refused while that fails.")
+        bool,
+        Meta(
+            description="A call costs money: calls are limited per caller, and refused "
+            "while the limit cannot be checked."
+        ),
     ] = False
     examples: Annotated[
-        tuple[str, ...], Meta(max_length=50, description="Requests the tool serves; indexed.")
+        tuple[str, ...], Meta(max_length=50, description="Requests that the tool serves; indexed.")
     ] = ()
     keywords: Annotated[tuple[str, ...], Meta(max_length=50, description="Indexed words.")] = ()
     meta: Annotated[
@@ -97,7 +98,7 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         check_tokens(self.name, self.toolset)
-        # One tool without this makes a client refuse the whole of tools/list.
+        # Clients refuse the whole tools/list because of one tool without this.
         if self.input_schema.get("type") != "object":
             raise ValueError("input_schema must have type 'object'")
         if self.output_schema is not None and self.output_schema.get("type") != "object":
@@ -108,28 +109,28 @@ class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request to `tool.<toolset>.<tool>`."""
 
     tool: Name
-    arguments: Annotated[msgspec.Raw, Meta(description="An object fitting input_schema.")] = field(
-        default_factory=lambda: msgspec.Raw(b"{}")
+    arguments: Annotated[msgspec.Raw, Meta(description="An object that fits input_schema.")] = (
+        field(default_factory=lambda: msgspec.Raw(b"{}"))
     )
     input_responses: Annotated[
-        dict[str, Any] | None, Meta(description="The client's answers to InputRequired.requests.")
+        dict[str, Any] | None, Meta(description="The client's responses to InputRequired.requests.")
     ] = None
-    state: Annotated[str | None, Meta(description="InputRequired.state, given back.")] = None
+    state: Annotated[str | None, Meta(description="The state of the earlier InputRequired.")] = None
     client_capabilities: Annotated[
         tuple[str, ...], Meta(description="What the client declared: 'sampling', 'elicitation', …")
     ] = ()
 
 
 class InputRequired(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a tool needs of the client before it can answer (MCP 2026-07-28, SEP-2322).
+    """Input that a tool needs from the client before it can reply (MCP 2026-07-28, SEP-2322).
 
-    The client answers `requests` and calls again; the edge seals `state` on its way out and
-    verifies it on its way back, so a worker gets back only what it wrote.
+    The client responds to `requests` and calls again. The edge signs `state` before it sends it to
+    the client and verifies it afterwards, so a worker receives only a state that it wrote.
     """
 
     requests: Annotated[
         dict[str, dict[str, Any]],
-        Meta(description="Key → MCP request ('method', 'params') for the client to fulfil."),
+        Meta(description="Key → MCP request ('method', 'params') for the client to respond to."),
     ] = {}
     state: Annotated[str, Meta(max_length=65_536)] | None = None
 
@@ -189,13 +190,14 @@ Content = TextContent | ImageContent | AudioContent | EmbeddedResource | Resourc
 
 
 class ToolReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a tool answers. `is_error` marks an answer that tells of the tool's own failure."""
+    """The reply of a tool. `is_error` marks a reply that describes the tool's own failure."""
 
     content: tuple[Content, ...] = ()
     structured: dict[str, Any] | None = None
     is_error: bool = False
     input_required: Annotated[
-        InputRequired | None, Meta(description="Instead of an answer: ask the client first.")
+        InputRequired | None,
+        Meta(description="Instead of a result: the client must respond first."),
     ] = None
     meta: Annotated[
         dict[str, Any] | None, Meta(description="The result's _meta: for the host, not the model.")
@@ -206,7 +208,7 @@ class ToolEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Sent while a request runs: progress, or a line for the client's log (§5.3)."""
 
     kind: Literal["progress", "log"]
-    progress: Annotated[float, Meta(description="Grows with every event of one request.")] = 0.0
+    progress: Annotated[float, Meta(description="Increases with every event of one request.")] = 0.0
     total: float | None = None
     message: str | None = None
     level: Literal[
@@ -217,9 +219,9 @@ class ToolEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def json_schema(kind: Any) -> dict[str, Any]:
-    """JSON Schema of a type with its own definition inlined at the top and the rest in $defs.
+    """JSON Schema of a type: its own definition at the top level, the others in $defs.
 
-    MCP wants ``"type": "object"`` on the outermost level, where msgspec writes a ``$ref``.
+    MCP requires ``"type": "object"`` at the top level, where msgspec writes a ``$ref``.
     """
     (schema,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     reference = schema.get("$ref")

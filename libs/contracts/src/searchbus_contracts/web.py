@@ -1,4 +1,4 @@
-"""Web search between services: `ddg.search` and its kin (§12)."""
+"""Web search between services: `ddg.search` and `ddg.fetch` (§12)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ class WebSearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
         str, Meta(pattern=r"^[a-z]{2}-[a-z]{2}$", description="DuckDuckGo's kl, e.g. 'de-de'.")
     ] = "wt-wt"
     time: Annotated[
-        Literal["", "d", "w", "m", "y"], Meta(description="Not older than a day, week, …")
+        Literal["", "d", "w", "m", "y"],
+        Meta(description="Not older than a day, week, month, year."),
     ] = ""
     safe: Literal["", "off", "moderate", "strict"] = ""
     hops: Annotated[
-        int, Meta(ge=0, le=64, description="How often workers handed the request on.")
+        int, Meta(ge=0, le=64, description="How often a worker forwarded the request.")
     ] = 0
 
 
@@ -36,13 +37,15 @@ class WebResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WebSearchReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Results. None at all says that the provider found nothing."""
+    """Results, best first; empty where the provider found nothing."""
 
     results: tuple[WebResult, ...]
     provider: str
     fetched_at_ms: Annotated[int, Meta(description="Milliseconds of the epoch.")]
     note: Annotated[
         str | None,
-        Meta(description="Why there are fewer results than there could be, or why they are old."),
+        Meta(description="Why results are missing or old."),
     ] = None
-    stale: Annotated[bool, Meta(description="Kept from before: the provider fails now.")] = False
+    stale: Annotated[bool, Meta(description="From the cache, because the provider fails now.")] = (
+        False
+    )

@@ -11,12 +11,14 @@ from .declare import (
     resource_template,
     tool,
 )
+from .describe import declared_tools
 from .forms import WithMeta
 
 __all__ = [
     "DeclarationError",
     "Toolset",
     "WithMeta",
+    "declared_tools",
     "endpoint",
     "prompt",
     "resource",

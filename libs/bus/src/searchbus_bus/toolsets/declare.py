@@ -193,10 +193,10 @@ class Toolset:
         return descriptor
 
 
-def declarations(part: object) -> Iterator[tuple[str, Declaration]]:
-    """(attribute name, declaration) of every decorated method, sorted by name."""
-    for name in sorted(dir(type(part))):
-        for declaration in getattr(getattr(type(part), name, None), _ATTRIBUTE, ()):
+def declarations(part: type) -> Iterator[tuple[str, Declaration]]:
+    """(attribute name, declaration) of every decorated method of a class, sorted by name."""
+    for name in sorted(dir(part)):
+        for declaration in getattr(getattr(part, name, None), _ATTRIBUTE, ()):
             yield name, declaration
 
 

@@ -22,10 +22,12 @@ from searchbus_contracts import (
 from searchbus_contracts.channels import CHANNELS
 
 from ..call import Call
-from .declare import Declaration, DeclarationError, Toolset
+from .declare import Declaration, DeclarationError, Toolset, declarations
 from .forms import ReplyForm
 
 __all__ = [
+    "check_limits",
+    "declared_tools",
     "describe_method",
     "describe_prompt",
     "describe_resource",
@@ -34,14 +36,29 @@ __all__ = [
 ]
 
 
+def declared_tools(kind: type[Toolset]) -> list[ToolDescriptor]:
+    """The tools of a toolset as declared, before `Toolset.configure`; sorted by name."""
+    return [
+        describe_method(kind, name, declaration)[0]
+        for name, declaration in declarations(kind)
+        if declaration.kind == "tool"
+    ]
+
+
+def check_limits(descriptor: ToolDescriptor) -> ToolDescriptor:
+    """Return the descriptor; raises msgspec.ValidationError where a field breaks its limit."""
+    # Constructors do not check Meta limits, decoding does.
+    return msgspec.convert(msgspec.to_builtins(descriptor), ToolDescriptor)
+
+
 def describe_method(
-    part: Toolset, name: str, declaration: Declaration
+    part: type[Toolset], name: str, declaration: Declaration
 ) -> tuple[ToolDescriptor, type[Struct], ReplyForm]:
     """The descriptor of a tool, the type of its arguments and the form of its reply.
 
     Raises:
         DeclarationError: the method's signature or docstring does not make a tool.
-        Fault: invalid_argument where a field of the descriptor breaks its limit.
+        msgspec.ValidationError: a field of the descriptor breaks its limit.
     """
     arguments, reply = _request_and_reply(part, name)
     if not (isinstance(arguments, type) and issubclass(arguments, Struct)):
@@ -59,9 +76,7 @@ def describe_method(
         renderer=form.renderer,
         **declaration.options,
     )
-    # Constructors do not check Meta limits, decoding does.
-    checked = msgspec.convert(msgspec.to_builtins(part.configure(descriptor)), ToolDescriptor)
-    return checked, arguments, form
+    return check_limits(descriptor), arguments, form
 
 
 def describe_prompt(part: Toolset, name: str, declaration: Declaration) -> PromptDescriptor:
@@ -75,14 +90,14 @@ def describe_prompt(part: Toolset, name: str, declaration: Declaration) -> Promp
     parameters = inspect.signature(method).parameters
     for parameter in parameters.values():
         if parameter.default not in (inspect.Parameter.empty, None, ""):
-            raise _error(part, name, f"the default of {parameter.name} must be None or ''")
+            raise _error(type(part), name, f"the default of {parameter.name} must be None or ''")
     body = method(**{key: f"{{{key}}}" for key in parameters})
     if isinstance(body, str):
         body = (PromptMessage(role="user", content=TextContent(text=body)),)
     return PromptDescriptor(
         name=name,
-        toolset=_toolset_name(part),
-        description=_description(part, name),
+        toolset=_toolset_name(type(part)),
+        description=_description(type(part), name),
         messages=body,
         arguments=tuple(
             _prompt_argument(key, hints[key], parameter.default is inspect.Parameter.empty)
@@ -92,7 +107,9 @@ def describe_prompt(part: Toolset, name: str, declaration: Declaration) -> Promp
     )
 
 
-def describe_resource(part: Toolset, name: str, declaration: Declaration) -> ResourceDescriptor:
+def describe_resource(
+    part: type[Toolset], name: str, declaration: Declaration
+) -> ResourceDescriptor:
     """The descriptor of a resource with a fixed URI."""
     options = declaration.options
     return ResourceDescriptor(
@@ -103,7 +120,7 @@ def describe_resource(part: Toolset, name: str, declaration: Declaration) -> Res
 
 
 def describe_template(
-    part: Toolset, name: str, declaration: Declaration, *, lists: bool, searches: bool
+    part: type[Toolset], name: str, declaration: Declaration, *, lists: bool, searches: bool
 ) -> ResourceTemplate:
     """The descriptor of a family of resources."""
     options = declaration.options
@@ -116,7 +133,7 @@ def describe_template(
     )
 
 
-def endpoint_types(part: object, name: str, service: str) -> tuple[str, Any, Any]:
+def endpoint_types(part: type, name: str, service: str) -> tuple[str, Any, Any]:
     """(verb, request type, reply type) of an endpoint.
 
     Raises:
@@ -131,9 +148,9 @@ def endpoint_types(part: object, name: str, service: str) -> tuple[str, Any, Any
     return verb, request, reply
 
 
-def _request_and_reply(part: object, name: str) -> tuple[Any, Any]:
+def _request_and_reply(part: type, name: str) -> tuple[Any, Any]:
     method = getattr(part, name)
-    parameters = list(inspect.signature(method).parameters)
+    parameters = list(inspect.signature(method).parameters)[1:]
     hints = get_type_hints(method, include_extras=True)
     missing = [key for key in (*parameters, "return") if key not in hints]
     if len(parameters) != 2 or missing or hints[parameters[0]] is not Call:
@@ -141,17 +158,17 @@ def _request_and_reply(part: object, name: str) -> tuple[Any, Any]:
     return hints[parameters[1]], hints["return"]
 
 
-def _toolset_name(part: Toolset) -> str:
+def _toolset_name(part: type[Toolset]) -> str:
     if not part.toolset:
         raise DeclarationError(
-            f"{type(part).__name__} has no name. Write class …(Toolset, name='…')."
+            f"{part.__name__} has no name. Write class {part.__name__}(Toolset, name='…')."
         )
     return part.toolset
 
 
-def _description(part: object, name: str) -> str:
+def _description(part: type, name: str) -> str:
     """The docstring with the lines of each paragraph joined; lists keep their lines."""
-    text = inspect.getdoc(getattr(type(part), name))
+    text = inspect.getdoc(getattr(part, name))
     if not text:
         raise _error(part, name, "it has no docstring, which is its description")
     return re.sub(r"(?<!\n)\n(?![\n\s*-])", " ", text)
@@ -170,5 +187,5 @@ def _prompt_argument(name: str, hint: Any, required: bool) -> PromptArgument:
     )
 
 
-def _error(part: object, name: str, reason: str) -> DeclarationError:
-    return DeclarationError(f"{type(part).__name__}.{name}: {reason}.")
+def _error(part: type, name: str, reason: str) -> DeclarationError:
+    return DeclarationError(f"{part.__name__}.{name}: {reason}.")
