@@ -44,7 +44,7 @@ lock: ## resolve the lock files again (needs uv)
 
 images: ## one container image a service (BASE=python:3.11-slim TAG=dev OFFLINE=1)
 	@$(if $(OFFLINE),scripts/setup && deploy/offline/images)
-	@for service in $(SERVICES); do \
+	@for service in $(SERVICES) cli; do \
 		docker build -f services/Dockerfile --build-arg BASE="$(BASE)" --build-arg SERVICE=$$service \
 			-t searchbus/$$service:$(TAG) . || exit 1; \
 	done

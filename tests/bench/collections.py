@@ -12,12 +12,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from searchbus_contracts.document_ids import document_id
 from searchbus_contracts.retrieval import NewDocument
-from searchbus_retrieval.chunking import cut
+from searchbus_ingest.chunking import cut
+from searchbus_ingest.sources.jsonl import read_jsonl
 from searchbus_retrieval.everywhere import search_collections
-from searchbus_retrieval.identity import document_id
 from searchbus_retrieval.library import Library
-from searchbus_retrieval.sources.jsonl import read_jsonl
 from searchbus_vectors import load_embedder, open_store
 
 from .fomc import questions

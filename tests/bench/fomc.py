@@ -9,10 +9,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from searchbus_contracts.document_ids import document_id
+from searchbus_ingest.sources.jsonl import read_jsonl
 from searchbus_retrieval.fomc import COLLECTION, search
-from searchbus_retrieval.identity import document_id
 from searchbus_retrieval.library import Library
-from searchbus_retrieval.sources.jsonl import read_jsonl
 from searchbus_vectors import load_embedder, open_store
 
 from .metrics import success

@@ -19,9 +19,9 @@ from typing import Any
 
 from mcp import Client
 
+from searchbus_ingest.sources.jsonl import read_jsonl
 from searchbus_retrieval.fomc import COLLECTION, search
 from searchbus_retrieval.library import Library
-from searchbus_retrieval.sources.jsonl import read_jsonl
 from searchbus_vectors import load_embedder, open_store
 
 from .fomc import questions

@@ -17,7 +17,7 @@ from msgspec import Struct
 from searchbus_bus import Bus, Worker, connect
 from searchbus_contracts import Actor, Fault, ToolDescriptor, ToolReply
 from searchbus_contracts.toolindex import FindReply, FindRequest
-from searchbus_toolindex.evaluation import evaluate, read_catalogue
+from searchbus_evaluation.evaluation import evaluate, read_catalogue
 from searchbus_toolindex.vectors import VectorFile
 from searchbus_vectors import load_embedder
 

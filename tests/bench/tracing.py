@@ -17,8 +17,8 @@ from typing import Any
 
 import httpx
 
+from searchbus_ingest.sources.jsonl import read_jsonl
 from searchbus_retrieval.library import Library
-from searchbus_retrieval.sources.jsonl import read_jsonl
 from searchbus_vectors import load_embedder, open_store
 from tests.integration.collector import Collector
 

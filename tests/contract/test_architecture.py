@@ -23,6 +23,15 @@ LAYERS = {
     "searchbus_cli": {"searchbus_contracts", "searchbus_bus", "searchbus_runtime"},
 }
 SERVICE_MAY = {*LAYERS} - {"searchbus_cli"}
+# Clients: they extend the command line, and no service may import them.
+LAYERS["searchbus_ingest"] = {
+    "searchbus_contracts",
+    "searchbus_bus",
+    "searchbus_runtime",
+    "searchbus_cli",
+}
+# It measures the tool index in its own process.
+LAYERS["searchbus_evaluation"] = {*LAYERS, "searchbus_toolindex"} - {"searchbus_ingest"}
 # For tests only: it may use everything, and no other package may use it.
 LAYERS["searchbus_testing"] = {*LAYERS}
 OWNERS = {

@@ -23,7 +23,7 @@ from searchbus_contracts import (
 from searchbus_edge.app import build_app
 from searchbus_edge.edge import Edge
 from searchbus_edge.settings import EdgeSettings
-from searchbus_retrieval.chunking import cut
+from searchbus_ingest.chunking import cut
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.service import build_worker as retrieval_worker
 from searchbus_runtime import Health

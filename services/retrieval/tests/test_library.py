@@ -7,15 +7,11 @@ import asyncio
 import pytest
 
 from searchbus_contracts import Fault
+from searchbus_contracts.document_ids import document_id
 from searchbus_retrieval import writing
-from searchbus_retrieval.identity import document_id
 from searchbus_retrieval.library import Library
-from searchbus_retrieval.sources import make_document
 
-
-def document(source_id: str, text: str, **options):
-    options.setdefault("title", f"Title of {source_id}")
-    return make_document("test", collection="c", source_id=source_id, text=text, **options).document
+from .conftest import document
 
 
 async def ids(library: Library) -> set[str]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_retrieval.identity import collection_record_id, document_id
+from searchbus_contracts.document_ids import document_id
+from searchbus_retrieval.identity import collection_record_id
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.schemas import Schemas
-from searchbus_retrieval.sources import make_document
 from searchbus_vectors import MODEL_NAME, Point, load_embedder, open_store
 
-
-def document(text: str):
-    return make_document("t", collection="c", source_id="w", title="W", text=text).document
+from .conftest import document
 
 
 @pytest.fixture
@@ -50,13 +48,13 @@ async def test_vectors_of_another_embedder_are_refused(store):
     """Search and ingest say what to do; documents can still be read, listed and deleted."""
     hashed = await load_embedder("hash")
     library = await Library.open(store, hashed)
-    await library.store("c", document("Whales sing."))
+    await library.store("c", document("w", "Whales sing."))
 
     class Other(type(hashed)):
         model = "another/model"
 
     other = await Library.open(store, Other())
-    for attempt in (other.search("c", "whales"), other.store("c", document("Dolphins."))):
+    for attempt in (other.search("c", "whales"), other.store("c", document("w", "Dolphins."))):
         with pytest.raises(
             Fault, match=r"searchbus/hash-1.*another/model.*SEARCHBUS_EMBEDDER"
         ) as f:
@@ -65,7 +63,7 @@ async def test_vectors_of_another_embedder_are_refused(store):
     key = document_id("c", "w")
     assert (await other.get("c", key)).text == "Whales sing."
     assert await other.delete("c", ()) == 1
-    assert (await other.store("c", document("Dolphins."))).outcome == "stored"
+    assert (await other.store("c", document("w", "Dolphins."))).outcome == "stored"
 
 
 async def test_collection_of_an_earlier_release_was_embedded_by_the_model(store):

@@ -57,8 +57,9 @@ def _machine(folder: Path) -> Iterator[Check]:
             yield "nats-server", True, str(nats_server_binary())
         except StackError as error:
             yield "nats-server", False, str(error)
-    services = known_services()
-    yield "services", bool(services), ", ".join(sorted(services)) or "none; pip install one"
+        # With a bus elsewhere the services are elsewhere too: this may be the image of the client.
+        services = known_services()
+        yield "services", bool(services), ", ".join(sorted(services)) or "none; pip install one"
     parent = next((p for p in (folder, *folder.parents) if p.exists()), folder)
     writable = os.access(parent, os.W_OK)
     advice = "" if writable else "; choose another with --data"

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from weakref import WeakValueDictionary
 
+from searchbus_contracts.document_ids import revision_of
 from searchbus_contracts.retrieval import (
     MAX_DOCUMENT_BYTES,
     FieldType,
@@ -70,7 +71,7 @@ class Writer:
         return self._locks.setdefault((collection, document_id), asyncio.Lock())
 
     async def _store_locked(self, collection: str, document: NewDocument) -> IngestResult:
-        revision = identity.revision_of(document)
+        revision = revision_of(document)
         record_id = identity.record_id(document.document_id)
         present = await self._store.get(collection, [record_id])
         if present and present[0].payload["revision"] == revision:

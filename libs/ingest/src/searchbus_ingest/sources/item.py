@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from searchbus_contracts.document_ids import document_id
 from searchbus_contracts.retrieval import MAX_DOCUMENT_BYTES, Metadata, NewDocument
 
 from ..chunking import cut
-from ..identity import document_id
 
 __all__ = ["Item", "make_document"]
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A document, or why there is none; `origin` says where to look (file, line)."""
+    """A document, or the problem that prevented it; `origin` is the place (file, line)."""
 
     origin: str
     document: NewDocument | None = None
@@ -32,11 +32,11 @@ def make_document(
     metadata: Metadata | None = None,
     markdown: bool = False,
 ) -> Item:
-    """Cut a text into a document; a text that cannot be one gives a problem."""
-    # A lone surrogate is no Unicode text; nothing could store or send it.
+    """Cut a text into a document; an empty or too large text gives an item with a problem."""
+    # A lone surrogate cannot be encoded, so it could be neither stored nor sent.
     text = text.encode("utf-8", "replace").decode()
     if not text.strip():
-        return Item(origin, problem="there is no text in it")
+        return Item(origin, problem="it contains no text")
     if len(text.encode()) > MAX_DOCUMENT_BYTES:
         limit = MAX_DOCUMENT_BYTES // 1024 // 1024
         return Item(origin, problem=f"its text is larger than {limit} MiB; split it")

@@ -1,4 +1,4 @@
-"""How well queries find their tools in a catalogue (`searchbus tools bench`).
+"""Measures how well queries find their tools in a catalogue (`searchbus tools bench`).
 
 A catalogue is a folder with `tools.jsonl` ({id, name, description, inputSchema?, server?,
 examples?, keywords?}) and `queries.jsonl` ({id, text, relevant: [tool ids]}), one object a line.
@@ -18,11 +18,10 @@ import msgspec
 
 from searchbus_contracts import Actor
 from searchbus_contracts.toolindex import MAX_FIND_CHARS
-
-from .entries import Entry, tool_text
-from .finder import Embeds, Finder
-from .index import Index
-from .vectors import VectorFile, text_key
+from searchbus_toolindex.entries import Entry, tool_text
+from searchbus_toolindex.finder import Embeds, Finder
+from searchbus_toolindex.index import Index
+from searchbus_toolindex.vectors import VectorFile, text_key
 
 __all__ = ["BadCatalogue", "Query", "Report", "Tool", "evaluate", "read_catalogue"]
 
@@ -31,7 +30,7 @@ _DEPTH = 10
 
 
 class BadCatalogue(ValueError):
-    """The files are not as they should be; the message names the line."""
+    """A file is missing or has a faulty line; the message names it."""
 
 
 class Tool(msgspec.Struct, rename="camel"):
@@ -67,7 +66,7 @@ def read_catalogue(path: Path, queries: Path | None = None) -> tuple[list[Tool],
     """Read a folder, or a tools file with its queries beside it.
 
     Raises:
-        BadCatalogue: a file is missing, or a line is no such object.
+        BadCatalogue: a file is missing or has a faulty line.
     """
     tools_file = path / "tools.jsonl" if path.is_dir() else path
     queries_file = queries or tools_file.with_name("queries.jsonl")
@@ -110,13 +109,13 @@ async def evaluate(
     model: str,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Report:
-    """Index the tools as the service does and ask the queries."""
-    tell = on_progress or (lambda stage, done, total: None)
+    """Index the tools as the service does and run the queries."""
+    progress = on_progress or (lambda stage, done, total: None)
     entries = [_entry(tool) for tool in tools]
     texts = list(dict.fromkeys(text for e in entries for text in (e.text, *e.examples)))
     missing = [text for text in texts if vectors.get(text_key(model, text)) is None]
     for start in range(0, len(missing), 64):
-        tell("embedding", start, len(missing))
+        progress("embedding", start, len(missing))
         batch = missing[start : start + 64]
         made = await embedder.embed_short(batch, urgent=False)
         vectors.add({text_key(model, t): v for t, v in zip(batch, made, strict=True)})
@@ -130,9 +129,9 @@ async def evaluate(
     ranked: list[list[str]] = []
     times_s = []
     for number, query in enumerate(queries):
-        tell("asking", number, len(queries))
+        progress("searching", number, len(queries))
         started_s = time.perf_counter()
-        # A longer one would be refused; a client cuts it.
+        # The service refuses a longer one; a client shortens it.
         text = query.text[:MAX_FIND_CHARS]
         reply = await finder.find(text, actor=_EVERYBODY, limit=_DEPTH)
         times_s.append(time.perf_counter() - started_s)
@@ -141,7 +140,7 @@ async def evaluate(
 
 
 def _entry(tool: Tool) -> Entry:
-    # The id stands for the name: two servers may have tools of one name.
+    # The id replaces the name: two servers may have tools of the same name.
     return Entry(
         kind="tool",
         toolset=tool.server or "",

@@ -1,4 +1,4 @@
-"""`searchbus search`: asks the documents of the running stack, straight over the bus."""
+"""`searchbus search`: searches the documents of the running stack, over the bus."""
 
 from __future__ import annotations
 
@@ -8,24 +8,22 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 
 from searchbus_bus import connect
+from searchbus_cli.output import fail, out
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.retrieval import MAX_TOP_K, SearchReply, SearchRequest
 from searchbus_runtime import BusAddress, data_folder, find_bus
 
 __all__ = ["search"]
 
-out = Console()
-errors = Console(stderr=True)
 _SHOWN_CHARS = 240
 
 
 def search(
     query: Annotated[str, typer.Argument(help="What to look for, in natural language.")],
     collection: Annotated[
-        list[str] | None, typer.Option(help="Where to look; may be repeated [default: all].")
+        list[str] | None, typer.Option(help="Collection to search; may be repeated [default: all].")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_TOP_K)] = 5,
     data: Annotated[Path | None, typer.Option(help="Data folder of the running stack.")] = None,
@@ -38,14 +36,12 @@ def search(
     folder = data_folder(data)
     address = find_bus(folder)
     if address is None:
-        errors.print(f"[red]error:[/] No stack is running on {folder}. Start one: searchbus up")
-        raise typer.Exit(1)
+        raise fail(f"No stack is running on {folder}. Start one: searchbus up")
     request = SearchRequest(query=query, collections=tuple(collection or ()), limit=limit)
     try:
-        reply = asyncio.run(_ask(address, request))
+        reply = asyncio.run(_search(address, request))
     except Fault as fault:
-        errors.print(f"[red]error:[/] {fault}", highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from None
+        raise fail(str(fault)) from None
     if as_json:
         typer.echo(msgspec.json.encode(reply).decode())
         return
@@ -58,7 +54,7 @@ def search(
         out.print("nothing found")
 
 
-async def _ask(address: BusAddress, request: SearchRequest) -> SearchReply:
+async def _search(address: BusAddress, request: SearchRequest) -> SearchReply:
     bus = await connect(address.url, name="searchbus-search", **address.options)
     try:
         return await bus.request(

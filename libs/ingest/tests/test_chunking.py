@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_retrieval.chunking import cut
-from searchbus_retrieval.headings import find_headings
+from searchbus_ingest.chunking import cut
+from searchbus_ingest.headings import find_headings
 
 PARAGRAPH = (
     "Participants noted that spending had grown at a solid pace in recent months and that the "

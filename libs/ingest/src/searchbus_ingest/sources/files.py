@@ -51,7 +51,7 @@ def read_path(
 
 
 def _walk(folder: Path) -> Iterator[str]:
-    """Names of the files below a folder, in a stable order; hidden and built things left out."""
+    """Names of the files below a folder in a stable order, without hidden and generated ones."""
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _SKIPPED)
         for name in sorted(files):
@@ -60,7 +60,7 @@ def _walk(folder: Path) -> Iterator[str]:
 
 
 def _matches(name: list[str], pattern: list[str]) -> bool:
-    """Glob as shells do: `*` stays within a folder, `**` crosses them."""
+    """Match as shells do: `*` stays within a folder, `**` crosses folders."""
     if not pattern:
         return not name
     if pattern[0] == "**":
@@ -76,7 +76,7 @@ def _read_file(file: Path, name: str, collection: str) -> Iterator[Item]:
             return
         if suffix not in SUFFIXES:
             known = ", ".join(sorted(SUFFIXES))
-            yield Item(name, problem=f"unknown kind of file; known: {known}")
+            yield Item(name, problem=f"unknown file type; supported: {known}")
             return
         if file.stat().st_size > MAX_FILE_BYTES:
             yield Item(name, problem="the file is larger than 256 MiB")

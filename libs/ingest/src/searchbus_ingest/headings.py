@@ -1,9 +1,8 @@
-"""Where a text's sections begin.
+"""Finds the headings of a text, in one of three ways.
 
-Three styles of text, three ways: Markdown's `#` lines; headings on lines of their own, as in the
-minutes since 2020; and, in texts that lost their line breaks (the minutes before 2020), the set
-phrases that the Federal Reserve uses as headings, where a sentence ended before and a new one
-begins after.
+Markdown has `#` lines. The minutes since 2020 have headings on lines of their own. The minutes
+before 2020 lost their line breaks: there the fixed phrases that the Federal Reserve uses as
+headings are found, if one sentence ends before them and another starts after them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["Heading", "find_headings"]
 
 MAX_HEADING_CHARS = 110
 _LEAST_PARAGRAPH_CHARS = 140
-"""A short line counts as a heading only above a real paragraph; name lists have none."""
+"""A short line counts as a heading only above a paragraph; in a list of names it does not."""
 
 _MARKDOWN = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$", re.M)
 _FENCE = re.compile(r"^(```|~~~).*?^\1[ \t]*$", re.M | re.S)
@@ -105,7 +104,7 @@ def _looks_like_a_title(line: str) -> bool:
     words = line.split()
     if not 1 <= len(words) <= 14 or any(c.isdigit() for c in words[0]):
         return False
-    # A capitalised line may also be a person with an office, or the date of the meeting.
+    # A capitalised line may also be a person with an office, or the meeting's date.
     return (
         all(word in _SMALL_WORDS for word in words if word[0].islower())
         and not _PERSON.search(line)
@@ -117,7 +116,7 @@ def _inline(text: str) -> list[Heading]:
     found: list[Heading] = []
     for match in _INLINE.finditer(text):
         before = match["before"].rstrip()
-        # In the middle of a sentence the same words are no heading: "… the staff economic outlook".
+        # In the middle of a sentence the same words are not a heading: "… staff economic outlook".
         if before and before[-1] in ",;(":
             continue
         if (

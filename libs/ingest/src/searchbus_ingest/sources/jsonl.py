@@ -1,8 +1,8 @@
 """JSON Lines: one object a document.
 
 Keys: `id` or `_id`; `title`; `text`, `full_text` or `content`; `url` or `source_url`. Every other
-key with a string, number or boolean is metadata. A line that is no document is reported with its
-number and skipped.
+key with a string, number or boolean is metadata. A faulty line is reported with its number and
+skipped.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from searchbus_retrieval.sources.files import read_path
-from searchbus_retrieval.sources.fomc_site import FomcSite
-from searchbus_retrieval.sources.html import html_to_markdown
-from searchbus_retrieval.sources.jsonl import read_jsonl
+from searchbus_ingest.sources.files import read_path
+from searchbus_ingest.sources.fomc_site import FomcSite
+from searchbus_ingest.sources.html import html_to_markdown
+from searchbus_ingest.sources.jsonl import read_jsonl
 
 
 def test_bad_lines_are_reported_with_number_and_reason(tmp_path):
@@ -99,7 +99,7 @@ def test_pdf_and_broken_pdf(tmp_path):
     (tmp_path / "b.pdf").write_bytes(b"not a pdf")
     items = {item.origin: item for item in read_path(tmp_path, "c")}
     assert items["a.pdf"].document.text == "Whales sing"
-    assert "no readable PDF" in items["b.pdf"].problem
+    assert "not a readable PDF" in items["b.pdf"].problem
 
 
 CALENDAR = """<html><body><div id="article">

@@ -13,14 +13,14 @@ def pdf_to_text(path: Path) -> tuple[str | None, str]:
     """Title (where the file has one) and text; pages are separated by blank lines.
 
     Raises:
-        ValueError: it is no PDF, is encrypted, or has more than 5,000 pages.
+        ValueError: not a PDF, encrypted, or of more than 5,000 pages.
     """
     import pypdfium2
 
     try:
         document = pypdfium2.PdfDocument(path)
     except pypdfium2.PdfiumError as error:
-        raise ValueError(f"no readable PDF ({error})") from None
+        raise ValueError(f"not a readable PDF ({error})") from None
     try:
         if len(document) > MAX_PAGES:
             raise ValueError(f"more than {MAX_PAGES} pages")

@@ -1,11 +1,11 @@
-"""The Federal Reserve's own pages: FOMC statements and minutes, politely and resumably.
+"""Reads FOMC statements and minutes from the site of the Federal Reserve.
 
     site = FomcSite(cache=Path("data/fomc-site"))
     for item in site.read("fomc"): …
 
-Calendar pages list the meetings of recent years (fomccalendars.htm), historical pages those of one
-year each (fomchistoricalYYYY.htm). One request a second, robots.txt is obeyed, pages are kept on
-disk with their validators; what was fetched once is not fetched again, save the current calendar.
+One calendar page lists the meetings of recent years (fomccalendars.htm), one historical page each
+earlier year (fomchistoricalYYYY.htm). The reader sends one request a second and obeys robots.txt.
+Pages are kept on disk with their validators and not fetched again, except the current calendar.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from urllib.parse import urljoin, urlsplit
 from urllib.robotparser import RobotFileParser
 
 import httpx
+
+from searchbus_runtime.files import write_atomically
 
 from .html import html_to_markdown
 from .item import Item, make_document
@@ -59,9 +61,9 @@ class FomcSite:
     """Reads the site through a cache folder.
 
     Args:
-        cache: pages and their validators; a rerun goes on where the last one ended.
+        cache: folder of pages and their validators; a second run continues the first.
         base_url: another address, for tests and mirrors.
-        pause_s: least time between two requests.
+        pause_s: minimum time between two requests.
     """
 
     def __init__(
@@ -116,7 +118,7 @@ class FomcSite:
             try:
                 page = self._fetch(page_url, keep=page_url != pages[0])
             except (httpx.HTTPError, PermissionError):
-                continue  # a year that has no page of its own yet
+                continue  # a year that has no page yet
             for href in _HREF.findall(page.decode("utf-8", "replace")):
                 link = self._link(urljoin(page_url, href))
                 if link is not None:
@@ -137,7 +139,7 @@ class FomcSite:
         return None
 
     def _fetch(self, url: str, *, keep: bool) -> bytes:
-        """The page; from the cache where it may be kept, revalidated otherwise."""
+        """The page: from the cache if `keep` and it is there, otherwise fetched or revalidated."""
         path = self._cache / sha256(url.encode()).hexdigest()[:32]
         meta = path.with_suffix(".json")
         if keep and path.exists():
@@ -157,10 +159,7 @@ class FomcSite:
         response.raise_for_status()
         if len(response.content) > MAX_PAGE_BYTES:
             raise ValueError("the page is larger than 16 MiB")
-        # The page appears whole or not at all: a kill in between leaves a .part behind.
-        part = path.with_suffix(".part")
-        part.write_bytes(response.content)
-        part.replace(path)
+        write_atomically(path, response.content)
         keys = ("etag", "last-modified")
         meta.write_text(json.dumps({"url": url, **{k: response.headers.get(k) for k in keys}}))
         return response.content

@@ -1,8 +1,8 @@
-"""Cuts a document into passages along its sections and sentences.
+"""Cuts a document into passages at its sections and sentences.
 
     chunks = cut(text)         # [Chunk(start, end, section), …], offsets in characters
 
-Every character that is not white space between passages lies in exactly one chunk.
+Every character lies in exactly one chunk, except white space between passages.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def cut(text: str, *, markdown: bool = False, target_chars: int = TARGET_CHARS) 
 def _pack(text: str, start: int, end: int, section: str | None, target: int) -> Iterator[Chunk]:
     spans = list(_sentences(text, start, end))
     total = sum(e - s for s, e in spans)
-    # Equal passages rather than full ones and a crumb at the end.
+    # Passages of equal length, instead of full ones with a short rest.
     count = max(1, round(total / target))
     goal = min(_MOST_CHARS, max(_LEAST_CHARS, total / count))
     current: tuple[int, int] | None = None
@@ -67,7 +67,7 @@ def _is_full(current: tuple[int, int], following: tuple[int, int], goal: float) 
 
 
 def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Spans of sentences without the white space around them; over-long ones are broken."""
+    """Spans of sentences without the white space around them; a very long one is split."""
     position = start
     for match in _BOUNDARY.finditer(text, start, end):
         stop = match.end(1) if match[1] else match.start()

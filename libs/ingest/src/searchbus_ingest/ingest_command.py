@@ -1,32 +1,23 @@
-"""`searchbus ingest`: reads, cuts and sends documents to the running stack."""
+"""`searchbus ingest`: reads documents, cuts them into passages, sends them to the stack."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from searchbus_bus import connect
+from searchbus_cli.output import err, fail
 from searchbus_contracts import Fault, is_token
 from searchbus_contracts.retrieval import FieldType
 from searchbus_runtime import BusAddress, data_folder, find_bus
 
+from .progress import ProgressReport
 from .sending import Summary, delete_documents, send
 from .sources.files import read_path
 from .sources.fomc_site import BASE_URL, FomcSite
@@ -34,7 +25,7 @@ from .sources.item import Item
 
 __all__ = ["ingest"]
 
-errors = Console(stderr=True)
+_USAGE = 2
 
 
 def ingest(
@@ -62,36 +53,39 @@ def ingest(
 ) -> None:
     """Read documents, cut them into passages and store them.
 
-    A rerun changes nothing; changed documents replace their passages; after an interruption the
-    same command goes on.
+    A second run sends only new and changed documents; so it also continues an interrupted run.
 
     Example: searchbus ingest ./handbook --collection handbook
     """
     if not is_token(collection):
-        raise _quit("--collection: 1 to 64 of letters, digits, _ and -.")
+        raise fail("--collection: use 1 to 64 letters, digits, _ and -.", _USAGE)
     fields = _fields(field or [])
     folder = data_folder(data)
     address = find_bus(folder)
     if address is None:
-        raise _quit(
-            f"No stack is running on {folder}. Start one: searchbus up; or set SEARCHBUS_NATS_URL"
+        raise fail(
+            f"No stack is running on {folder}. Start one: searchbus up; or set SEARCHBUS_NATS_URL",
+            _USAGE,
         )
     if delete:
-        count = asyncio.run(_delete(address, collection, tuple(delete)))
+        try:
+            count = asyncio.run(_delete(address, collection, tuple(delete)))
+        except Fault as fault:
+            raise fail(str(fault), _USAGE) from None
         typer.echo(json.dumps({"deleted": count}) if as_json else f"{count} deleted")
         return
     items, total = _open(source, collection, tuple(include or ()), folder, site, pause_s)
     started_s = time.monotonic()
     try:
-        with _Reporter(total, quiet=as_json) as reporter:
-            summary = asyncio.run(_send(address, collection, items, fields, prune, reporter))
+        with ProgressReport(total, quiet=as_json) as progress:
+            summary = asyncio.run(_send(address, collection, items, fields, prune, progress))
     except* Fault as group:
-        fault = group.exceptions[0]
-        while isinstance(fault, BaseExceptionGroup):
-            fault = fault.exceptions[0]
-        raise _quit(str(fault)) from None
+        first: BaseException = group
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise fail(str(first), _USAGE) from None
     except* KeyboardInterrupt:
-        raise _quit("interrupted; the same command goes on where this one stopped", 130) from None
+        raise fail("Interrupted. Run the same command again to continue.", 130) from None
     _print(summary, collection, time.monotonic() - started_s, as_json)
     if summary.skipped:
         raise typer.Exit(1)
@@ -114,7 +108,7 @@ def _print(summary: Summary, collection: str, seconds: float, as_json: bool) -> 
         typer.echo(json.dumps(body))
         return
     for problem in summary.skipped:
-        errors.print(f"[yellow]skipped[/] {problem}", highlight=False, soft_wrap=True)
+        err.print(f"[yellow]skipped[/] {problem}", highlight=False, soft_wrap=True)
     deleted = f", {summary.deleted} deleted" if summary.deleted else ""
     typer.echo(
         f"{collection}: {summary.stored} stored, {summary.replaced} replaced, "
@@ -131,7 +125,7 @@ def _open(
         return FomcSite(cache, base_url=site, pause_s=pause_s).read(collection), None
     path = Path(source)
     if not path.exists():
-        raise _quit(f"{source}: there is no such file or folder.")
+        raise fail(f"{source}: there is no such file or folder.", _USAGE)
     total = None
     if path.is_file() and path.suffix in (".jsonl", ".ndjson"):
         with path.open("rb") as lines:
@@ -145,12 +139,12 @@ async def _send(
     items: Iterator[Item],
     fields: dict[str, FieldType],
     prune: bool,
-    reporter: _Reporter,
+    progress: ProgressReport,
 ) -> Summary:
     bus = await connect(address.url, name="searchbus-ingest", **address.options)
     try:
         return await send(
-            bus, collection, items, fields=fields, prune=prune, on_progress=reporter.show
+            bus, collection, items, fields=fields, prune=prune, on_progress=progress.show
         )
     finally:
         await bus.close()
@@ -160,53 +154,8 @@ async def _delete(address: BusAddress, collection: str, ids: tuple[str, ...]) ->
     bus = await connect(address.url, name="searchbus-ingest", **address.options)
     try:
         return await delete_documents(bus, collection, ids)
-    except Fault as fault:
-        raise _quit(str(fault)) from None
     finally:
         await bus.close()
-
-
-class _Reporter:
-    """A bar on a terminal; a plain line every few seconds elsewhere."""
-
-    def __init__(self, total: int | None, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._started_s = self._last_line_s = time.monotonic()
-        self._bar: Progress | None = None
-        if errors.is_terminal and not quiet:
-            self._bar = Progress(
-                SpinnerColumn(), TextColumn("{task.description}"), BarColumn(),
-                MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeElapsedColumn(),
-                TimeRemainingColumn(), console=errors,
-            )  # fmt: skip
-            self._task = self._bar.add_task("documents", total=total, rate="")
-        self._total = total
-
-    def __enter__(self) -> _Reporter:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def show(self, summary: Summary) -> None:
-        """Tell how far it is."""
-        now_s = time.monotonic()
-        done = summary.documents + len(summary.skipped)
-        sent = summary.stored + summary.replaced
-        elapsed_s = max(0.001, now_s - self._started_s)
-        rate = f"{sent / elapsed_s:.1f} documents/s, {summary.chunks / elapsed_s:.0f} passages/s"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done, rate=rate)
-        elif not self._quiet and now_s - self._last_line_s > 5:
-            self._last_line_s = now_s
-            of = ""
-            if self._total:
-                left_s = elapsed_s / max(1, done) * (self._total - done)
-                of = f" of {self._total}, about {left_s:.0f} s left"
-            sys.stderr.write(f"{done}{of}; {rate}\n")
 
 
 def _fields(declared: list[str]) -> dict[str, FieldType]:
@@ -215,11 +164,6 @@ def _fields(declared: list[str]) -> dict[str, FieldType]:
         name, _, kind = text.partition("=")
         if kind not in get_args(FieldType) or not name.isidentifier():
             kinds = "|".join(get_args(FieldType))
-            raise _quit(f"--field {text}: write name={kinds}.")
+            raise fail(f"--field {text}: write name={kinds}.", _USAGE)
         fields[name] = cast(FieldType, kind)
     return fields
-
-
-def _quit(message: str, code: int = 2) -> typer.Exit:
-    errors.print(f"[red]error:[/] {message}", highlight=False, soft_wrap=True)
-    return typer.Exit(code)

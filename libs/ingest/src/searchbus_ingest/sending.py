@@ -1,6 +1,7 @@
-"""Sends documents to the retrieval service in acknowledged batches, skipping what it has.
+"""Sends documents to the retrieval service in acknowledged batches.
 
-A rerun after a kill asks what is stored already (id and revision) and sends only the rest.
+It first lists what is stored (id and revision) and sends only what is new or changed, so that a
+second run after an interruption sends the rest.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 
 from searchbus_bus import Bus
 from searchbus_contracts import Actor
+from searchbus_contracts.document_ids import revision_of
 from searchbus_contracts.errors import ErrorCode, Fault
 from searchbus_contracts.retrieval import (
     DeleteReply,
@@ -23,7 +25,6 @@ from searchbus_contracts.retrieval import (
     NewDocument,
 )
 
-from .identity import revision_of
 from .sources.item import Item
 
 __all__ = ["Summary", "delete_documents", "send"]
@@ -37,7 +38,7 @@ _OPERATOR = Actor(subject="searchbus-ingest", roles=("*",))
 
 @dataclass(slots=True)
 class Summary:
-    """What became of the documents of one run."""
+    """How many documents of one run had which outcome; `skipped` has a sentence for each."""
 
     stored: int = 0
     replaced: int = 0
@@ -68,7 +69,8 @@ async def send(
         prune: delete documents of the collection that are not among the items.
 
     Raises:
-        Fault: the service is not there, or failed.
+        Fault: the service is not running, or it failed.
+        ExceptionGroup: of a Fault, where a batch failed.
     """
     summary = Summary()
     present = await _present(bus, collection)
@@ -122,7 +124,7 @@ async def send(
 
 
 async def delete_documents(bus: Bus, collection: str, document_ids: tuple[str, ...]) -> int:
-    """Delete documents; without ids the collection. Returns how many documents went."""
+    """Delete documents, or the collection if no ids are given; returns the number of documents."""
     reply = await bus.request(
         bus.subjects.endpoint("retrieval", "delete"),
         DeleteRequest(collection=collection, document_ids=document_ids),
@@ -135,7 +137,7 @@ async def delete_documents(bus: Bus, collection: str, document_ids: tuple[str, .
 
 
 async def _present(bus: Bus, collection: str) -> dict[str, str]:
-    """Id → revision of what the collection holds."""
+    """Id → revision of every stored document; empty if the collection does not exist."""
     present: dict[str, str] = {}
     cursor: str | None = None
     while True:
@@ -159,7 +161,7 @@ async def _present(bus: Bus, collection: str) -> dict[str, str]:
 
 
 async def _in_thread(items: Iterable[Item]) -> AsyncIterator[Item]:
-    """Iterate without blocking the loop: readers parse, cut and fetch."""
+    """Iterate in a thread: the readers parse, cut and fetch, which would block the event loop."""
     iterator = iter(items)
     end = object()
     while True:

@@ -1,0 +1,91 @@
+"""`searchbus tools search`: finds tools of the running stack through the tool index."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from searchbus_bus import connect
+from searchbus_contracts import Actor, Fault
+from searchbus_contracts.toolindex import FindReply, FindRequest, Kind
+from searchbus_runtime import BusAddress, data_folder, find_bus
+
+from .output import fail, out
+
+__all__ = ["search"]
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="What you look for, in your own words.")],
+    kind: Annotated[str, typer.Option(help="tool, prompt or resource.")] = "tool",
+    limit: Annotated[int, typer.Option(min=1, max=100, help="How many matches.")] = 10,
+    toolset: Annotated[list[str] | None, typer.Option(help="Only of this toolset.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Data folder of the running stack.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The matches as JSON.")] = False,
+) -> None:
+    """Find tools of the running stack: ranked, with scores and why.
+
+    Example: searchbus tools search "what did the Fed say about inflation"
+    """
+    if kind not in ("tool", "prompt", "resource"):
+        raise fail(f"--kind {kind}: there are tool, prompt and resource.", 2)
+    folder = data_folder(data)
+    address = find_bus(folder)
+    if address is None:
+        raise fail(f"No stack is running on {folder}. Start one: searchbus up")
+    request = FindRequest(query=query, kind=kind, limit=limit, toolsets=tuple(toolset or ()))  # type: ignore[arg-type]
+    try:
+        reply = asyncio.run(_find(address, request))
+    except Fault as fault:
+        raise fail(f"{fault.code}: {fault.failure.message}") from None
+    if as_json:
+        matches = [
+            {"toolset": f.toolset, "name": f.name, "score": f.score, "cosine": f.cosine,
+             "matched": f.matched}
+            for f in reply.found
+        ]  # fmt: skip
+        typer.echo(json.dumps({"total": reply.total, "matches": matches}, ensure_ascii=False))
+        return
+    _print(reply, request.kind)
+
+
+async def _find(address: BusAddress, request: FindRequest) -> FindReply:
+    bus = await connect(address.url, name="cli", **address.options)
+    try:
+        return await bus.request(
+            bus.subjects.endpoint("toolindex", "search"),
+            request,
+            FindReply,
+            service="toolindex",
+            timeout_s=15.0,
+            # On this machine's own bus the user may see everything.
+            actor=Actor(subject="cli", roles=("*",)),
+        )
+    finally:
+        await bus.close()
+
+
+def _print(reply: FindReply, kind: Kind) -> None:
+    if not reply.found:
+        out.print(f"No {kind} fits that.")
+        return
+    table = Table(box=None)
+    for heading in ("", kind, "toolset", "score", "cosine", "matched words"):
+        table.add_column(heading, justify="right" if heading in ("", "score", "cosine") else "left")
+    for number, found in enumerate(reply.found, 1):
+        words = ", ".join(found.matched) or "by meaning"
+        table.add_row(
+            str(number),
+            found.name,
+            found.toolset,
+            f"{found.score:.3f}",
+            f"{found.cosine:.3f}",
+            words,
+        )
+    out.print(table)
+    out.print(f"{len(reply.found)} of {reply.total}", style="dim")

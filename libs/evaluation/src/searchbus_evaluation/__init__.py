@@ -1,0 +1,1 @@
+"""Measures how well tools are found in a catalogue: recall, nDCG, times."""

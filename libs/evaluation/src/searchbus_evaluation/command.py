@@ -1,0 +1,82 @@
+"""`searchbus tools bench`: evaluates the search for tools on a catalogue of files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+from rich.table import Table
+
+from searchbus_cli.output import err, fail, out
+from searchbus_contracts import Fault
+from searchbus_toolindex.settings import ToolindexSettings
+from searchbus_toolindex.vectors import VectorFile
+from searchbus_vectors import ModelNotFound, load_embedder
+
+from .evaluation import BadCatalogue, Report, evaluate, read_catalogue
+
+__all__ = ["bench"]
+
+
+def bench(
+    file: Annotated[
+        Path, typer.Argument(help="A folder with tools.jsonl and queries.jsonl, or a tools file.")
+    ],
+    queries: Annotated[
+        Path | None,
+        typer.Option(help="The queries file; default: queries.jsonl beside the tools."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The measurements as JSON.")] = False,
+) -> None:
+    """Evaluate the search on a catalogue of your own; no stack is needed.
+
+    Lines of tools.jsonl: {"id", "name", "description", "inputSchema", "server"}; of queries.jsonl:
+    {"id", "text", "relevant": [tool ids]}.
+
+    Example: searchbus tools bench ./my-catalogue
+    """
+    try:
+        tools, asked = read_catalogue(file, queries)
+    except BadCatalogue as error:
+        raise fail(str(error), 2) from None
+    with Progress(console=err, transient=True) as progress:
+        bars = {stage: progress.add_task(stage, total=None) for stage in ("embedding", "searching")}
+
+        def report_progress(stage: str, done: int, total: int) -> None:
+            progress.update(bars[stage], completed=done, total=total)
+
+        async def measure() -> Report:
+            settings = ToolindexSettings()
+            embedder = await load_embedder(
+                settings.embedder,
+                folder=settings.model_dir,
+                allow_download=settings.model_download,
+            )
+            try:
+                return await evaluate(
+                    tools, asked, embedder, vectors=VectorFile(None), model=embedder.model,
+                    on_progress=report_progress,
+                )  # fmt: skip
+            finally:
+                await embedder.close()
+
+        try:
+            report = asyncio.run(measure())
+        except (ModelNotFound, Fault) as error:
+            raise fail(str(error)) from None
+    if as_json:
+        typer.echo(json.dumps(asdict(report)))
+        return
+    table = Table(box=None, show_header=False)
+    for name, value in {
+        "tools": report.tools,
+        "queries": report.queries,
+        **report.measures,
+    }.items():
+        table.add_row(name, f"{value:g}")
+    out.print(table)
