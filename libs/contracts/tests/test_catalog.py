@@ -1,0 +1,127 @@
+"""Catalogues: equal content has an equal hash, and one malformed descriptor stays alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from searchbus_contracts import (
+    Catalog,
+    Fault,
+    PromptArgument,
+    PromptDescriptor,
+    PromptMessage,
+    ResourceDescriptor,
+    ResourceTemplate,
+    TextContent,
+    ToolDescriptor,
+    decode_catalog,
+    encode,
+)
+
+TOOL = ToolDescriptor(
+    name="lookup", toolset="dictionary", description="d", input_schema={"type": "object"}
+)
+PROMPT = PromptDescriptor(
+    name="explain",
+    toolset="prompts",
+    messages=(PromptMessage(role="user", content=TextContent(text="Explain {word}.")),),
+    arguments=(PromptArgument(name="word", required=True),),
+)
+CATALOG = Catalog(
+    service="words",
+    tools=(TOOL,),
+    prompts=(PROMPT,),
+    resources=(ResourceDescriptor(uri="dictionary://about", name="about", toolset="dictionary"),),
+    resource_templates=(
+        ResourceTemplate(uri_template="letters://{letter}", name="letter", toolset="letters"),
+    ),
+)
+
+
+def test_digest_is_32_hex_digits_over_the_content():
+    """Equal catalogues have equal digests, whatever the order of a schema's keys."""
+    properties = {"a": {"type": "string"}, "b": {"type": "string"}}
+    swapped = dict(reversed(properties.items()))
+    one = replace(TOOL, input_schema={"type": "object", "properties": properties})
+    two = replace(TOOL, input_schema={"properties": swapped, "type": "object"})
+    digest = Catalog(service="words", tools=(one,)).digest
+    assert digest == Catalog(service="words", tools=(two,)).digest
+    assert len(digest) == 32
+    assert set(digest) <= set("0123456789abcdef")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(CATALOG, service="other"),
+        replace(CATALOG, tools=(replace(TOOL, description="e"),)),
+        replace(CATALOG, prompts=()),
+        replace(CATALOG, resources=()),
+        replace(CATALOG, resource_templates=()),
+    ],
+)
+def test_every_part_of_a_catalogue_counts_in_its_digest(changed):
+    """A change of any part gives another digest."""
+    assert changed.digest != CATALOG.digest
+
+
+def test_toolsets_are_those_of_all_descriptors():
+    """Tools, prompts, resources and templates name them; each appears once, sorted."""
+    assert CATALOG.toolsets == ("dictionary", "letters", "prompts")
+    assert Catalog(service="words").toolsets == ()
+
+
+def test_a_catalogue_survives_the_wire():
+    """Encoding and decoding gives the same catalogue and no refusals."""
+    assert decode_catalog(encode(CATALOG)) == (CATALOG, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "broken", "name"),
+    [
+        ("tool", "tools", {"name": "bad name", "toolset": "x"}, "bad name"),
+        (
+            "tool",
+            "tools",
+            {"name": "x", "toolset": "y", "description": "d", "input_schema": {}},
+            "x",
+        ),
+        ("prompt", "prompts", {"name": "empty", "toolset": "y", "messages": []}, "empty"),
+        ("resource", "resources", {"uri": ""}, "(unnamed)"),
+        ("resource template", "resource_templates", 7, "(unreadable)"),
+    ],
+)
+def test_a_malformed_descriptor_is_left_out_with_its_name_and_reason(kind, key, broken, name):
+    """The others of the catalogue stay."""
+    body = json.loads(encode(CATALOG))
+    body[key].append(broken)
+    catalog, (refusal,) = decode_catalog(json.dumps(body).encode())
+    assert catalog == CATALOG
+    assert (refusal.kind, refusal.name) == (kind, name)
+    assert refusal.reason
+
+
+def test_the_name_of_a_refused_descriptor_is_cut():
+    """A refusal goes to the log, whatever a worker sends."""
+    body = {"service": "words", "tools": [{"name": "x" * 5000}]}
+    _, (refusal,) = decode_catalog(json.dumps(body).encode())
+    assert refusal.name == "x" * 80
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"service": "a b"}', b"\xff"])
+def test_an_unreadable_catalogue_is_a_fault(data):
+    """Without a service's name there is nothing to list."""
+    with pytest.raises(Fault) as caught:
+        decode_catalog(data)
+    assert caught.value.code == "invalid_argument"
+
+
+@pytest.mark.parametrize("bad", ["a b", "a.b", "", "x" * 65, "a\n"])
+def test_prompt_names_are_subject_tokens(bad):
+    """The name, the toolset and the arguments' names."""
+    for change in ({"name": bad}, {"toolset": bad}, {"arguments": (PromptArgument(name=bad),)}):
+        with pytest.raises(ValueError, match="subject token"):
+            replace(PROMPT, **change)

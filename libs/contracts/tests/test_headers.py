@@ -1,0 +1,80 @@
+"""Headers: roles are compared exactly, the actor is ASCII, the parts have limits."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from searchbus_contracts import Actor, Fault, Parts, decode, encode, headers
+from searchbus_contracts.headers import bare_role
+
+
+@pytest.mark.parametrize(
+    ("roles", "required", "holds"),
+    [
+        (("A", "B"), ("A",), True),
+        (("A", "B"), ("A", "B"), True),
+        (("A",), ("A", "B"), False),
+        (("a",), ("A",), False),
+        ((), (), True),
+        (("A",), (), True),
+        (("*",), ("A", "B"), True),
+        (("ROLE_A",), ("A",), True),
+        (("A",), ("ROLE_A",), True),
+        (("ROLE_ROLE_A",), ("A",), False),
+        (("A*",), ("AB",), False),
+        (("A",), ("*",), False),
+    ],
+)
+def test_an_actor_needs_every_required_role(roles, required, holds):
+    """Compared exactly, apart from one prefix ROLE_ on either side."""
+    assert Actor(roles=roles).holds(required) is holds
+
+
+def test_one_prefix_is_removed_from_a_role():
+    """Only the first, and only as a prefix."""
+    assert [bare_role(r) for r in ("ROLE_A", "ROLE_ROLE_A", "A_ROLE_", "role_A")] == [
+        "A", "ROLE_A", "A_ROLE_", "role_A",
+    ]  # fmt: skip
+
+
+@given(st.text(max_size=20), st.lists(st.text(max_size=10), max_size=4))
+def test_the_actor_header_is_one_line_of_ascii(subject, roles):
+    """NATS headers have no line breaks, and clients differ on UTF-8."""
+    actor = Actor(subject=subject, roles=tuple(roles))
+    header = actor.to_header()
+    assert header.isascii()
+    assert "\n" not in header
+    assert "\r" not in header
+    if not any("\ud800" <= c <= "\udfff" for c in subject + "".join(roles)):
+        assert Actor.from_header(header) == actor
+
+
+def test_an_actor_without_a_name_is_anonymous_and_has_no_roles():
+    """The default of a request without the header."""
+    assert (Actor().subject, Actor().roles) == ("anonymous", ())
+
+
+@pytest.mark.parametrize("value", ["", "{", "[]", '{"subject": 1}', '{"roles": "A"}', "\udcff"])
+def test_a_malformed_actor_header_is_a_fault(value):
+    """Never another exception."""
+    with pytest.raises(Fault) as caught:
+        Actor.from_header(value)
+    assert caught.value.code == "invalid_argument"
+
+
+@pytest.mark.parametrize(
+    "change", [{"count": 0}, {"count": 4097}, {"size_bytes": 0}, {"sha256": "ab"}]
+)
+def test_parts_have_limits(change):
+    """A worker allocates nothing for a header outside of them."""
+    parts = {"subject": "in.part", "count": 1, "size_bytes": 1, "sha256": "0" * 64}
+    assert decode(encode(parts), Parts).count == 1
+    with pytest.raises(Fault, match=next(iter(change))):
+        decode(encode(parts | change), Parts)
+
+
+def test_names_of_trace_headers_are_lower_case():
+    """OpenTelemetry reads only these; NATS compares header names exactly."""
+    assert (headers.TRACEPARENT, headers.TRACESTATE) == ("traceparent", "tracestate")

@@ -1,0 +1,94 @@
+"""What each service may do on the bus follows from the declarations."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_contracts.permissions import inbox_prefix, publishes, subscribes
+from searchbus_contracts.services import Service
+
+EDGE = Service(
+    name="edge", queue_group="connector", toolsets=("connector",),
+    calls=("tool.>", "retrieval.*"), follows_catalog=True, buckets=("rates",),
+)  # fmt: skip
+DDG = Service(name="ddg", toolsets=("ddg",), endpoints=("search",))
+WEB = Service(name="web", toolsets=("web",), calls=("ddg.search",))
+CLIENT = Service(name="client", calls=("ddg.search",))
+ALL = (EDGE, DDG, WEB, CLIENT)
+
+
+def test_a_client_sends_its_calls_and_cancels_them():
+    """And nothing else."""
+    assert publishes(CLIENT, ALL) == ["sb.v1.ctl.cancel.ddg", "sb.v1.ddg.search"]
+    assert subscribes(CLIENT) == ["_INBOX_client.>"]
+
+
+def test_a_worker_announces_itself_and_pulls_parts_from_its_callers_only():
+    """The parts of a large request are at the caller's inbox."""
+    assert publishes(DDG, ALL) == [
+        "_INBOX_client.*.*.part",
+        "_INBOX_edge.*.*.part",
+        "_INBOX_web.*.*.part",
+        "sb.v1.ctl.cancel.ddg",
+        "sb.v1.ctl.ping.*",
+        "sb.v1.evt.catalog",
+    ]
+    assert "_INBOX_client.*.*.part" not in publishes(WEB, ALL)
+
+
+def test_a_worker_subscribes_to_its_own_subjects():
+    """Its tools and endpoints, its catalogue, its cancellations, discovery."""
+    assert subscribes(DDG) == [
+        "$SRV.>",
+        "_INBOX_ddg.>",
+        "sb.v1.catalog.*",
+        "sb.v1.ctl.cancel.ddg",
+        "sb.v1.ctl.ping.*",
+        "sb.v1.ddg.search",
+        "sb.v1.tool.ddg.*",
+    ]
+
+
+def test_a_caller_of_any_tool_may_cancel_at_any_service():
+    """Which service has a tool is known at run time only."""
+    found = publishes(EDGE, ALL)
+    assert "sb.v1.ctl.cancel.*" in found
+    assert {"$SRV.INFO", "sb.v1.catalog.*", "sb.v1.tool.>", "sb.v1.retrieval.*"} <= set(found)
+    assert "sb.v1.evt.catalog" in subscribes(EDGE)
+
+
+def test_cancellations_go_to_the_queue_group():
+    """The edge serves as the connector."""
+    assert "sb.v1.ctl.cancel.connector" in subscribes(EDGE)
+    assert "sb.v1.ctl.cancel.edge" not in subscribes(EDGE)
+
+
+def test_a_bucket_gives_access_to_its_own_stream_only():
+    """Reading, writing and creating it."""
+    about_buckets = [s for s in publishes(EDGE, ALL) if s.startswith(("$KV", "$JS"))]
+    assert "$KV.sb_rates.>" in about_buckets
+    assert "$JS.API.STREAM.CREATE.KV_sb_rates" in about_buckets
+    assert all("sb_rates" in subject for subject in about_buckets)
+    assert not any(s.startswith(("$KV", "$JS")) for s in publishes(DDG, ALL))
+
+
+@pytest.mark.parametrize("service", ALL, ids=lambda service: service.name)
+def test_the_prefix_is_that_of_the_stack(service):
+    """Another stack on the same server is out of reach."""
+    for subject in [*publishes(service, ALL, "mine"), *subscribes(service, "mine")]:
+        assert not subject.startswith("sb.")
+        assert "sb_" not in subject
+
+
+@pytest.mark.parametrize("service", ALL, ids=lambda service: service.name)
+def test_lists_are_sorted_without_duplicates(service):
+    """So that the server's configuration changes only with a declaration."""
+    for subjects in (publishes(service, ALL), subscribes(service)):
+        assert subjects == sorted(set(subjects))
+
+
+def test_no_service_may_subscribe_to_the_inbox_of_another():
+    """Replies are private."""
+    for service in ALL:
+        inboxes = [s for s in subscribes(service) if s.startswith("_INBOX")]
+        assert inboxes == [f"{inbox_prefix(service.name)}.>"]

@@ -1,0 +1,67 @@
+"""A service's declaration: what follows from it, and which names are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_contracts.services import OPERATOR, Service, may_call
+
+DDG = Service(name="ddg", toolsets=("ddg",), endpoints=("search", "fetch"), calls=("ddg.fetch",))
+WEB = Service(name="web", toolsets=("web",), calls=("ddg.search",))
+EDGE = Service(name="edge", queue_group="connector", toolsets=("connector",), calls=("tool.>",))
+RETRIEVAL = Service(name="retrieval", resources=("documents",), endpoints=("search",))
+SILENT = Service(name="silent")
+
+
+def test_a_service_serves_what_it_declares():
+    """Tools, resources and endpoints, without prefix and version."""
+    assert DDG.serves == ("tool.ddg.*", "ddg.search", "ddg.fetch")
+    assert RETRIEVAL.serves == ("resource.documents.*", "retrieval.search")
+    assert SILENT.serves == ()
+
+
+def test_the_queue_group_is_the_name_unless_declared():
+    """The edge serves as the connector."""
+    assert (DDG.group, EDGE.group) == ("ddg", "connector")
+
+
+@pytest.mark.parametrize(
+    ("calls", "asks"),
+    [
+        ((), set()),
+        (("ddg.search", "ddg.fetch"), {"ddg"}),
+        (("retrieval.*", "ddg.search"), {"retrieval", "ddg"}),
+        (("tool.>",), {"*"}),
+        (("resource.>", "toolindex.search"), {"*", "toolindex"}),
+    ],
+)
+def test_the_subjects_say_which_services_are_asked(calls, asks):
+    """A tool or a resource may belong to any of them."""
+    assert Service(name="x", calls=calls).asks == asks
+
+
+def test_a_caller_may_call_what_its_subjects_name():
+    """Nobody calls a service that serves nothing."""
+    assert may_call(WEB, DDG)
+    assert may_call(EDGE, DDG)
+    assert may_call(OPERATOR, RETRIEVAL)
+    assert not may_call(WEB, RETRIEVAL)
+    assert not may_call(EDGE, SILENT)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "a.b"},
+        {"name": ""},
+        {"toolsets": ("*",)},
+        {"resources": ("a b",)},
+        {"endpoints": (">",)},
+        {"buckets": ("a/b",)},
+        {"queue_group": "a b"},
+    ],
+)
+def test_names_are_subject_tokens(changes):
+    """A declaration cannot widen its own permissions."""
+    with pytest.raises(ValueError, match="subject token"):
+        Service(**{"name": "x", **changes})

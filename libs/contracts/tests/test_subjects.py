@@ -1,0 +1,66 @@
+"""Subjects: every token is checked, so that no text becomes a wildcard."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from searchbus_contracts import Subjects, is_token
+from searchbus_contracts.subjects import check_tokens
+
+BUILDERS = [
+    lambda subjects, token: subjects.tool(token, "x"),
+    lambda subjects, token: subjects.tool("x", token),
+    Subjects.toolset,
+    Subjects.catalog,
+    lambda subjects, token: subjects.endpoint(token, "x"),
+    lambda subjects, token: subjects.endpoint("x", token),
+    lambda subjects, token: subjects.resource(token, "read"),
+    lambda subjects, token: subjects.resource("x", token),
+    Subjects.cancel,
+    Subjects.ping,
+]
+
+
+def test_subjects_are_those_of_the_wire():
+    """proto/README.md §2."""
+    subjects = Subjects()
+    assert subjects.tool("fomc", "search_fomc") == "sb.v1.tool.fomc.search_fomc"
+    assert subjects.toolset("fomc") == "sb.v1.tool.fomc.*"
+    assert subjects.catalog("ab12") == "sb.v1.catalog.ab12"
+    assert subjects.endpoint("retrieval", "search") == "sb.v1.retrieval.search"
+    assert subjects.resource("documents", "read") == "sb.v1.resource.documents.read"
+    assert subjects.catalog_events() == "sb.v1.evt.catalog"
+    assert subjects.cancel("web") == "sb.v1.ctl.cancel.web"
+    assert subjects.ping("I1") == "sb.v1.ctl.ping.I1"
+
+
+def test_the_prefix_keeps_two_stacks_apart():
+    """It is a token as well."""
+    assert Subjects("mine").catalog_events() == "mine.v1.evt.catalog"
+    with pytest.raises(ValueError, match="subject token"):
+        Subjects("a.b")
+
+
+@pytest.mark.parametrize("bad", ["", ".", "a.b", "*", ">", "a b", "é", "a\n", "x" * 65, "$SRV"])
+@pytest.mark.parametrize("build", BUILDERS)
+def test_no_method_accepts_an_invalid_token(build, bad):
+    """The message quotes the token and says what is allowed."""
+    with pytest.raises(ValueError, match="subject token: use 1 to 64"):
+        build(Subjects(), bad)
+
+
+@given(st.text(max_size=70))
+def test_a_token_has_no_character_with_a_meaning_in_subjects(text):
+    """Dots separate, * and > match, white space ends a subject."""
+    if is_token(text):
+        assert 1 <= len(text) <= 64
+        assert not set(text) & set(".*> \t\r\n")
+
+
+def test_all_tokens_are_checked():
+    """The first invalid one is named."""
+    check_tokens("a", "b-c", "D_9")
+    with pytest.raises(ValueError, match="'b c'"):
+        check_tokens("a", "b c", "d e")
