@@ -1,8 +1,8 @@
-"""How often a caller may ask: GCRA, the leaky bucket of ITU-T I.371 as a virtual schedule.
+"""Rate limits of callers.
 
-`LocalLimiter` counts in this process; `SharedLimiter` over all edges, by leases out of NATS KV.
-While KV is away each edge counts for itself, so that a caller gets at most its rate at each of
-them; where that would cost money (`fail_closed`) it is refused instead.
+`LocalLimiter` counts in this process; `SharedLimiter` over all edges, by leases from the key-value
+store. While the store is unreachable, each edge counts on its own: a caller then gets at most its
+rate at each of them; where that would cost money (`fail_closed`), calls are refused instead.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from searchbus_bus import KeyValue
 from searchbus_contracts import ErrorCode, Fault
@@ -21,7 +22,7 @@ from searchbus_upstream import count_limit
 __all__ = ["Limiter", "LocalLimiter", "SharedLimiter"]
 
 _LEASE_S = 0.25
-"""A lease holds what a caller may ask in this time: traffic to KV does not grow with the rate."""
+"""A lease holds a caller's requests for this time: traffic to the store is independent of rates."""
 _ATTEMPTS = 20
 
 
@@ -81,8 +82,8 @@ class SharedLimiter:
 
     Args:
         name: of the limit; callers of different limits do not share.
-        kv: None: this edge counts for itself.
-        fail_closed: refuse while KV is away, rather than count for itself.
+        store: None: this edge counts on its own.
+        fail_closed: refuse while the store is unreachable, rather than count on its own.
         clock: seconds of the epoch.
     """
 
@@ -91,7 +92,7 @@ class SharedLimiter:
     def __init__(
         self,
         name: str,
-        kv: Callable[[], KeyValue | None],
+        store: KeyValue | None,
         rate_per_s: float,
         burst: int,
         *,
@@ -101,14 +102,15 @@ class SharedLimiter:
         self.rate_per_s = rate_per_s
         self.burst = max(1, burst)
         self._name = name
-        self._kv = kv
+        self._store = store
         self._fail_closed = fail_closed
         self._clock = clock
         self._local = LocalLimiter(rate_per_s, burst, clock=clock)
         self._interval_s = 1 / rate_per_s if rate_per_s > 0 else 0.0
         self._size = max(1, min(self.burst // 4, int(rate_per_s * _LEASE_S)))
         self._leases: OrderedDict[str, tuple[int, float]] = OrderedDict()
-        self._taking: dict[str, asyncio.Lock] = {}
+        # A lock lives only while a request holds or awaits it: callers that left cost nothing.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def admit(self, caller: str) -> None:
         """Count one request; raises Fault(rate_limited) with retry_after_ms."""
@@ -124,11 +126,12 @@ class SharedLimiter:
     async def _admit(self, caller: str) -> None:
         if self._spend(caller):
             return
-        async with self._taking.setdefault(caller, asyncio.Lock()):
+        lock = self._locks.setdefault(caller, asyncio.Lock())
+        async with lock:
             if self._spend(caller):
                 return
             try:
-                await self._lease(self._kv(), caller)
+                await self._lease(caller)
             except Fault as fault:
                 if fault.code == ErrorCode.RATE_LIMITED:
                     raise
@@ -136,8 +139,7 @@ class SharedLimiter:
                     raise _limited(1000) from None
                 await self._local.admit(caller)
         while len(self._leases) > self._MAX_CALLERS:
-            dropped, _ = self._leases.popitem(last=False)
-            self._taking.pop(dropped, None)
+            self._leases.popitem(last=False)
 
     def _spend(self, caller: str) -> bool:
         left, end_s = self._leases.get(caller, (0, 0.0))
@@ -146,14 +148,14 @@ class SharedLimiter:
         self._leases[caller] = (left - 1, end_s)
         return True
 
-    async def _lease(self, kv: KeyValue | None, caller: str) -> None:
-        """Move the caller's time forward by a lease, and spend the first of it."""
-        if kv is None:
-            raise Fault(ErrorCode.UNAVAILABLE, "There is no shared memory.")
+    async def _lease(self, caller: str) -> None:
+        """Move the caller's time forward by a lease, and spend the first request of it."""
+        if self._store is None:
+            raise Fault(ErrorCode.UNAVAILABLE, "There is no key-value store.")
         key = hashlib.sha256(f"{self._name}/{caller}".encode()).hexdigest()[:40]
         tolerance_s = self._interval_s * (self.burst - 1)
         for _ in range(_ATTEMPTS):
-            entry = await kv.get(key)
+            entry = await self._store.get(key)
             now_s = self._clock()
             arrival_s = max(now_s, float(entry.value)) if entry is not None else now_s
             room_s = now_s + tolerance_s - arrival_s
@@ -162,14 +164,14 @@ class SharedLimiter:
             size = max(1, min(self._size, int(room_s / self._interval_s + 1e-9) + 1))
             value = repr(arrival_s + size * self._interval_s).encode()
             if entry is None:
-                written = await kv.create(key, value)
+                written = await self._store.create(key, value)
             else:
-                written = await kv.update(key, value, entry.revision)
+                written = await self._store.update(key, value, entry.revision)
             if written is not None:
                 self._leases[caller] = (size - 1, now_s + 2 * _LEASE_S)
                 self._leases.move_to_end(caller)
                 return
-        raise Fault(ErrorCode.UNAVAILABLE, "too many edges count at once")
+        raise Fault(ErrorCode.UNAVAILABLE, "Too many edges count this caller at the same time.")
 
 
 def _limited(retry_after_ms: int) -> Fault:

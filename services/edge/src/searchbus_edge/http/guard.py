@@ -1,8 +1,7 @@
-"""What stands before the MCP transport: methods, odd headers, batches, the request's trace."""
+"""Checks each HTTP request before the MCP transport: method, caller, rate, body, role, batches."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,16 +10,16 @@ import msgspec
 
 from searchbus_contracts import Actor, Fault
 
-from .auth.gate import Gate
-from .auth.identity import Unauthenticated
+from ..auth.authenticator import Authenticator
+from ..auth.identity import ACTOR_KEY, Unauthenticated
+from ..calls.limits import LocalLimiter
+from ..calls.telemetry import Tracing
+from ..endpoint import EndpointServer
+from ..lists.visible import missing_role
 from .batch import Batch, BatchRefused, parse_batch
-from .limits import LocalLimiter
-from .telemetry import Tracing, count_refused
+from .errors import json_rpc_error
 
-__all__ = ["ACTOR_KEY", "McpGuard", "json_rpc_error"]
-
-ACTOR_KEY = "searchbus.actor"
-"""Where the authenticated caller stands in the ASGI scope."""
+__all__ = ["McpGuard"]
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -29,26 +28,26 @@ class McpGuard:
     """Wraps the transport of one endpoint.
 
     A stateless server has nothing to stream on GET and no session to DELETE: both get 405 (the
-    transport itself would open an idle stream). Trailing spaces of header values are taken off, as
-    the HTTP parser leaves them on.
+    transport itself would open an idle stream). Trailing spaces of header values are removed, since
+    the HTTP parser keeps them.
     """
 
     def __init__(
         self,
         transport: Asgi,
+        server: EndpointServer,
         *,
-        body_limit_bytes: int,
-        gate: Gate,
-        missing_role: Callable[[str, Actor], str | None],
+        authenticator: Authenticator,
         abuse: LocalLimiter,
         tracing: Tracing,
+        body_limit_bytes: int,
     ) -> None:
-        self._tracing = tracing
-        self._abuse = abuse
         self._transport = transport
+        self._server = server
+        self._authenticator = authenticator
+        self._abuse = abuse
+        self._tracing = tracing
         self._body_limit_bytes = body_limit_bytes
-        self._gate = gate
-        self._missing_role = missing_role
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one HTTP request."""
@@ -60,11 +59,11 @@ class McpGuard:
             return
         headers = [(name, value.strip()) for name, value in scope["headers"]]
         scope = {**scope, "headers": headers}
-        if not self._gate.open and scope["method"] == "POST":
+        if not self._authenticator.open and scope["method"] == "POST":
             try:
-                actor = await self._gate.identify(dict(headers), scope["path"])
+                actor = await self._authenticator.identify(dict(headers), scope["path"])
             except Unauthenticated as error:
-                challenge = self._gate.challenge(scope["path"], error)
+                challenge = self._authenticator.challenge(scope["path"], error)
                 extra = [(b"www-authenticate", challenge)]
                 await json_rpc_error(send, 401, -31401, error.message, extra=extra)
                 return
@@ -98,10 +97,10 @@ class McpGuard:
         await json_rpc_error(send, 429, -31429, message, extra=extra)
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
-        """One message goes to the transport, a batch there message by message."""
+        """Pass one message to the transport, or each message of a batch."""
         first = await receive()
         if ACTOR_KEY in scope and scope["method"] == "POST":
-            # A role that is missing is an HTTP status: it must be known before the answer begins.
+            # A missing role is an HTTP status: it must be known before the response starts.
             try:
                 body = await self._body(first, receive)
             except BatchRefused as refused:
@@ -110,7 +109,9 @@ class McpGuard:
             first = {"type": "http.request", "body": body, "more_body": False}
             role = self._missing_role(_called_tool(body), scope[ACTOR_KEY])
             if role is not None:
-                extra = [(b"www-authenticate", self._gate.insufficient(scope["path"], role))]
+                extra = [
+                    (b"www-authenticate", self._authenticator.insufficient(scope["path"], role))
+                ]
                 message = f"forbidden: The role {role} is needed."
                 await json_rpc_error(
                     send, 403, -31403, message, extra=extra, message_id=_message_id(body)
@@ -128,6 +129,10 @@ class McpGuard:
             return
         await Batch(self._transport, messages).answer(scope, receive, send)
 
+    def _missing_role(self, tool: str, actor: Actor) -> str | None:
+        listed = self._server.view.tools.get(tool) if tool else None
+        return None if listed is None else missing_role(actor, listed.descriptor)
+
     async def _body(self, message: Any, receive: Any) -> bytes:
         body = bytearray(message.get("body", b""))
         while message.get("more_body"):
@@ -139,7 +144,7 @@ class McpGuard:
 
 
 def _caller_of(scope: Any) -> str:
-    """Whom a request is counted against: who signed in, else the address it comes from."""
+    """The key of the abuse limit: the authenticated caller, else the client's address."""
     actor = scope.get(ACTOR_KEY)
     client = scope.get("client") or ("", 0)
     return actor.subject if isinstance(actor, Actor) else str(client[0])
@@ -171,31 +176,10 @@ def _message_id(body: bytes) -> Any:
 
 
 def _replay(first: Any, receive: Any) -> Any:
-    """A receive that gives `first` again, then goes on."""
+    """A `receive` that returns `first` again, then what follows."""
     pending = [first]
 
     async def replayed() -> Any:
         return pending.pop() if pending else await receive()
 
     return replayed
-
-
-async def json_rpc_error(
-    send: Any,
-    status: int,
-    code: int,
-    message: str,
-    *,
-    extra: list[tuple[bytes, bytes]] | None = None,
-    message_id: Any = None,
-) -> None:
-    """An HTTP error with a JSON-RPC error as its body."""
-    count_refused(status)
-    body = json.dumps(
-        {"jsonrpc": "2.0", "id": message_id, "error": {"code": code, "message": message}}
-    ).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    await send(
-        {"type": "http.response.start", "status": status, "headers": headers + (extra or [])}
-    )
-    await send({"type": "http.response.body", "body": body})

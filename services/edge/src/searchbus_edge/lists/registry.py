@@ -1,8 +1,8 @@
-"""What one endpoint offers: tools under their listed names, prompts, resources.
+"""The registry: the merged view of all workers' catalogs.
 
-On `/mcp` a name belongs to the first toolset in the configured order; a later holder is listed as
-`<toolset>_<name>`. On `/mcp/<toolset>` every name is the toolset's own. Views are immutable and
-rebuilt when the directory's generation changes.
+On `/mcp` a name belongs to the first toolset in the configured order; a later toolset's tool is
+listed as `<toolset>_<name>`. On `/mcp/<toolset>` every name is the toolset's own. Views are
+immutable and rebuilt when the directory's generation changes.
 """
 
 from __future__ import annotations
@@ -10,89 +10,29 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import jsonschema_rs
 
 from searchbus_bus import Directory
-from searchbus_contracts import (
-    Actor,
-    Catalog,
-    PromptDescriptor,
-    ResourceDescriptor,
-    ResourceTemplate,
-    ToolDescriptor,
-    is_token,
-)
+from searchbus_contracts import Catalog, ToolDescriptor, is_token
 
-__all__ = ["Catalogue", "ListedTool", "View", "visible"]
+from .view import ListedTool, View
+
+__all__ = ["Registry", "template_pattern"]
 
 log = logging.getLogger("searchbus.edge")
-
-
-class _HasRoles(Protocol):
-    @property
-    def required_roles(self) -> tuple[str, ...]: ...
-
-
 T = TypeVar("T")
 
 
-def visible(actor: Actor, descriptor: _HasRoles) -> bool:
-    """The one rule of access: list, search, call, read and get all ask it."""
-    return actor.holds(descriptor.required_roles)
-
-
-@dataclass(frozen=True, slots=True)
-class ListedTool:
-    """A tool under the name that an endpoint lists."""
-
-    name: str
-    descriptor: ToolDescriptor
-    service: str
-    validator: jsonschema_rs.Validator
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What an endpoint offers at one moment, in a fixed order."""
-
-    version: tuple[int, bool]
-    toolset: str | None = None
-    tools: dict[str, ListedTool] = field(default_factory=dict)
-    prompts: dict[str, PromptDescriptor] = field(default_factory=dict)
-    resources: dict[str, ResourceDescriptor] = field(default_factory=dict)
-    templates: tuple[tuple[re.Pattern[str], ResourceTemplate], ...] = ()
-    services: Mapping[str, str] = field(default_factory=dict)
-    tool_of: dict[tuple[str, str], ListedTool] = field(default_factory=dict)
-
-    def listed_toolsets(self, actor: Actor) -> list[tuple[str, str]]:
-        """(toolset, service) whose resources are listed page by page, in naming order."""
-        return self._families(actor, lambda template: template.lists)
-
-    def searched_toolsets(self, actor: Actor) -> list[tuple[str, str]]:
-        """(toolset, service) whose resources are found by content."""
-        return self._families(actor, lambda template: template.searches)
-
-    def _families(
-        self, actor: Actor, chosen: Callable[[ResourceTemplate], bool]
-    ) -> list[tuple[str, str]]:
-        names = dict.fromkeys(
-            template.toolset
-            for _, template in self.templates
-            if chosen(template) and visible(actor, template)
-        )
-        return [(name, self.services[name]) for name in names]
-
-
-class Catalogue:
-    """Views of the directory, one an endpoint, cached for its generation.
+class Registry:
+    """Builds one view per endpoint and caches it until the directory changes.
 
     Args:
         order: toolsets in the order in which they get names on `/mcp`.
-        own: the edge's own tools, all of one toolset; listed last, while `own_offered()`.
-        pinned: names on `/mcp` of the tools that the own toolset's endpoint lists besides.
+        own: the edge's own tools, all of one toolset; listed last, and only while `own_offered()`.
+        pinned: names on `/mcp` of tools that the endpoint of the own toolset also lists.
     """
 
     def __init__(
@@ -114,7 +54,7 @@ class Catalogue:
 
     @property
     def toolsets(self) -> list[str]:
-        """Every toolset there is, in naming order."""
+        """All toolsets, in naming order."""
         names = {t for catalog in self._directory.catalogs for t in catalog.toolsets}
         own = list(self._own) if self._own_offered() else []
         return [*sorted(names - set(self._own), key=self._rank), *own]
@@ -164,7 +104,7 @@ class Catalogue:
         return replace(view, templates=templates)
 
     def _add_own(self, view: View) -> None:
-        """The edge's own tools are on `/mcp`, and on their own endpoint before the pinned ones."""
+        """Add the edge's own tools to `/mcp` and, with the pinned tools, to their own endpoint."""
         own = [tool for tools in self._own.values() for tool in tools]
         if not view.version[1] or (view.toolset is not None and view.toolset not in self._own):
             return
@@ -185,7 +125,7 @@ class Catalogue:
         toolset: str | None,
         items: Callable[[Catalog], Iterable[T]],
     ) -> list[tuple[T, str]]:
-        """Items of the toolsets that their service owns, by naming order, then as declared."""
+        """Items of toolsets that their service owns, in naming order, then as declared."""
         found: list[tuple[Any, str]] = [
             (item, catalog.service)
             for catalog in catalogs
@@ -199,7 +139,7 @@ class Catalogue:
         for candidate in (name, f"{toolset}_{name}"):
             if candidate not in taken and is_token(candidate):
                 return candidate
-        log.warning("%s of %s is left out: its name is taken", name, toolset)
+        log.warning("%s of toolset %s is not listed: its name is taken", name, toolset)
         return None
 
     def _validator(self, tool: ToolDescriptor) -> jsonschema_rs.Validator | None:
@@ -209,13 +149,18 @@ class Catalogue:
         try:
             validator = jsonschema_rs.Draft202012Validator(tool.input_schema)
         except (ValueError, RecursionError) as error:
-            log.warning("%s of %s is left out: bad schema: %s", tool.name, tool.toolset, error)
+            log.warning(
+                "%s of toolset %s is not listed: invalid input schema: %s",
+                tool.name,
+                tool.toolset,
+                error,
+            )
             return None
         self._validators[id(tool)] = (tool, validator)
         return validator
 
 
 def template_pattern(template: str) -> re.Pattern[str]:
-    """RFC 6570 level 1 as a pattern: each `{name}` matches one path segment."""
+    """A URI template of RFC 6570 level 1 as a pattern; each `{name}` matches one path segment."""
     parts = re.split(r"\{[A-Za-z0-9_]+\}", template)
     return re.compile("([^/]+)".join(re.escape(part) for part in parts))

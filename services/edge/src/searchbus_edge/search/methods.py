@@ -1,8 +1,8 @@
-"""The doors to search: tools/search, prompts/search, resources/search (MCP search proposal).
+"""tools/search, prompts/search and resources/search (MCP search proposal).
 
 The capability `search: true` stands in each feature area of `initialize` and `server/discover`, and
-an extension entry beside it, which SDK clients can read. All three are absent, and the methods
-unknown (-32601), where no index is on the bus.
+beside it an extension entry, which SDK clients can read. Without a tool index on the bus, nothing
+is declared and the methods are unknown (-32601).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts import Actor
 
-from . import render
-from .catalogue import View
-from .discovery import PAGE_SIZE, Discovery
+from ..calls import render
+from ..lists.view import View
+from .finder import PAGE_SIZE, Finder
 
 __all__ = ["EXTENSION", "FEATURES", "ListToolsParams", "SearchMethods", "SearchParams"]
 
@@ -34,56 +34,52 @@ class SearchParams(types.PaginatedRequestParams):
 
 
 class ListToolsParams(types.PaginatedRequestParams):
-    """tools/list with an optional query: only what fits, best first."""
+    """tools/list with an optional query: only the tools that match, best first."""
 
     query: str | None = None
 
 
 class SearchMethods:
-    """Handlers over one endpoint's view."""
+    """The three methods, and their declaration."""
 
-    def __init__(
-        self,
-        discovery: Discovery,
-        view: Callable[[], View],
-        actor_of: Callable[[Context], Actor],
-    ) -> None:
-        self._discovery = discovery
-        self._view = view
-        self._actor_of = actor_of
+    def __init__(self, finder: Finder) -> None:
+        self._finder = finder
 
-    async def tools(self, ctx: Context, params: SearchParams) -> types.ListToolsResult:
-        """tools/search: as tools/list shows them, at most ten, best first."""
-        self._require(ctx)
-        found, cursor = await self._discovery.tools(
-            self._actor_of(ctx), self._view(), params.query, params.cursor
-        )
+    @property
+    def available(self) -> bool:
+        """Whether search is offered now."""
+        return self._finder.available
+
+    async def tools(self, actor: Actor, view: View, params: SearchParams) -> types.ListToolsResult:
+        """tools/search: tools as tools/list shows them, at most ten, best first."""
+        self._require("tools/search")
+        found, cursor = await self._finder.tools(actor, view, params.query, params.cursor)
         return types.ListToolsResult(tools=[render.tool(t) for t in found], next_cursor=cursor)
 
-    async def prompts(self, ctx: Context, params: SearchParams) -> types.ListPromptsResult:
+    async def prompts(
+        self, actor: Actor, view: View, params: SearchParams
+    ) -> types.ListPromptsResult:
         """prompts/search."""
-        self._require(ctx)
-        found, cursor = await self._discovery.prompts(
-            self._actor_of(ctx), self._view(), params.query, params.cursor
-        )
+        self._require("prompts/search")
+        found, cursor = await self._finder.prompts(actor, view, params.query, params.cursor)
         return types.ListPromptsResult(
             prompts=[render.prompt(name, p) for name, p in found], next_cursor=cursor
         )
 
-    async def resources(self, ctx: Context, params: SearchParams) -> types.ListResourcesResult:
+    async def resources(
+        self, actor: Actor, view: View, params: SearchParams
+    ) -> types.ListResourcesResult:
         """resources/search: by descriptors and by content."""
-        self._require(ctx)
-        found, cursor = await self._discovery.resources(
-            self._actor_of(ctx), self._view(), params.query, params.cursor
-        )
+        self._require("resources/search")
+        found, cursor = await self._finder.resources(actor, view, params.query, params.cursor)
         return types.ListResourcesResult(
             resources=[render.resource(r) for r in found], next_cursor=cursor
         )
 
     async def declare(self, ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:
-        """Middleware: the SDK's capability types drop unknown keys, so they are added here."""
+        """Middleware that adds the capability: the SDK's capability types drop unknown keys."""
         result = await call_next(ctx)
-        if ctx.method not in ("initialize", "server/discover") or not self._discovery.available:
+        if ctx.method not in ("initialize", "server/discover") or not self.available:
             return result
         if not isinstance(result, dict):
             result = result.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -96,6 +92,6 @@ class SearchMethods:
         }
         return {**result, "capabilities": capabilities}
 
-    def _require(self, ctx: Context) -> None:
-        if not self._discovery.available:
-            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", ctx.method)
+    def _require(self, method: str) -> None:
+        if not self.available:
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)

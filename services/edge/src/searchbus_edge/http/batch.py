@@ -1,15 +1,18 @@
-"""JSON-RPC batches, which revision 2025-03-26 says servers must accept (later ones have none).
+"""JSON-RPC batches: servers must accept them in revision 2025-03-26; later revisions have none.
 
-Every message of a batch is handed to the transport as a request of its own; the answers come in one
-stream, each as soon as it is there, or in one JSON array for a client that accepts no stream.
+Each message of a batch is passed to the transport as a request of its own. The responses are sent
+in one event stream, each as soon as it is ready, or in one JSON array to a client that accepts no
+stream.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
+
+import httpx2
 
 __all__ = ["MAX_BATCH", "Batch", "BatchRefused", "parse_batch"]
 
@@ -20,7 +23,7 @@ Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class BatchRefused(ValueError):
-    """The batch as a whole cannot be answered; the message is for the client."""
+    """The batch is refused as a whole; the message is for the client."""
 
     def __init__(self, message: str, *, code: int = -32600, status: int = 400) -> None:
         super().__init__(message)
@@ -35,25 +38,25 @@ def parse_batch(body: bytes, revision: str | None) -> list[dict[str, Any]]:
         revision: the MCP-Protocol-Version header; clients of 2025-03-26 send none.
 
     Raises:
-        BatchRefused: no JSON, empty, too long, or of a revision without batches.
+        BatchRefused: not JSON, empty, too long, or of a revision without batches.
     """
     if revision is not None and revision > "2025-03-26":
-        raise BatchRefused(f"Revision {revision} has no batches. Send one message a request.")
+        raise BatchRefused(f"Revision {revision} has no batches. Send one message per request.")
     try:
         messages = json.loads(body)
     except (ValueError, RecursionError):
-        raise BatchRefused("The body is no JSON.", code=-32700) from None
+        raise BatchRefused("The body is not valid JSON.", code=-32700) from None
     if not isinstance(messages, list) or not messages:
         raise BatchRefused("The batch is empty.")
     if not any(isinstance(message, dict) for message in messages):
-        raise BatchRefused("The batch holds no message.")
+        raise BatchRefused("The batch has no message. Each must be a JSON object.")
     if len(messages) > MAX_BATCH:
         raise BatchRefused(f"The batch has {len(messages)} messages; {MAX_BATCH} are allowed.")
     return messages
 
 
 class Batch:
-    """One batch on its way through the transport."""
+    """Passes the messages of one batch through the transport."""
 
     def __init__(self, transport: Asgi, messages: list[Any]) -> None:
         self._transport = transport
@@ -61,14 +64,14 @@ class Batch:
         self._gone = asyncio.Event()
 
     async def answer(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
-        """Answer the batch; a client that goes away cancels what still runs."""
+        """Respond to the batch; a client that disconnects cancels what still runs."""
         parts = [_Part(message) for message in self._messages]
         watch = asyncio.create_task(self._watch(receive))
         runs = [asyncio.create_task(self._run(part, scope)) for part in parts]
         try:
             await asyncio.gather(*(part.started.wait() for part in parts))
             refusal = next((p for p in parts if p.status in (401, 403, 421)), None)
-            if refusal is not None:  # of the connection, not of one message
+            if refusal is not None:  # of the request, not of one message
                 await asyncio.gather(*runs)
                 await _respond(send, refusal.status, refusal.content_type, bytes(refusal.body))
             elif all(part.status >= 400 for part in parts):
@@ -136,7 +139,7 @@ class Batch:
 
 
 class _Part:
-    """One message and the answer to it."""
+    """One message and its response."""
 
     def __init__(self, message: Any) -> None:
         self.message = message
@@ -151,16 +154,16 @@ class _Part:
         return isinstance(self.message, dict) and "id" not in self.message
 
     def refusal(self) -> bytes | None:
-        """An error for what cannot stand in a batch."""
+        """An error for a message that a batch must not contain."""
         if not isinstance(self.message, dict):
-            return _error(None, "A message of the batch is no object.")
+            return _error(None, "A message of the batch is not a JSON object.")
         if self.message.get("method") == "initialize":
             # 2025-03-26, lifecycle: "The initialize request MUST NOT be part of a batch".
             return _error(self.message.get("id"), "initialize cannot be part of a batch.")
         return None
 
     async def send(self, event: Any) -> None:
-        """What the transport answers."""
+        """The transport's `send`."""
         if event["type"] == "http.response.start":
             self.status = event["status"]
             self.content_type = dict(event["headers"]).get(b"content-type", b"application/json")
@@ -180,7 +183,7 @@ class _Part:
             self.end()
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """End the response."""
         self.started.set()
         self.chunks.put_nowait(None)
 
@@ -193,7 +196,7 @@ class _Part:
         return self.content_type.startswith(b"text/event-stream")
 
     def answer(self, *, always: bool = False) -> Any | None:
-        """The JSON-RPC answer, once it is there; None to a notification, unless `always`."""
+        """The complete JSON-RPC response; None for a notification, unless `always`."""
         if self.is_notification and not always:
             return None
         if not self._streams:
@@ -201,13 +204,26 @@ class _Part:
                 return json.loads(self.body)
             except ValueError:
                 return json.loads(_error(self._id, "The message was refused."))
-        for block in self.body.decode().replace("\r\n", "\n").split("\n\n"):
-            lines = [line[5:].strip() for line in block.split("\n") if line.startswith("data:")]
-            if lines:
-                message = json.loads("\n".join(lines))
-                if "id" in message and "method" not in message:
-                    return message
-        return json.loads(_error(self._id, "The message got no answer."))
+        for event in _events(bytes(self.body)):
+            message = json.loads(event.data)
+            if "id" in message and "method" not in message:
+                return message
+        return json.loads(_error(self._id, "The message got no response."))
+
+
+def _events(body: bytes) -> Iterator[httpx2.ServerSentEvent]:
+    """The events of a complete event stream, parsed as the SDK's client does."""
+    return iter(
+        httpx2.EventSource(
+            httpx2.Response(
+                200,
+                headers={"content-type": "text/event-stream"},
+                content=body,
+                request=httpx2.Request("POST", "http://edge/mcp"),
+            ),
+            max_event_size=None,
+        )
+    )
 
 
 def _error(message_id: Any, text: str) -> bytes:

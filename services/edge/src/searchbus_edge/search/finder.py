@@ -1,8 +1,8 @@
-"""Finding tools, prompts and resources at the edge: tools/search and its sisters.
+"""Finds tools, prompts and resources by meaning.
 
-The index ranks; the edge binds its answer to the names that this endpoint lists. Resources are
-found by their descriptors (the index) and by what is written in them (every toolset that offers
-it), and fused by rank.
+The tool index ranks; the edge maps its reply to the names that an endpoint lists. Resources are
+found by their descriptors (in the index) and by their content (at the toolsets that offer it), and
+the rankings are fused.
 """
 
 from __future__ import annotations
@@ -23,23 +23,29 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindReply, FindRequest, Found, Kind
 
-from .catalogue import ListedTool, View, visible
-from .cursors import BadCursor, Cursors
-from .limits import Limiter
+from ..calls.limits import Limiter
+from ..lists.cursors import BadCursor, Cursors
+from ..lists.view import ListedTool, View
+from ..lists.visible import visible
 
-__all__ = ["PAGE_SIZE", "Discovery"]
+__all__ = ["PAGE_SIZE", "Finder"]
 
 INDEX = "toolindex"
 PAGE_SIZE = 10
-"""The most that one answer may hold (MCP search, "Search Results")."""
+"""The most items on one page (MCP search proposal, "Search Results")."""
 SEARCH_TIMEOUT_S = 15.0
 _MAX_RESOURCES = 50
 _RANK_CONSTANT = 60
 _PUBLIC = {ErrorCode.INVALID_QUERY, ErrorCode.INVALID_ARGUMENT}
 
 
-class Discovery:
-    """Searches for callers; counts what they ask."""
+class Finder:
+    """Searches on behalf of callers, within their limits.
+
+    Args:
+        limiter: of searches.
+        enabled: the setting SEARCH.
+    """
 
     def __init__(
         self, bus: Bus, directory: Directory, cursors: Cursors, limiter: Limiter, *, enabled: bool
@@ -52,7 +58,7 @@ class Discovery:
 
     @property
     def available(self) -> bool:
-        """Whether search is offered: it is switched on and an index has been there lately."""
+        """Whether search is offered: it is enabled, and an index is listed."""
         return self._enabled and self._directory.knows(INDEX)
 
     async def tools(
@@ -86,8 +92,8 @@ class Discovery:
     ) -> tuple[list[ResourceDescriptor], str | None]:
         """A page of resources, best first, and the next cursor.
 
-        Only as many as are worth reading are ranked (50 a source). The cursor names what stood on
-        the pages before: where that has changed, it is refused rather than repeat or drop one.
+        At most 50 resources per source are ranked. The cursor holds a fingerprint of the pages
+        before; if these have changed, it is refused rather than repeat or drop a resource.
         """
         bound = ("resources/search", query, actor.subject, sorted(actor.roles), view.toolset)
         state = self._open(cursor, bound)
@@ -173,7 +179,7 @@ class Discovery:
         try:
             return self._cursors.open(cursor, *bound)
         except BadCursor:
-            raise Fault(ErrorCode.INVALID_ARGUMENT, _FOREIGN) from None
+            raise Fault(ErrorCode.INVALID_ARGUMENT, _UNKNOWN_CURSOR) from None
 
     async def _admit(self, actor: Actor, query: str) -> None:
         if not query.strip():
@@ -186,8 +192,8 @@ class Discovery:
         await self._limiter.admit(actor.subject)
 
 
-_FOREIGN = "cursor was not given for this query. Search again without one."
-_CHANGED = "The results have changed since the first page. Search again without a cursor."
+_UNKNOWN_CURSOR = "Unknown cursor for this query. Omit it to start from the first page."
+_CHANGED = "The results have changed since the first page. Omit the cursor to start from there."
 
 
 def _fuse(rankings: Sequence[Sequence[ResourceDescriptor]]) -> list[ResourceDescriptor]:

@@ -1,7 +1,7 @@
-"""Tools that need something of the client first: elicitation, sampling, roots (SEP-2322).
+"""Tools that need input from the client: elicitation, sampling, roots (SEP-2322).
 
-Revision 2026-07-28 answers such a call with what is needed, and the client calls again with it; no
-state is kept here. Older revisions would need a back-channel that a stateless edge has not.
+In revision 2026-07-28 such a call returns what is needed, and the client calls again with it; the
+edge keeps no state. Older revisions would need a session, which a stateless edge does not have.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from searchbus_contracts import ErrorCode, Fault, InputRequired, ToolDescriptor
 
 from .faults import error_result
 
-__all__ = ["ask_client", "client_capabilities", "dump_responses", "require_capabilities"]
+__all__ = ["client_capabilities", "dump_responses", "request_input", "require_capabilities"]
 
 MISSING_CAPABILITY = -32021
 FIRST_REVISION = "2026-07-28"
@@ -36,7 +36,7 @@ def client_capabilities(ctx: ServerRequestContext[Any, Any]) -> tuple[str, ...]:
 
 
 def require_capabilities(descriptor: ToolDescriptor, capabilities: tuple[str, ...]) -> None:
-    """Raise -32021 naming what the tool needs and the client did not declare."""
+    """Raise -32021 naming the capabilities that the tool needs and the client did not declare."""
     missing = [name for name in descriptor.client_capabilities if name not in capabilities]
     if missing:
         raise MCPError(
@@ -55,10 +55,10 @@ def dump_responses(params: types.CallToolRequestParams) -> dict[str, Any] | None
     return responses
 
 
-def ask_client(
+def request_input(
     ctx: ServerRequestContext[Any, Any], required: InputRequired
 ) -> types.InputRequiredResult | types.CallToolResult:
-    """What the client shall do before it calls again; a failure where it cannot be asked."""
+    """A request for input; an error result where the client cannot give it."""
     able = client_capabilities(ctx)
     needs = {_NEEDS.get(str(r.get("method")), "?") for r in required.requests.values()}
     if ctx.protocol_version < FIRST_REVISION or not needs <= set(able):
@@ -66,7 +66,7 @@ def ask_client(
         return error_result(
             Fault(
                 ErrorCode.INVALID_ARGUMENT,
-                f"The tool has to ask the client, which lacks: {lacking}.",
+                f"The tool needs input from the client, which lacks: {lacking}.",
             )
         )
     return types.InputRequiredResult.model_validate(

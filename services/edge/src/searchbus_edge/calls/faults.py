@@ -1,4 +1,4 @@
-"""Typed failures as an MCP client sees them.
+"""Typed failures as MCP clients receive them.
 
 | failure | becomes |
 | --- | --- |
@@ -45,7 +45,7 @@ def invalid_params(message: str) -> MCPError:
 
 
 def internal_error() -> MCPError:
-    """JSON-RPC -32603 that says nothing but where to look."""
+    """JSON-RPC -32603 with a fixed text and the trace id, so that nothing internal leaks."""
     trace_id = trace.get_current_span().get_span_context().trace_id
     return MCPError(
         types.INTERNAL_ERROR, f"An internal error occurred. Report it with trace {trace_id:032x}."
@@ -53,7 +53,7 @@ def internal_error() -> MCPError:
 
 
 def raise_for(fault: Fault) -> MCPError:
-    """A failure where MCP has no error results (resources, prompts): a JSON-RPC error."""
+    """A failure of methods without error results (resources, prompts, search): a JSON-RPC error."""
     if fault.code == ErrorCode.INTERNAL:
         return MCPError(types.INTERNAL_ERROR, fault.failure.message)
     failure = fault.failure

@@ -1,46 +1,47 @@
-"""Before anything else: who sends this HTTP request (MCP authorization, RFC 6750, RFC 9728).
+"""Authenticates HTTP requests (MCP authorization, RFC 6750, RFC 9728).
 
-A refusal is complete: the status, WWW-Authenticate with the address of the resource's metadata, and
-a JSON-RPC error as the body.
+A refusal has a status, WWW-Authenticate with the address of the resource's metadata, and a JSON-RPC
+error as its body.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 from urllib.parse import urlsplit
+
+from mcp.shared.auth import ProtectedResourceMetadata
 
 from searchbus_contracts import Actor
 
-from .identity import Identity, Unauthenticated
-from .keys import StaticKeys
+from .identity import ANONYMOUS, Identity, Unauthenticated
+from .static_keys import StaticKeys
 from .tokens import TokenVerifier
 
-__all__ = ["METADATA_PATH", "Gate", "metadata"]
+__all__ = ["METADATA_PATH", "Authenticator", "metadata"]
 
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 
 
-class Gate:
-    """Authenticates requests in one of three modes.
+class Authenticator:
+    """Authenticates requests by tokens or static keys; with neither, every request is let in.
 
     Args:
-        everybody: who calls in mode `none`.
-        resource_url: where clients reach the edge, e.g. https://search.example.org; the audience of
-            an endpoint is this with its path.
-        audiences: further values of `aud` that are ours.
+        default_actor: the caller where there is no access control.
+        resource_url: the address of the edge for clients, e.g. https://search.example.org; the
+            audience of an endpoint is this address with its path.
+        audiences: further accepted values of `aud`.
     """
 
     def __init__(
         self,
         *,
-        everybody: Actor | None = None,
+        default_actor: Actor = ANONYMOUS,
         tokens: TokenVerifier | None = None,
         keys: StaticKeys | None = None,
         resource_url: str = "",
         audiences: Sequence[str] = (),
     ) -> None:
-        self._everybody = everybody
+        self._default_actor = default_actor
         self._tokens = tokens
         self._keys = keys
         self.resource_url = resource_url.rstrip("/")
@@ -48,14 +49,13 @@ class Gate:
 
     @property
     def open(self) -> bool:
-        """Whether nobody has to say who it is."""
+        """Whether requests need no credential."""
         return self._tokens is None and self._keys is None
 
     async def identify(self, headers: Mapping[bytes, bytes], path: str) -> Actor:
-        """Who sends a request; raises Unauthenticated."""
+        """The caller of a request to `path`; raises Unauthenticated."""
         if self.open:
-            assert self._everybody is not None
-            return self._everybody
+            return self._default_actor
         given = headers.get(b"authorization", b"").decode("latin-1")
         scheme, _, credential = given.partition(" ")
         if not given:
@@ -81,7 +81,7 @@ class Gate:
         return ("Bearer " + ", ".join(parts)).encode("latin-1", "replace")
 
     def insufficient(self, path: str, role: str) -> bytes:
-        """WWW-Authenticate of a 403 (RFC 6750, 3.1; the scope is what is missing)."""
+        """WWW-Authenticate of a 403 (RFC 6750, 3.1); the scope is the missing role."""
         return (
             f'Bearer error="insufficient_scope", scope="{role}", '
             f'error_description="The role {role} is needed.", '
@@ -89,15 +89,19 @@ class Gate:
         ).encode("latin-1", "replace")
 
 
-def metadata(gate: Gate, path: str, issuers: Sequence[str], roles: Sequence[str]) -> dict[str, Any]:
-    """Protected Resource Metadata of an endpoint (RFC 9728, 2)."""
-    host = urlsplit(gate.resource_url).hostname or "searchbus"
-    found: dict[str, Any] = {
-        "resource": f"{gate.resource_url}{path}",
-        "authorization_servers": list(issuers),
-        "bearer_methods_supported": ["header"],
-        "resource_name": f"searchbus at {host}",
-    }
-    if roles:
-        found["scopes_supported"] = list(roles)
-    return found
+def metadata(authenticator: Authenticator, path: str, issuer: str) -> ProtectedResourceMetadata:
+    """Protected Resource Metadata of an endpoint (RFC 9728, 2).
+
+    The SDK's type, but not its routes: these are made once per resource, and toolsets come and go.
+    """
+    host = urlsplit(authenticator.resource_url).hostname or "searchbus"
+    # Validated from strings: an AnyHttpUrl of an empty path would get a slash at its end, and
+    # clients compare issuers and resources exactly.
+    return ProtectedResourceMetadata.model_validate(
+        {
+            "resource": f"{authenticator.resource_url}{path}",
+            "authorization_servers": [issuer],
+            "bearer_methods_supported": ["header"],
+            "resource_name": f"searchbus at {host}",
+        }
+    )

@@ -1,4 +1,4 @@
-"""From descriptors and replies of the bus to MCP's own types."""
+"""Converts descriptors and replies of the bus to the types of MCP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from searchbus_contracts.tools import (
     TextContent,
 )
 
-from .catalogue import ListedTool
+from ..lists.view import ListedTool
 
 __all__ = [
     "content_block",
@@ -59,14 +59,14 @@ ERROR_SCHEMA: dict[str, Any] = {
 
 
 def output_schema(descriptor: ToolDescriptor) -> dict[str, Any] | None:
-    """The worker's schema or the failure's: some hosts hold failed results against it too."""
+    """The worker's schema or the failure's: some hosts validate failed results against it too."""
     if descriptor.output_schema is None:
         return None
     schema = dict(descriptor.output_schema)
     definitions = schema.pop("$defs", None)
     either: dict[str, Any] = {"type": "object", "anyOf": [schema, ERROR_SCHEMA]}
     if definitions:
-        either["$defs"] = definitions  # "#/$defs/…" is looked up from the root
+        either["$defs"] = definitions  # "#/$defs/…" is resolved from the root
     return either
 
 
@@ -88,9 +88,10 @@ def tool(listed: ListedTool) -> types.Tool:
 
 
 def tool_result(listed: ListedTool, reply: ToolReply) -> types.CallToolResult:
-    """A reply as tools/call answers it; text is made here where the renderer says so.
+    """A reply as the result of tools/call.
 
-    Text and structured content come from the same value, so that they cannot differ.
+    With the renderers "json" and "results" the text is made here, from the same value as the
+    structured content, so that the two cannot differ.
     """
     blocks = [content_block(block) for block in reply.content]
     structured: Any = reply.structured

@@ -1,7 +1,8 @@
-"""resources/list, templates/list and read: what is in the catalogue, and what workers page through.
+"""resources/list and resources/read.
 
-A template with `lists` stands for resources too many for a catalogue (documents); the list goes on
-with them when the fixed ones are through.
+The list starts with the fixed resources of the registry. A template with `lists` stands for
+resources too many for a catalog (documents): behind the fixed ones, their worker lists them by
+pages.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from searchbus_bus import Bus
@@ -23,21 +23,21 @@ from searchbus_contracts import (
     ResourceReadRequest,
 )
 
-from . import render
-from .catalogue import View, visible
-from .cursors import BadCursor, Cursors
-from .faults import invalid_params
+from ..calls import render
+from ..calls.faults import invalid_params
+from .cursors import UNKNOWN_CURSOR, BadCursor, Cursors
+from .view import View
+from .visible import visible
 
 __all__ = ["Resources"]
 
-Context = ServerRequestContext[Any, Any]
 READ_TIMEOUT_S = 30.0
 MAX_URI_CHARS = 2048
 _WORKER_PAGE = 200
 
 
 class Resources:
-    """Lists and reads over one endpoint's view."""
+    """Lists and reads the resources of a view."""
 
     def __init__(self, bus: Bus, cursors: Cursors, *, page_size: int) -> None:
         self._bus = bus
@@ -47,7 +47,10 @@ class Resources:
     async def list_page(
         self, actor: Actor, view: View, cursor: str | None
     ) -> types.ListResourcesResult:
-        """One page; the cursor tells the source and where in it to go on."""
+        """One page.
+
+        The cursor holds the toolset (`s`, absent for fixed resources) and the position in it (`c`).
+        """
         bound = ("resources", view.toolset, actor.subject, sorted(actor.roles))
         state = self._open(cursor, bound)
         fixed = [r for r in view.resources.values() if visible(actor, r)]
@@ -74,7 +77,7 @@ class Resources:
     ) -> types.ListResourcesResult:
         names = [name for name, _ in paged]
         if toolset not in names:
-            raise invalid_params("cursor belongs to a list that is gone. Start without one.")
+            raise invalid_params(UNKNOWN_CURSOR)
         at = names.index(toolset)
         reply = await self._bus.request(
             self._bus.subjects.resource(toolset, "list"),
@@ -105,17 +108,24 @@ class Resources:
         try:
             return self._cursors.open(cursor, *bound)
         except BadCursor:
-            raise invalid_params("cursor is none that this list gave. Start without one.") from None
+            raise invalid_params(UNKNOWN_CURSOR) from None
 
     async def read(
-        self, ctx: Context, actor: Actor, view: View, uri: str
+        self, actor: Actor, view: View, uri: str, *, revision: str
     ) -> types.ReadResourceResult:
-        """The content of a resource; not found where it is hidden, too."""
+        """The content of a resource.
+
+        Args:
+            revision: of the protocol; it decides the code of "not found".
+
+        Raises:
+            MCPError: no such resource, or one that the actor may not read.
+        """
         found = view.resources.get(uri) or next(
             (template for pattern, template in view.templates if pattern.fullmatch(uri)), None
         )
         if found is None or not visible(actor, found) or len(uri) > MAX_URI_CHARS:
-            raise _not_found(ctx, uri)
+            raise _not_found(uri, revision)
         try:
             reply = await self._bus.request(
                 self._bus.subjects.resource(found.toolset, "read"),
@@ -127,14 +137,14 @@ class Resources:
             )
         except Fault as fault:
             if fault.code == ErrorCode.NOT_FOUND:
-                raise _not_found(ctx, uri) from None
+                raise _not_found(uri, revision) from None
             raise
         return types.ReadResourceResult(
             contents=[render.resource_contents(body) for body in reply.contents]
         )
 
 
-def _not_found(ctx: Context, uri: str) -> MCPError:
+def _not_found(uri: str, revision: str) -> MCPError:
     # Revision 2026-07-28 retired -32002.
-    code = types.INVALID_PARAMS if ctx.protocol_version >= "2026" else -32002
+    code = types.INVALID_PARAMS if revision >= "2026" else -32002
     return MCPError(code, "Resource not found", {"uri": uri[:MAX_URI_CHARS]})

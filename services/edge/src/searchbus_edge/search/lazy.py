@@ -1,6 +1,6 @@
-"""find_tools and call_tool: a catalogue of thousands behind two tools.
+"""find_tools and call_tool: two tools that give access to all others.
 
-For hosts whose context does not hold every schema: `/mcp/lazy` lists these and the pinned tools.
+`/mcp/lazy` lists only these and the pinned tools, for hosts whose context cannot hold every schema.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from msgspec import Meta, Struct
 from searchbus_contracts import Actor, ErrorCode, Fault, ToolAnnotations, describe_tool, encode
 from searchbus_contracts.toolindex import MAX_FIND_CHARS
 
-from .catalogue import ListedTool, View
-from .discovery import PAGE_SIZE, Discovery
-from .faults import error_result
+from ..calls.faults import error_result
+from ..lists.view import ListedTool, View
+from .finder import PAGE_SIZE, Finder
 
 __all__ = ["LAZY", "LAZY_TOOLS", "LazyTools"]
 
@@ -45,7 +45,7 @@ class FindTools(Struct, forbid_unknown_fields=True):
 
 
 class FoundTool(Struct, omit_defaults=True):
-    """One tool that fits."""
+    """One tool that was found."""
 
     name: Annotated[str, Meta(description="For call_tool.")]
     summary: Annotated[str, Meta(description="What it does, in one line.")]
@@ -84,19 +84,24 @@ CALL_TOOL = describe_tool(
 LAZY_TOOLS = (FIND_TOOLS, CALL_TOOL)
 
 Result = types.CallToolResult | types.InputRequiredResult
-Call = Callable[[types.CallToolRequestParams], Awaitable[Result]]
+CallInner = Callable[[types.CallToolRequestParams], Awaitable[Result]]
 
 
 class LazyTools:
-    """Answers both tools over the view of everything."""
+    """Serves both tools over the view of `/mcp`."""
 
-    def __init__(self, discovery: Discovery) -> None:
-        self._discovery = discovery
+    def __init__(self, finder: Finder) -> None:
+        self._finder = finder
 
     async def call(
-        self, name: str, view: View, actor: Actor, params: types.CallToolRequestParams, call: Call
+        self,
+        name: str,
+        view: View,
+        actor: Actor,
+        params: types.CallToolRequestParams,
+        call: CallInner,
     ) -> Result:
-        """Answer one call.
+        """Serve one call.
 
         Args:
             view: what `/mcp` offers.
@@ -107,33 +112,35 @@ class LazyTools:
             return await self._find(view, actor, msgspec.convert(given, FindTools))
         return await self._call(view, params, msgspec.convert(given, CallTool), call)
 
-    async def _find(self, view: View, actor: Actor, asked: FindTools) -> types.CallToolResult:
+    async def _find(self, view: View, actor: Actor, arguments: FindTools) -> types.CallToolResult:
         try:
-            tools = await self._discovery.best_tools(actor, view, asked.query, asked.limit)
+            tools = await self._finder.best_tools(actor, view, arguments.query, arguments.limit)
         except Fault as fault:
             return error_result(fault)
-        found = msgspec.to_builtins([_brief(t, full=asked.detail == "full") for t in tools])
+        found = msgspec.to_builtins([_brief(t, full=arguments.detail == "full") for t in tools])
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=encode(found).decode())],
             structured_content={"results": found},
         )
 
     async def _call(
-        self, view: View, params: types.CallToolRequestParams, asked: CallTool, call: Call
+        self, view: View, params: types.CallToolRequestParams, arguments: CallTool, call: CallInner
     ) -> Result:
-        listed = view.tools.get(asked.name)
+        listed = view.tools.get(arguments.name)
         if listed is not None and listed.descriptor.toolset == LAZY:
             return error_result(
-                Fault(ErrorCode.INVALID_ARGUMENT, f"{asked.name} cannot be called through itself.")
+                Fault(
+                    ErrorCode.INVALID_ARGUMENT, f"{arguments.name} cannot be called through itself."
+                )
             )
         try:
             return await call(
-                params.model_copy(update={"name": asked.name, "arguments": asked.arguments})
+                params.model_copy(update={"name": arguments.name, "arguments": arguments.arguments})
             )
         except MCPError as error:
             if error.error.code != types.INVALID_PARAMS:
                 raise
-            # The model chose name and arguments: it should read what was wrong with them.
+            # The model chose name and arguments: an error result lets it correct them.
             hint = error.error.message.replace("tools/list shows", "find_tools finds")
             return error_result(Fault(ErrorCode.INVALID_ARGUMENT, hint))
 

@@ -1,4 +1,4 @@
-"""The secret that seals what clients carry for us: cursors, tool state, ids of web pages."""
+"""The key that signs what clients carry for the edge: cursors, tool state, ids of web pages."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ from pathlib import Path
 __all__ = ["load_key"]
 
 log = logging.getLogger("searchbus.edge")
+_KEY_BYTES = 32
 
 
 def load_key(given: str | None, folder: Path | None) -> bytes:
     """The configured key; else one kept in the data folder; else one for this process.
 
-    Several edges must share one (`SEARCHBUS_STATE_KEY`), else an id of one is unknown to another.
+    Several edges must share one (`SEARCHBUS_STATE_KEY`); otherwise an id that one edge issued is
+    unknown to the others.
+
+    Raises:
+        ValueError: the key file is damaged.
     """
     if given is not None:
         return given.encode()
     if folder is None:
         log.warning(
-            "no SEARCHBUS_STATE_KEY and no data folder: ids and cursors end with the process"
+            "no SEARCHBUS_STATE_KEY and no data folder: ids and cursors end with this process"
         )
-        return secrets.token_bytes(32)
+        return secrets.token_bytes(_KEY_BYTES)
     path = folder / "edge.key"
     try:
         return _read(path)
@@ -35,12 +40,12 @@ def load_key(given: str | None, folder: Path | None) -> bytes:
     except FileExistsError:
         return _read(path)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(secrets.token_bytes(32))
+        file.write(secrets.token_bytes(_KEY_BYTES))
     return _read(path)
 
 
 def _read(path: Path) -> bytes:
     key = path.read_bytes()
-    if len(key) < 32:
-        raise ValueError(f"{path} is damaged: delete it, and ids given so far are unknown")
+    if len(key) < _KEY_BYTES:
+        raise ValueError(f"{path} is damaged. Delete it; ids issued so far become unknown.")
     return key

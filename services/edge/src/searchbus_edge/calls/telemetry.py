@@ -1,11 +1,11 @@
-"""Spans and figures at the door (OpenTelemetry semantic conventions for MCP).
+"""Spans and metrics of MCP messages (OpenTelemetry semantic conventions for MCP).
 
-A client's trace context stands in the message's `_meta` (SEP-414) or in the HTTP header; the first
-wins. Whoever is trusted becomes the parent of our span; of everybody else's there is only a link,
-so that a stranger cannot write into our traces or decide what is sampled.
+A client's trace context is taken from the message's `_meta` (SEP-414), else from the HTTP header. A
+trusted context becomes the parent of our span. Any other is only linked, so that a stranger can
+neither write into our traces nor decide what is sampled.
 
-The SDK's own middleware is replaced: it takes any context for a parent, and writes error messages,
-which repeat arguments, into spans.
+This replaces the SDK's own middleware, which takes any context as the parent, and writes error
+messages, which repeat arguments, into spans.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Tracing", "count_refused", "name_tool", "record_tool"]
 _CLIENT = otel_context.create_key("searchbus-client-context")
 _MAX_TEXT = 128
 _MAX_TOOLS = 500
-"""Tools with figures of their own; those beyond are counted together."""
+"""Tools with time series of their own; all others are counted together."""
 
 _propagator = TraceContextTextMapPropagator()
 _tracer = trace.get_tracer("searchbus.edge")
@@ -49,13 +49,14 @@ _tools = _meter.create_histogram(
     explicit_bucket_boundaries_advisory=SECONDS,
 )
 _refused = _meter.create_counter(
-    "searchbus.http.refused", description="HTTP requests that never became a message, by status."
+    "searchbus.http.refused",
+    description="HTTP requests refused before an MCP message was read, by status.",
 )
 _known_tools: set[tuple[str, str]] = set()
 
 
 class Tracing:
-    """One server span a message.
+    """One server span per message.
 
     Args:
         trust: whether clients' trace context becomes the parent.
@@ -65,14 +66,14 @@ class Tracing:
         self._trust = trust
 
     def attach(self, headers: Mapping[str, str]) -> Callable[[], None]:
-        """Remember the context of an HTTP request while it is served; returns what ends that."""
+        """Attach the trace context of an HTTP request; call the result to detach it."""
         carrier = {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}
         found = _propagator.extract(carrier, Context()) if carrier else Context()
         token = otel_context.attach(otel_context.set_value(_CLIENT, found, Context()))
         return lambda: otel_context.detach(token)
 
     async def middleware(self, ctx: ServerRequestContext[Any, Any], call_next: Any) -> Any:
-        """Middleware of the MCP server, outermost."""
+        """The outermost middleware of the MCP server."""
         attributes: dict[str, Any] = {
             "mcp.method.name": ctx.method[:_MAX_TEXT],
             "mcp.protocol.version": ctx.protocol_version,
@@ -128,7 +129,7 @@ class Tracing:
 
 
 def record_tool(toolset: str, tool: str, outcome: str, duration_s: float) -> None:
-    """Record one call; `toolset` and `tool` are of the catalogue, never the client's text."""
+    """Record one call; `toolset` and `tool` come from the registry, never from the client."""
     key = (toolset, tool)
     if key not in _known_tools:
         if len(_known_tools) < _MAX_TOOLS:
@@ -139,7 +140,7 @@ def record_tool(toolset: str, tool: str, outcome: str, duration_s: float) -> Non
 
 
 def count_refused(status: int) -> None:
-    """Count an HTTP request that was refused before it was read."""
+    """Count an HTTP request that was refused before an MCP message was read."""
     _refused.add(1, {"status": str(status)})
 
 

@@ -1,4 +1,4 @@
-"""prompts/get and completion/complete, from the catalogue alone: no worker is asked."""
+"""prompts/get and completion/complete, from the registry alone: no request to a worker."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import msgspec
 from searchbus_contracts import PromptDescriptor
 from searchbus_contracts.catalog import PromptMessage
 
-from .faults import invalid_params
-from .render import content_block
+from ..calls.faults import invalid_params
+from ..calls.render import content_block
 
 __all__ = ["complete", "fill"]
 
@@ -47,7 +47,7 @@ def fill(descriptor: PromptDescriptor, arguments: Mapping[str, str]) -> types.Ge
 def complete(
     descriptor: PromptDescriptor | None, argument: str, typed: str
 ) -> types.CompleteResult:
-    """Values of an argument that begin with what was typed; none where nothing is declared."""
+    """The declared values of an argument that begin with `typed`, ignoring case."""
     values: list[str] = []
     if descriptor is not None:
         for declared in descriptor.arguments:
@@ -68,7 +68,7 @@ def _message(message: PromptMessage, values: Mapping[str, str]) -> types.PromptM
 
 def _replace(node: Any, values: Mapping[str, str]) -> Any:
     if isinstance(node, str):
-        # One pass: a value that itself holds braces is not replaced again.
+        # One pass: braces inside a value are not replaced again.
         return re.sub(r"\{([A-Za-z0-9_-]+)\}", lambda m: values.get(m[1], m[0]), node)
     if isinstance(node, dict):
         return {key: _replace(value, values) for key, value in node.items()}

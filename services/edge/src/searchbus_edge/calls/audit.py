@@ -1,7 +1,7 @@
-"""The audit log: who called what, when, how it ended. Never what was said.
+"""The audit log: who called which tool, when, with which outcome. Never arguments or results.
 
-One line a call on the logger `searchbus.audit`, with its figures as fields of the JSON log.
-Arguments stand in it only where `audit_arguments` asks for them.
+One line per call on the logger `searchbus.audit`; its measurements are fields of the JSON log. The
+arguments are added only with the setting AUDIT_ARGUMENTS.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def record_call(
 
     Args:
         outcome: ok, or the code of the failure.
-        size_bytes: of the answer's text.
+        size_bytes: of the result's text.
     """
     fields: dict[str, Any] = {
         "audit": True,
