@@ -14,7 +14,7 @@ import msgspec
 from searchbus_bus import Bus, connect
 from searchbus_contracts import Actor, Fault, ToolCall, ToolReply
 from searchbus_testing import serve
-from searchbus_web.extraction.reading import Page, read_page
+from searchbus_web.extraction.reading import PageBytes, read_page
 from tests.fakes.web import PARAGRAPH, FakeWeb, article
 
 from .stack import nats, service
@@ -87,10 +87,10 @@ def _reading() -> dict[str, Any]:
         article(f"Page {n}", extra=f"<aside><ul>{links}</ul></aside>", text=PARAGRAPH * 10).encode()
         for n in range(20)
     ]
-    read_page(Page("http://a.org/", pages[0], "text/html"))
+    read_page(PageBytes("http://a.org/", pages[0], "text/html"))
     started_s = time.process_time()
     for page in pages:
-        read_page(Page("http://a.org/", page, "text/html"))
+        read_page(PageBytes("http://a.org/", page, "text/html"))
     spent_s = time.process_time() - started_s
     return {
         "page KB": round(len(pages[0]) / 1000),

@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from searchbus_bus import Call, MemoryBroker, Serving, Worker
-from searchbus_contracts import Actor, ErrorCode, Fault, ToolDescriptor, ToolReply
+from searchbus_contracts import (
+    Actor,
+    ErrorCode,
+    Fault,
+    ToolCall,
+    ToolDescriptor,
+    ToolReply,
+    decode,
+)
 from searchbus_contracts.retrieval import (
     Document,
     GetRequest,
@@ -19,13 +27,13 @@ from searchbus_contracts.retrieval import (
     SearchReply,
     SearchRequest,
 )
-from searchbus_edge.bootstrap import open_edge
+from searchbus_edge.app import build_app
 from searchbus_edge.edge import Edge
-from searchbus_edge.http.app import build_app
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
-from searchbus_runtime.server import HttpServer, bind
-from searchbus_web.tools import EXTRACT, SEARCH, WebExtract, WebSearch
+from searchbus_runtime.server import HttpServer
+from searchbus_web.service import build_worker as build_web_worker
+from searchbus_web.tools import WebExtract, WebSearch
 
 TEXT = "The library holds a book about whales. " * 30
 
@@ -79,7 +87,8 @@ class Sources:
         """Ten results, the first of them a page that is a document too."""
         worker = Worker("web")
 
-        async def search(call: Call, arguments: WebSearch) -> Any:
+        async def search(call: Call, request: ToolCall) -> ToolReply:
+            arguments = decode(bytes(request.arguments), WebSearch)
             await self.act("web")
             if self.modes["web"] == "garbage":
                 return ToolReply(structured={"results": [{"nonsense": 1}]})
@@ -96,7 +105,8 @@ class Sources:
             ]
             return ToolReply(structured={"query": arguments.query, "results": rows})
 
-        async def extract(call: Call, arguments: WebExtract) -> Any:
+        async def extract(call: Call, request: ToolCall) -> ToolReply:
+            arguments = decode(bytes(request.arguments), WebExtract)
             await self.act("web")
             self.fetched += arguments.urls
             items = [
@@ -111,8 +121,10 @@ class Sources:
             ]
             return ToolReply(structured={"items": items})
 
-        worker.tool(SEARCH, WebSearch, search)
-        worker.tool(EXTRACT, WebExtract, extract)
+        real: Any = build_web_worker(None, None)  # type: ignore[arg-type]  (descriptors only)
+        descriptors = {tool.name: tool for tool in real.catalog.tools}
+        worker.add_tool(descriptors["web_search"], search)
+        worker.add_tool(descriptors["web_extract_content"], extract)
         return worker
 
 
@@ -137,27 +149,23 @@ class Stack:
 
 
 @pytest.fixture
-async def stack(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[Stack]:
+async def stack(request: pytest.FixtureRequest, tmp_path, monkeypatch) -> AsyncIterator[Stack]:
     """Edge settings, and `roles` of the caller, by indirect parameter."""
     options = dict(getattr(request, "param", {}))
     roles = options.pop("roles", ("*",))
+    monkeypatch.setattr("searchbus_edge.server.EVERYBODY", Actor(subject="caller", roles=roles))
     broker, sources = MemoryBroker(), Sources()
     async with AsyncExitStack() as exit_:
         servings = {}
         for worker in (sources.retrieval(), sources.web(), _namesake()):
             servings[worker.service] = await broker.connect(name=worker.service).serve(worker)
-        settings = EdgeSettings(data_dir=tmp_path, **options)
-        listener = bind("127.0.0.1", 0)
-        base_url = settings.base_url(listener.getsockname()[1])
-        caller = Actor(subject="caller", roles=roles)
         edge = await exit_.enter_async_context(
-            open_edge(
-                broker.connect(name="edge"), settings, base_url=base_url, default_actor=caller
-            )
+            Edge(broker.connect(name="edge"), EdgeSettings(data_dir=tmp_path, **options))
         )
-        server = await HttpServer.start(build_app(edge, Health()), listener=listener)
+        server = await HttpServer.start(build_app(edge, Health()))
         url = server.url
-        servings["connector"] = await edge.bus.serve(edge.connector)
+        edge.base_url = edge.base_url or url
+        servings["connector"] = await edge.bus.serve(edge.connector())
         await edge.directory.refresh()
         yield Stack(url, edge, sources, broker, servings)
         await edge.end_streams()

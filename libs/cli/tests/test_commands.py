@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from searchbus_cli.commands import CommandGroup
-from searchbus_cli.source import help_line
+from searchbus_cli.commands import CommandGroup, help_line
 
 Run = Callable[..., tuple[int, str]]
 

@@ -1,4 +1,4 @@
-"""The shared cache: one request for equal questions, no error kept, nobody taken along."""
+"""The shared cache."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import pytest
 
 from searchbus_bus.keyvalue_memory import MemoryKeyValue
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_upstream import SharedCache
+from searchbus_upstream import Fetched, SharedCache
 
 
 class Upstream:
-    """Counts what it is asked; fails while told so."""
+    """Counts fetches; fails while `failure` is set."""
 
     def __init__(self, seconds: float = 0.05) -> None:
         self.calls = 0
         self.cancelled = 0
         self.seconds = seconds
         self.failure: Fault | None = None
+        self.store = True
 
-    async def __call__(self) -> bytes:
+    async def __call__(self) -> Fetched:
         self.calls += 1
         try:
             await asyncio.sleep(self.seconds)
@@ -29,7 +30,7 @@ class Upstream:
             raise
         if self.failure is not None:
             raise self.failure
-        return b"answer %d" % self.calls
+        return Fetched(b"answer %d" % self.calls, self.store)
 
 
 @pytest.fixture
@@ -42,97 +43,125 @@ def upstream():
     return Upstream()
 
 
-async def ask(cache, upstream, question="q", fresh_s=60.0, stale_s=600.0):
-    return await cache.get(question, upstream, fresh_s=fresh_s, stale_s=stale_s)
+async def get(cache, upstream, request="q", fresh_s=60.0, stale_s=600.0):
+    return await cache.get(request, upstream, fresh_s=fresh_s, stale_s=stale_s)
 
 
 @pytest.mark.parametrize("shared", [True, False])
-async def test_equal_questions_at_once_cost_one_request(buckets, upstream, shared):
-    """A hundred over four workers; later ones are answered from memory."""
+async def test_equal_requests_at_once_cost_one_fetch(buckets, upstream, shared):
+    """A hundred over four workers; later requests are served from the cache."""
     caches = [SharedCache(*buckets) if shared else SharedCache() for _ in range(4 if shared else 1)]
-    answers = await asyncio.gather(*(ask(caches[i % len(caches)], upstream) for i in range(100)))
+    answers = await asyncio.gather(*(get(caches[i % len(caches)], upstream) for i in range(100)))
     assert upstream.calls == 1
     assert {answer.value for answer in answers} == {b"answer 1"}
-    assert (await ask(caches[-1], upstream)).hit
-    await ask(caches[0], upstream, question="other")
+    assert (await get(caches[-1], upstream)).hit
+    await get(caches[0], upstream, request="other")
     assert upstream.calls == 2
 
 
-async def test_failure_is_told_to_those_who_wait_and_not_kept(buckets, upstream):
-    """One request for all of them; the next question asks again."""
+async def test_failure_is_raised_for_all_who_wait_and_not_stored(buckets, upstream):
+    """One fetch for all of them; the next request fetches again."""
     upstream.failure = Fault(ErrorCode.UPSTREAM_FAILED, "down")
     caches = [SharedCache(*buckets) for _ in range(3)]
     outcomes = await asyncio.gather(
-        *(ask(cache, upstream) for cache in caches * 5), return_exceptions=True
+        *(get(cache, upstream) for cache in caches * 5), return_exceptions=True
     )
     assert all(isinstance(o, Fault) and o.code == "upstream_failed" for o in outcomes)
     assert upstream.calls == 1
     upstream.failure = None
-    assert (await ask(caches[1], upstream)).value == b"answer 2"
+    assert (await get(caches[1], upstream)).value == b"answer 2"
 
 
-async def test_old_answer_is_given_and_labelled_while_the_upstream_fails(buckets, upstream):
-    """But not for ever."""
+async def test_stale_value_is_returned_and_marked_while_fetching_fails(buckets, upstream):
+    """Until it is older than `stale_s`."""
     now_s = [1000.0]
     cache = SharedCache(*buckets, clock=lambda: now_s[0])
-    await ask(cache, upstream)
+    await get(cache, upstream)
     upstream.failure = Fault(ErrorCode.UPSTREAM_BLOCKED, "refused")
     now_s[0] += 100
-    stale = await ask(cache, upstream)
+    stale = await get(cache, upstream)
     assert (stale.value, stale.stale, stale.why_stale) == (b"answer 1", True, "refused")
     now_s[0] += 1000
     with pytest.raises(Fault):
-        await ask(cache, upstream)
+        await get(cache, upstream)
 
 
-async def test_first_asker_may_leave(buckets):
-    """The others still get the answer; when all have left, the request ends."""
+async def test_first_caller_may_leave(buckets):
+    """The others still get the value; the fetch is cancelled when all have left."""
     upstream = Upstream(0.2)
     cache, other = SharedCache(*buckets), SharedCache(*buckets)
-    asking = [asyncio.create_task(ask(c, upstream)) for c in (cache, cache, other)]
+    waiting = [asyncio.create_task(get(c, upstream)) for c in (cache, cache, other)]
     await asyncio.sleep(0.05)
-    asking[0].cancel()
-    assert (await asking[1]).value == (await asking[2]).value == b"answer 1"
+    waiting[0].cancel()
+    assert (await waiting[1]).value == (await waiting[2]).value == b"answer 1"
     assert (upstream.calls, upstream.cancelled) == (1, 0)
-    alone = asyncio.create_task(ask(cache, upstream, question="alone"))
+    alone = asyncio.create_task(get(cache, upstream, request="alone"))
     await asyncio.sleep(0.05)
     alone.cancel()
     await asyncio.gather(alone, return_exceptions=True)
     await asyncio.sleep(0.05)
     assert upstream.cancelled == 1
-    assert (await ask(other, upstream, question="alone")).value == b"answer 3"
+    assert (await get(other, upstream, request="alone")).value == b"answer 3"
 
 
-async def test_failure_of_ones_own_budget_is_not_the_others(buckets):
-    """Whoever waited along tries for itself."""
+async def test_failure_of_one_callers_budget_is_not_shared(buckets):
+    """The others who wait fetch for themselves."""
     cache = SharedCache(*buckets)
     upstream = Upstream()
     upstream.failure = Fault(ErrorCode.OVERLOADED, "no turn in time")
-    first = asyncio.create_task(ask(cache, upstream))
+    first = asyncio.create_task(get(cache, upstream))
     await asyncio.sleep(0.01)
-    second = asyncio.create_task(ask(cache, upstream))
+    second = asyncio.create_task(get(cache, upstream))
     with pytest.raises(Fault):
         await asyncio.wait_for(first, 1)
     upstream.failure = None
     assert (await second).value == b"answer 2"
 
 
-async def test_shared_memory_that_goes_away_is_no_failure(buckets, upstream):
-    """Every worker goes on for itself."""
+async def test_unreachable_store_is_not_a_failure(buckets, upstream):
+    """Every worker caches for itself."""
     cache = SharedCache(*buckets)
     buckets[0].away = buckets[1].away = True
-    assert (await ask(cache, upstream)).value == b"answer 1"
-    assert (await ask(cache, upstream)).hit
+    assert (await get(cache, upstream)).value == b"answer 1"
+    assert (await get(cache, upstream)).hit
     buckets[0].away = buckets[1].away = False
-    assert (await ask(SharedCache(*buckets), upstream)).value == b"answer 2"
+    assert (await get(SharedCache(*buckets), upstream)).value == b"answer 2"
 
 
-async def test_local_memory_has_a_limit(upstream):
-    """The oldest go first."""
+async def test_values_in_the_process_have_a_limit(upstream):
+    """The least recently used are dropped first; one that is too large is not kept."""
     cache = SharedCache(local_bytes=30)
     for number in range(10):
-        await ask(cache, upstream, question=str(number))
-    await ask(cache, upstream, question="9")
+        await get(cache, upstream, request=str(number))
+    await get(cache, upstream, request="9")
     assert upstream.calls == 10
-    await ask(cache, upstream, question="0")
+    await get(cache, upstream, request="0")
     assert upstream.calls == 11
+    tiny = SharedCache(local_bytes=3)
+    assert not (await get(tiny, upstream)).hit
+    assert not (await get(tiny, upstream)).hit
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_unstored_value_is_for_those_who_wait_only(buckets, upstream, shared):
+    """Also in other workers; the next request fetches again."""
+    upstream.store = False
+    caches = [SharedCache(*buckets) if shared else SharedCache() for _ in range(3 if shared else 1)]
+    values = await asyncio.gather(*(get(cache, upstream) for cache in caches * 5))
+    assert {cached.value for cached in values} == {b"answer 1"}
+    assert upstream.calls == 1
+    for number, cache in enumerate(caches, 2):
+        cached = await get(cache, upstream)
+        assert (cached.value, cached.hit) == (b"answer %d" % number, False)
+
+
+async def test_lease_of_a_cancelled_fetch_is_released(buckets):
+    """Another worker need not wait for its end."""
+    upstream = Upstream(30.0)
+    leaving = asyncio.create_task(get(SharedCache(*buckets), upstream))
+    while not upstream.calls:
+        await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    upstream.seconds = 0.0
+    assert (await get(SharedCache(*buckets), upstream)).value == b"answer 2"

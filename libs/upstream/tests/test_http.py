@@ -1,21 +1,19 @@
-"""HTTP towards an upstream that misbehaves, and which addresses are public."""
+"""HTTP requests to an upstream that misbehaves."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
-import re
 import zlib
 
 import pytest
 
 from searchbus_upstream import (
-    HttpTransport,
+    GuardedBackend,
+    HttpClient,
+    Request,
     UpstreamTimeout,
     UpstreamUnreachable,
-    is_public_host,
-    is_public_url,
-    retry_after_s,
 )
 
 PLAIN = b"hello " * 100
@@ -53,8 +51,8 @@ async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         elif path == "/reset":
             writer.transport.abort()
         elif path == "/drip":
-            writer.write(head(1000))
-            for _ in range(200):
+            writer.write(head(5000))
+            for _ in range(2000):
                 writer.write(b"x")
                 await writer.drain()
                 await asyncio.sleep(0.05)
@@ -73,132 +71,105 @@ async def url():
 
 
 @pytest.fixture
-async def transport():
-    transport = HttpTransport()
-    yield transport
-    await transport.close()
+async def client():
+    client = HttpClient()
+    yield client
+    await client.close()
 
 
-async def get(transport, url, *, timeout_s=5.0, max_bytes=1_000_000):
-    return await transport.send("GET", url, timeout_s=timeout_s, max_bytes=max_bytes)
+async def get(client, url, *, timeout_s=30.0, max_bytes=1_000_000):
+    return await client.send(Request("GET", url), timeout_s=timeout_s, max_bytes=max_bytes)
 
 
 @pytest.mark.parametrize("path", ["/plain", "/gzip", "/deflate"])
-async def test_body_arrives_decoded(url, transport, path):
-    """Whatever encoding was asked for."""
-    reply = await get(transport, url + path)
+async def test_body_arrives_decoded(url, client, path):
+    """Whatever encoding the upstream uses."""
+    reply = await get(client, url + path)
     assert (reply.status, reply.body, reply.truncated) == (200, PLAIN, False)
 
 
-async def test_dripping_upstream_ends_at_the_deadline(url, transport):
-    """Though every single read is in time."""
-    started_s = asyncio.get_running_loop().time()
+async def test_dripping_upstream_ends_at_the_deadline(url, client):
+    """Though every single read is quick enough."""
     with pytest.raises(UpstreamTimeout):
-        await get(transport, url + "/drip", timeout_s=0.4)
-    assert asyncio.get_running_loop().time() - started_s < 3
+        await get(client, url + "/drip", timeout_s=0.4)
 
 
 @pytest.mark.parametrize("path", ["/bomb", "/large"])
-async def test_body_over_the_cap_is_refused(url, transport, path):
-    """Raw or decoded; what is decoded of a bomb stays under the cap."""
+async def test_body_over_the_limit_is_refused(url, client, path):
+    """Whether it is over the limit as sent or only once decoded."""
     with pytest.raises(UpstreamUnreachable, match="over 1000000 bytes"):
-        await get(transport, url + path)
+        await get(client, url + path)
 
 
-async def test_cut_off_body_is_given_and_marked(url, transport):
-    """A page without its end may still hold whole rows."""
-    reply = await get(transport, url + "/cut")
+async def test_cut_off_body_is_returned_and_marked(url, client):
+    """A page without its end may still hold complete rows."""
+    reply = await get(client, url + "/cut")
     assert reply.truncated
     assert reply.body == PLAIN
 
 
-async def test_redirects_are_not_followed(url, transport):
-    """The caller decides."""
-    assert (await get(transport, url + "/redirect")).status == 302
+async def test_redirects_are_not_followed(url, client):
+    """The caller checks and follows them itself."""
+    assert (await get(client, url + "/redirect")).status == 302
 
 
 @pytest.mark.parametrize("path", ["/reset", "/odd", "/broken"])
-async def test_no_answer_is_unreachable(url, transport, path):
-    """Typed; the text names no address."""
+async def test_broken_responses_are_unreachable(url, client, path):
+    """The error has a type, and its text names no address."""
     with pytest.raises(UpstreamUnreachable) as caught:
-        await get(transport, url + path)
+        await get(client, url + path)
     assert "127.0.0.1" not in str(caught.value)
 
 
-async def test_local_address_is_where_it_comes_from(transport):
-    """A worker of its own address is told from the others."""
+async def test_local_address_is_where_it_comes_from():
+    """Connections leave from the given source address."""
     seen = []
 
-    async def tell(reader, writer):
+    async def handle_once(reader, writer):
         seen.append(writer.get_extra_info("peername")[0])
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(tell, "127.0.0.1", 0)
-    bound = HttpTransport(local_address="127.0.0.7")
+    server = await asyncio.start_server(handle_once, "127.0.0.1", 0)
+    bound = HttpClient(local_address="127.0.0.7")
     await get(bound, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
     await bound.close()
     server.close()
     assert seen == ["127.0.0.7"]
 
 
-PRIVATE = """
-127.0.0.1 127.1 127.0.1 0 0.0.0.0 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254
-100.64.0.1 100.100.100.200 168.63.129.16 192.0.0.192 192.0.2.1 198.18.0.1 198.51.100.1 203.0.113.1
-224.0.0.1 240.0.0.1 255.255.255.255 2130706433 0x7f.1 0x7f000001 0177.0.0.1 017700000001 192.88.99.1
-[::1] [::] [::ffff:127.0.0.1] [::ffff:7f00:1] [64:ff9b::7f00:1] [64:ff9b:1::1] [2002:7f00:1::]
-[2001::1] [fc00::1] [fd00:ec2::254] [fe80::1] [fec0::1] [ff02::1] [2001:db8::1] [3fff::1] [5f00::1]
-localhost localhost. foo.localhost metadata.google.internal printer.local intranet host router.lan
-nas.home.arpa a..b
-""".split()
-PUBLIC = "example.org www.bücher.example 8.8.8.8 1.1.1.1 [2606:4700::1111] a.co xn--bcher-kva.example".split()
+async def test_form_and_params_are_sent():
+    """The form as the body, the parameters in the URL."""
+    seen = []
+
+    async def handle_once(reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        seen.append(head.split(b"\r\n")[0].decode())
+        seen.append((await reader.readexactly(7)).decode())
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(handle_once, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/x"
+    client = HttpClient()
+    request = Request("POST", url, params={"a": "1"}, form={"b": "x y z"})
+    assert (await client.send(request, timeout_s=30, max_bytes=10)).status == 200
+    await client.close()
+    server.close()
+    assert seen == ["POST /x?a=1 HTTP/1.1", "b=x+y+z"]
 
 
-@pytest.mark.parametrize("host", PRIVATE)
-def test_private_hosts_are_told_by_their_spelling(host):
-    """Literals of every form, and names that only a local network has."""
-    assert not is_public_host(host)
-    assert not is_public_url(f"http://{host}/")
+def test_proxy_and_backend_exclude_each_other():
+    """A proxy would open the connections past the backend's checks."""
+    with pytest.raises(ValueError, match="not both"):
+        HttpClient(proxy="http://127.0.0.1:1", backend=GuardedBackend())
 
 
-@pytest.mark.parametrize("host", PUBLIC)
-def test_public_hosts_pass(host):
-    """Ordinary names and addresses."""
-    assert is_public_url(f"https://{host}/path?q=1#f")
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "ftp://example.org/",
-     "http://", "https:///x", "//example.org", "http://user:pw@example.org/", "http://a b.org/",
-     "http://example.org:0/", "http://example.org:99999/", "http://ex\\ample.org/",
-     "http://example.org\n.evil.org/", "http://[::1", ""],
-)  # fmt: skip
-def test_other_urls_do_not(url):
-    """Schemes, credentials, control characters, nonsense."""
-    assert not is_public_url(url)
-
-
-def test_public_corpus_of_internal_addresses(reference):
-    """A public list of SSRF payloads, by spelling alone; names that need DNS are not in question."""
-    folder = reference / "corpora"
-    lists = [p for p in folder.rglob("*") if p.is_file() and "ssrf" in str(p).lower()]
-    seen = 0
-    for path in lists:
-        for line in path.read_text(errors="replace").splitlines():
-            for found in re.findall(r"https?://(\d+\.\d+\.\d+\.\d+|\[[0-9a-fA-F:.]+\])[:/]", line):
-                host = found.strip("[]")
-                if host.startswith(("127.", "10.", "169.254.", "192.168.", "0.", "::1", "::ffff")):
-                    seen += 1
-                    assert not is_public_host(found), line
-    assert seen >= 5
-
-
-def test_retry_after_in_both_forms():
-    """Seconds or a date."""
-    assert retry_after_s({"retry-after": "7"}) == 7.0
-    assert retry_after_s({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0.0
-    assert retry_after_s({"retry-after": "soon"}) is None
-    assert retry_after_s({}) is None
+@pytest.mark.parametrize("url", ["http://", "nonsense", "http://[::1", "http://a b/"])
+async def test_invalid_urls_are_unreachable(client, url):
+    """No other error leaves the client."""
+    with pytest.raises(UpstreamUnreachable):
+        await get(client, url)

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from tests.fakes.ddg import _CHALLENGE, _html_row, _lite_row, _next_form, _page_of
 
 from searchbus_contracts import Fault
-from searchbus_ddg.asking import check_query, quote_bangs
+from searchbus_contracts.queries import check_query
 from searchbus_ddg.links import target_of
-from searchbus_ddg.outcomes import Kind
-from searchbus_ddg.parse import parse_page, plain
+from searchbus_ddg.outcome import Outcome
+from searchbus_ddg.page_client import quote_bangs
+from searchbus_ddg.parse import parse_page
+from searchbus_upstream.text import plain
 
 RECORDED = {
     "results_rust_meka.html": (
@@ -32,7 +34,7 @@ def test_recorded_pages(reference, name):
     """Rows in order without the ad, dates, the form of the next page; checked by eye."""
     count, hosts, dated, dc = RECORDED[name]
     page = parse_page(200, (reference / "fixtures" / "ddg" / name).read_bytes())
-    assert page.kind is Kind.OK
+    assert page.outcome is Outcome.OK
     assert len(page.rows) == count
     found = [urlsplit(row.url).hostname for row in page.rows]
     assert found[: len(hosts.split())] == hosts.split()
@@ -47,35 +49,35 @@ def test_recorded_pages(reference, name):
 def test_recorded_challenge_whatever_the_status(reference, status):
     """Never an empty result."""
     body = (reference / "fixtures" / "ddg" / "anomaly_html_202_meka.html").read_bytes()
-    assert parse_page(status, body).kind is Kind.CHALLENGE
+    assert parse_page(status, body).outcome is Outcome.CHALLENGE
 
 
 def test_no_results_on_an_explicit_marker_only(reference):
     """The page says so, or the answer is not empty."""
     body = (reference / "fixtures" / "ddg" / "synth_no_results_variants.html").read_bytes()
-    assert parse_page(200, body).kind is Kind.EMPTY
-    assert parse_page(202, body).kind is Kind.EMPTY
+    assert parse_page(200, body).outcome is Outcome.EMPTY
+    assert parse_page(202, body).outcome is Outcome.EMPTY
     lite = b"<html><body><table><tr><td>No results.</td></tr></table></body></html>"
-    assert parse_page(200, lite).kind is Kind.EMPTY
+    assert parse_page(200, lite).outcome is Outcome.EMPTY
 
 
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (202, b"<html><body></body></html>", Kind.FINGERPRINT),
-        (200, b"", Kind.FINGERPRINT),
-        (403, b"", Kind.RATE_LIMITED),
-        (429, b"slow down", Kind.RATE_LIMITED),
-        (500, b"oops", Kind.UPSTREAM_ERROR),
-        (200, b"<title>x at DuckDuckGo</title><p>a new design", Kind.UNKNOWN_MARKUP),
-        (200, _CHALLENGE.encode(), Kind.CHALLENGE),
-        (202, b"<div class='x anomaly-modal__mask'>", Kind.CHALLENGE),
-        (200, b"<script src=//duckduckgo.com/anomaly.js?cc=botnet>", Kind.CHALLENGE),
+        (202, b"<html><body></body></html>", Outcome.FINGERPRINT),
+        (200, b"", Outcome.FINGERPRINT),
+        (403, b"", Outcome.RATE_LIMITED),
+        (429, b"slow down", Outcome.RATE_LIMITED),
+        (500, b"oops", Outcome.UPSTREAM_ERROR),
+        (200, b"<title>x at DuckDuckGo</title><p>a new design", Outcome.UNKNOWN_MARKUP),
+        (200, _CHALLENGE.encode(), Outcome.CHALLENGE),
+        (202, b"<div class='x anomaly-modal__mask'>", Outcome.CHALLENGE),
+        (200, b"<script src=//duckduckgo.com/anomaly.js?cc=botnet>", Outcome.CHALLENGE),
     ],
 )
 def test_outcomes_are_kept_apart(status, body, kind):
     """Four different things look like an empty page."""
-    assert parse_page(status, body).kind is kind
+    assert parse_page(status, body).outcome is kind
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,7 @@ def test_mutated_pages_never_break_or_leak(page, cuts, inserts, status):
 def test_any_bytes_are_some_outcome(body, status):
     """And never `ok` without a row."""
     found = parse_page(status, body)
-    assert (found.kind is Kind.OK) == bool(found.rows)
+    assert (found.outcome is Outcome.OK) == bool(found.rows)
 
 
 def test_every_prefix_of_a_page_gives_the_rows_that_are_whole():
@@ -169,9 +171,9 @@ def test_bangs_are_quoted():
 
 def test_queries_have_limits():
     """Typed, and naming the limit."""
-    assert check_query("  a \n b ") == "a b"
+    assert check_query("  a \n b ", max_chars=499) == "a b"
     for bad in ("", " ", "x" * 500):
         with pytest.raises(Fault) as caught:
-            check_query(bad)
+            check_query(bad, max_chars=499)
         assert caught.value.code == "invalid_query"
-    assert check_query("x" * 499)
+    assert check_query("x" * 499, max_chars=499)

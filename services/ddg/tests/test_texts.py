@@ -12,8 +12,8 @@ from searchbus_contracts.web import WebResult
 from searchbus_ddg.instant import InstantAnswer, decode_instant
 from searchbus_ddg.instant_text import instant_text
 from searchbus_ddg.markdown import escape, search_text
-from searchbus_ddg.outcomes import Kind, Refused
-from searchbus_ddg.tools import INSTANT_ANSWER, WEB_SEARCH
+from searchbus_ddg.outcome import DuckDuckGoError, Outcome
+from searchbus_ddg.service import build_worker
 from searchbus_upstream import Reply
 
 
@@ -68,7 +68,10 @@ def test_tools_are_listed_as_the_specification_shows(reference):
     """Names, descriptions, schemas."""
     (block,) = blocks_of(reference, '"tools": [')
     expected = json.loads(block)["tools"]
-    for tool, shown in zip((WEB_SEARCH, INSTANT_ANSWER), expected, strict=True):
+    tools = {tool.name: tool for tool in build_worker(None).catalog.tools}
+    assert len(tools) == len(expected) == 2
+    for shown in expected:
+        tool = tools[shown["name"]]
         assert (tool.name, tool.description) == (shown["name"], shown["description"])
         assert tool.input_schema == shown["inputSchema"]
         assert tool.output_schema is None
@@ -164,17 +167,17 @@ def test_any_json_is_rendered(raw, query):
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (200, b"<html>", Kind.UNKNOWN_MARKUP), (200, b"[1]", Kind.UNKNOWN_MARKUP),
-        (200, b"", Kind.UNKNOWN_MARKUP), (500, b"{}", Kind.UPSTREAM_ERROR),
-        (429, b"", Kind.RATE_LIMITED), (202, b"", Kind.RATE_LIMITED),
-        (200, b"[" * 100_000, Kind.UNKNOWN_MARKUP),
+        (200, b"<html>", Outcome.UNKNOWN_MARKUP), (200, b"[1]", Outcome.UNKNOWN_MARKUP),
+        (200, b"", Outcome.UNKNOWN_MARKUP), (500, b"{}", Outcome.UPSTREAM_ERROR),
+        (429, b"", Outcome.RATE_LIMITED), (202, b"", Outcome.RATE_LIMITED),
+        (200, b"[" * 100_000, Outcome.UNKNOWN_MARKUP),
     ],
 )  # fmt: skip
 def test_no_answer_is_a_refusal_not_emptiness(status, body, kind):
     """What cannot be read is never "no instant answer"."""
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(DuckDuckGoError) as caught:
         decode_instant(Reply(status, body))
-    assert caught.value.kind is kind
+    assert caught.value.outcome is kind
 
 
 @pytest.mark.parametrize(

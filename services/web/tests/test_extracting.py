@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from searchbus_contracts import Fault
-from searchbus_upstream import GuardedBackend, HttpTransport
+from searchbus_upstream import GuardedBackend, HttpClient, Request
 from searchbus_upstream.guard import AddressRefused
+from searchbus_web.arguments import read_urls as split_urls
 from searchbus_web.extraction.envelope import clean_text, envelope, start_of
-from searchbus_web.extraction.extractor import split_urls
 from searchbus_web.extraction.fetching import Fetcher, NotFetched
 from searchbus_web.extraction.reading import decode_text
 
@@ -237,9 +237,9 @@ async def test_guard_is_where_httpx_connects(monkeypatch):
     """httpx has no door for a backend: this fails when it moves the one we use. No proxies either."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     backend, recorder, asked = guarded([["93.184.216.34"]])
-    transport = HttpTransport(backend=backend)
+    transport = HttpClient(backend=backend)
     with pytest.raises(Exception, match="ConnectError"):
-        await transport.send("GET", "http://a.example.com/", timeout_s=2, max_bytes=10)
+        await transport.send(Request("GET", "http://a.example.com/"), timeout_s=2, max_bytes=10)
     assert asked == ["a.example.com"]
     assert recorder.opened == [("93.184.216.34", 80)]
     await transport.close()

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_upstream import Reply, UpstreamTimeout, canonical_key
+from searchbus_upstream import Reply, Request, UpstreamTimeout, canonical_key
 from searchbus_web.fusion import fuse
 from searchbus_web.providers import tavily
 from searchbus_web.providers.account import Account
@@ -172,11 +172,11 @@ async def test_recorded_answers_and_errors_decode(reference):
 
     folder = reference / "fixtures" / "tavily"
     for path in folder.glob("*search*.json"):
-        answer = msgspec.json.decode(path.read_bytes(), type=tavily.SearchAnswer)
+        answer = msgspec.json.decode(path.read_bytes(), type=tavily.SearchReply)
         assert answer.results
         assert all(row.url for row in answer.results)
     extracted = msgspec.json.decode(
-        next(folder.glob("extract_*.json")).read_bytes(), type=tavily.ExtractAnswer
+        next(folder.glob("extract_*.json")).read_bytes(), type=tavily.ExtractReply
     )
     assert len(extracted.results) == 3
     codes = {400: "invalid_argument", 401: "upstream_failed", 422: "invalid_argument",
@@ -184,11 +184,11 @@ async def test_recorded_answers_and_errors_decode(reference):
              500: "upstream_failed"}  # fmt: skip
     for path in folder.glob("*error*.json"):
         status = int(path.stem.rsplit("_", 1)[-1])
-        fault = tavily.judge(Reply(status, path.read_bytes()))
+        fault = tavily.fault_of(Reply(status, path.read_bytes()))
         assert fault is not None
         assert fault.code == codes[status]
         json.dumps(fault.failure.message)
-    invalid = tavily.judge(
+    invalid = tavily.fault_of(
         Reply(400, (folder / "real_error_extract_all_urls_invalid_400.json").read_bytes())
     )
     assert "All URLs failed validation" in invalid.failure.message
@@ -219,7 +219,7 @@ async def test_one_failing_provider_is_named_and_the_others_answer(web, word):
     await web.start(web_providers=("tavily", "ddg"), **KEYS)
     answer = await web.call("web_search", query=f"whales {word}", timeout_s=4.0)
     assert len(answer["results"]) == 5
-    assert any(note.startswith("tavily could not be asked (") for note in answer["notes"])
+    assert any(note.startswith("tavily failed (") for note in answer["notes"])
 
 
 async def test_old_results_are_labelled_while_the_provider_fails(web):
@@ -356,7 +356,7 @@ async def test_key_that_rested_is_tried_once_and_welcomed_back():
     under_way = asyncio.Event()
 
     class Upstream:
-        async def send(self, *arguments, **options):
+        async def send(self, request, **options):
             status = statuses.pop(0)
             if status == "hang":
                 under_way.set()
@@ -367,17 +367,15 @@ async def test_key_that_rested_is_tried_once_and_welcomed_back():
         async def close(self):
             pass
 
-    def judge(reply):
+    def fault_of(reply):
         return None if reply.status == 200 else Fault("upstream_failed", "no", retryable=False)
 
-    account = Account("Test", Upstream(), ["k"], judge=judge)
+    account = Account("Test", Upstream(), ["k"], fault_of=fault_of)
     breaker = account._keys[0].breaker
     breaker._clock = lambda: now_s[0]
 
     async def call(timeout_s=0.5):
-        return await account.call(
-            lambda key: {"method": "GET", "url": "http://x"}, dict, timeout_s=timeout_s
-        )
+        return await account.call(lambda key: Request("GET", "http://x"), dict, timeout_s=timeout_s)
 
     with pytest.raises(Fault):
         await call()

@@ -12,9 +12,8 @@ import typer
 
 from searchbus_runtime import data_folder
 
-from .errors import StackError
 from .output import err, fail
-from .stack import Stack
+from .stack import Stack, StackError
 
 __all__ = ["up"]
 

@@ -1,10 +1,17 @@
-"""Manners towards upstreams: cache and single flight, pace, breaker, bounded HTTP."""
+"""Requests to upstreams: shared cache, pacing, circuit breaker, retries, HTTP with limits."""
 
 from .addresses import is_public_host, is_public_url
 from .breaker import Breaker
-from .cache import Cached, SharedCache
+from .cache import Cached, Fetched, SharedCache
 from .guard import GuardedBackend
-from .http import HttpTransport, Reply, Transport, UpstreamTimeout, UpstreamUnreachable
+from .http import (
+    HttpClient,
+    Reply,
+    Request,
+    UpstreamClient,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from .pace import Pace
 from .retries import RetryBudget, with_retries
 from .retry_after import retry_after_s
@@ -15,14 +22,16 @@ from .urls import canonical_key
 __all__ = [
     "Breaker",
     "Cached",
+    "Fetched",
     "GuardedBackend",
-    "HttpTransport",
+    "HttpClient",
     "Pace",
     "Reply",
+    "Request",
     "RetryBudget",
     "SharedCache",
     "SharedPace",
-    "Transport",
+    "UpstreamClient",
     "UpstreamTimeout",
     "UpstreamUnreachable",
     "canonical_key",

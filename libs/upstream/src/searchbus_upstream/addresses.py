@@ -1,8 +1,9 @@
-"""Which addresses are public: an explicit table, since `ipaddress.is_global` has holes.
+"""Which addresses belong to the public internet.
 
-Sources: the IANA special-purpose registries of IPv4 and IPv6 addresses (RFC 6890 and its updates);
-cloud metadata addresses. Forms that carry an IPv4 address (mapped, NAT64, 6to4, Teredo) are
-unwrapped.
+An explicit table, because `ipaddress.is_global` accepts some internal addresses (measured: NAT64
+and 6to4 forms of 127.0.0.1, fec0::1, multicast). Sources: the IANA special-purpose registries of
+IPv4 and IPv6 addresses (RFC 6890 and its updates) and the metadata addresses of cloud providers.
+IPv6 forms that carry an IPv4 address (mapped, NAT64, 6to4, Teredo) are refused.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ def is_public_address(address: Address) -> bool:
         if inner is None and address.teredo is not None:
             inner = address.teredo[1]
         if inner is not None:
-            return False  # whatever it carries: nobody legitimate publishes such a form
+            return False  # public sites do not publish such forms, whatever they carry
     return not any(address in network for network in _DENIED if network.version == address.version)
 
 
 def is_public_host(host: str) -> bool:
-    """Whether a host of a URL can be public, going by its spelling alone (no DNS)."""
+    """Whether a URL's host can be public, judged by its spelling alone (no DNS)."""
     name = host.strip("[]").rstrip(".").lower()
     if not name or any(c.isspace() or c in "\\/@%" for c in name):
         return False
@@ -52,14 +53,14 @@ def is_public_host(host: str) -> bool:
     except ValueError:
         pass
     labels = name.split(".")
-    # Odd spellings of IPv4 (2130706433, 0x7f.1, 0177.0.0.1) end in a number; names never do.
+    # Unusual spellings of IPv4 (2130706433, 0x7f.1, 0177.0.0.1) end in a number; names do not.
     if len(labels) < 2 or labels[-1].isdigit() or labels[-1].startswith("0x") or "" in labels:
         return False
     return not any(name == local or name.endswith(f".{local}") for local in _LOCAL_NAMES)
 
 
 def is_public_url(url: str) -> bool:
-    """Whether a URL is http(s), without credentials, and of a host that can be public."""
+    """Whether a URL is http or https, has no credentials and a host that can be public."""
     if any(ord(c) < 33 or ord(c) == 127 or c == "\\" for c in url):
         return False
     try:

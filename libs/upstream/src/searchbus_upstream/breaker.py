@@ -1,4 +1,7 @@
-"""A circuit breaker (Nygard, Release It!, 2007) with a growing time of rest."""
+"""A circuit breaker (Nygard, Release It!, 2007) whose cooldown grows.
+
+closed → `refused` → open for the cooldown → one probe → closed, or open for twice as long
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,23 @@ __all__ = ["Breaker"]
 
 
 class Breaker:
-    """Open for a while after a refusal; then a single probe decides.
+    """Open for a cooldown after a refusal; then a single probe decides.
 
     Args:
-        name: in figures.
-        max_s: the longest rest; each refusal after a failed probe doubles it.
-        clock: seconds of the epoch, so that the state can be told to other processes.
+        name: in metrics; an empty name is not measured.
+        max_cooldown_s: the longest cooldown; each refused probe doubles it up to this.
+        clock: seconds of the epoch, so that other processes can use `open_until_s`.
     """
 
     def __init__(
         self,
         name: str = "",
         *,
-        max_s: float = 6 * 3600.0,
+        max_cooldown_s: float = 6 * 3600.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
-        self._max_s = max_s
+        self._max_cooldown_s = max_cooldown_s
         self._clock = clock
         self._refusals = 0
         self._open_until_s = 0.0
@@ -39,63 +42,66 @@ class Breaker:
 
     @property
     def open_until_s(self) -> float:
-        """When the rest ends, in seconds of the epoch; 0 while closed."""
+        """When the cooldown ends, in seconds of the epoch; 0 while closed."""
         return self._open_until_s
 
     @property
     def closed(self) -> bool:
-        """Whether requests may go."""
+        """Whether requests may be sent."""
         return self._open_until_s == 0.0
 
     @property
+    def usable(self) -> bool:
+        """Whether a request may be sent: closed, or cooled down and without a probe under way."""
+        return self.closed or (not self._probing and self.remaining_s == 0)
+
+    @property
     def remaining_s(self) -> float:
-        """Seconds of rest that are left."""
+        """Seconds until the cooldown ends."""
         return max(0.0, self._open_until_s - self._clock())
 
-    def refused(self, rest_s: float) -> float:
-        """The upstream refused us; returns how long the rest is now."""
+    def refused(self, cooldown_s: float) -> float:
+        """Record a refusal by the upstream; returns the length of the cooldown."""
         if not self.closed and not self._probing:
-            # Answers to requests that were under way: one refusal, told several times.
+            # A reply to a request sent before the breaker opened belongs to the same refusal.
             return self.remaining_s
-        rest_s = min(self._max_s, rest_s * 2**self._refusals)
+        cooldown_s = min(self._max_cooldown_s, cooldown_s * 2**self._refusals)
         self._refusals += 1
         self._probing = False
-        self._open_until_s = self._clock() + rest_s
-        return rest_s
+        self._open_until_s = self._clock() + cooldown_s
+        return cooldown_s
 
-    def restore(self, open_until_s: float) -> None:
-        """Take over what an earlier process knew."""
-        if open_until_s > self._clock():
-            self._open_until_s = open_until_s
-            self._refusals = max(1, self._refusals)
+    def succeeded(self) -> None:
+        """Record a success: the breaker closes."""
+        if self.closed or self._probing:
+            self._refusals = 0
+            self._open_until_s = 0.0
+            self._probing = False
 
     def try_probe(self) -> bool:
-        """Whether the one probe may go now; `refused`, `succeeded` or `abandon` follows."""
+        """Whether the one probe may be sent now.
+
+        After True call `refused`, `succeeded` or `abandon`.
+        """
         if self.closed or self._probing or self.remaining_s > 0:
             return False
         self._probing = True
         return True
 
-    @property
-    def usable(self) -> bool:
-        """Whether a request may go: closed, or rested and not being probed."""
-        return self.closed or (not self._probing and self.remaining_s == 0)
-
     def abandon(self) -> None:
-        """The probe told nothing (a time-out, say): another may go."""
+        """The probe was inconclusive (a timeout, say): another may be sent."""
         self._probing = False
 
-    def succeeded(self) -> None:
-        """A request went through."""
-        if self.closed or self._probing:
-            self._refusals = 0
-            self._open_until_s = 0.0
-            self._probing = False
+    def restore(self, open_until_s: float) -> None:
+        """Continue the cooldown of an earlier process."""
+        if open_until_s > self._clock():
+            self._open_until_s = open_until_s
+            self._refusals = max(1, self._refusals)
 
 
 _open: LiveGauge[Breaker] = LiveGauge(
     meter,
     "searchbus.breaker.open",
     lambda breaker: [(0.0 if breaker.closed else 1.0, {"breaker": breaker.name})],
-    description="1 while an upstream refuses us and is left alone, else 0.",
+    description="1 while an upstream refuses requests and gets none, else 0.",
 )

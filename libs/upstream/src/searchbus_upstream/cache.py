@@ -1,11 +1,12 @@
-"""Answers shared by all workers: equal questions at the same time cost one upstream request.
+"""A cache shared by all workers: equal requests at the same time cost one upstream request.
 
     cached = await cache.get("search:…", fetch, fresh_s=600, stale_s=3600)
 
-Three layers: this process's own memory; single flight in this process; NATS KV for the others, with
-a lease that says who is asking. Errors are told to whoever waits for them and never kept. Where an
-upstream fails, an answer that is past its time but not past `stale_s` is given, labelled as such.
-Without KV everything works within the process.
+Three layers: an LRU cache in this process; single flight in this process; the key-value store of
+the bus for other processes, with a lease that names the worker whose fetch is under way. A failure
+is raised for everybody who waits for that fetch and never stored. Where a fetch fails, a stored
+value older than `fresh_s` but not older than `stale_s` is returned and marked as stale. Without the
+key-value store everything works within the process.
 """
 
 from __future__ import annotations
@@ -16,35 +17,52 @@ import logging
 import secrets
 import struct
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
+from cachetools import LRUCache
 
 from searchbus_bus import Bus, KeyValue
 from searchbus_contracts import ErrorCode, Failure, Fault, decode, encode
 
 from .telemetry import count_lookup
 
-__all__ = ["Cached", "SharedCache"]
+__all__ = ["Cached", "Fetched", "SharedCache"]
 
 log = logging.getLogger("searchbus.upstream")
 
-FLIGHT_TTL_S = 20.0
-"""A lease whose holder died is free again after this."""
+LEASE_TTL_S = 20.0
+"""The lease of a worker that died expires after this time."""
 _POLL_MIN_S, _POLL_MAX_S = 0.02, 0.2
 _HEADER = struct.Struct(">Q")
-_UNSHARED = {ErrorCode.OVERLOADED, ErrorCode.DEADLINE_EXCEEDED, ErrorCode.CANCELLED}
-"""Failures of one caller's own budget: whoever waited along tries for itself."""
+_OWN_BUDGET = {ErrorCode.OVERLOADED, ErrorCode.DEADLINE_EXCEEDED, ErrorCode.CANCELLED}
+"""Failures of one caller's own budget: the others who wait fetch for themselves."""
 
-Fetch = Callable[[], Awaitable[bytes]]
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a fetch returned.
+
+    Args:
+        value: the value, encoded.
+        store: False: only those who wait for this fetch receive it (e.g. a partial result).
+    """
+
+    value: bytes
+    store: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """An answer: its bytes, when it was made (ms of the epoch), and where it is from."""
+    """A value, when it was fetched, and how it was found.
+
+    Args:
+        made_ms: milliseconds of the epoch.
+        hit: it was stored before this request.
+        stale: it is older than `fresh_s`; `why_stale` is the message of the failed fetch.
+    """
 
     value: bytes
     made_ms: int
@@ -53,18 +71,36 @@ class Cached:
     why_stale: str | None = None
 
 
-class _Flight(msgspec.Struct):
+Fetch = Callable[[], Awaitable[Fetched]]
+
+
+class _Entry(NamedTuple):
+    made_ms: int
+    value: bytes
+
+
+class _Flight(msgspec.Struct, omit_defaults=True):
+    """The lease of a fetch; its outcome replaces it where nothing is stored."""
+
     id: str
     failure: Failure | None = None
+    value: bytes | None = None
+
+
+@dataclass(slots=True)
+class _Running:
+    task: asyncio.Task[Cached]
+    waiting: int = 0
 
 
 class SharedCache:
-    """A cache of one kind of answer.
+    """A cache of one kind of value.
 
     Args:
-        answers, flights: buckets for the answers and the leases; None: within the process only.
-        name: in figures.
-        local_bytes: of answers kept in this process.
+        answers, flights: buckets for the values and the leases; None: within the process only.
+        name: in metrics.
+        local_bytes: of values kept in this process.
+        clock: seconds of the epoch.
     """
 
     def __init__(
@@ -79,169 +115,181 @@ class SharedCache:
         self._name = name
         self._answers = answers
         self._flights = flights
-        self._local: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
-        self._local_bytes = local_bytes
-        self._held_bytes = 0
+        self._local: LRUCache[str, _Entry] = LRUCache(
+            local_bytes, getsizeof=lambda entry: len(entry.value)
+        )
         self._clock = clock
-        self._running: dict[str, tuple[asyncio.Task[Cached], list[int]]] = {}
+        self._running: dict[str, _Running] = {}
 
     @classmethod
     async def over(cls, bus: Bus, name: str, *, stale_s: float, max_bytes: int) -> SharedCache:
-        """Shared over the bus, or local where the server keeps no KV."""
+        """Open a cache shared over the bus, or a local one where the server has no buckets."""
         try:
             answers = await bus.key_value(f"{name}_answers", ttl_s=stale_s, max_bytes=max_bytes)
-            flights = await bus.key_value(
-                f"{name}_flights", ttl_s=FLIGHT_TTL_S, max_bytes=8 * 2**20
-            )
+            flights = await bus.key_value(f"{name}_flights", ttl_s=LEASE_TTL_S, max_bytes=8 * 2**20)
         except Fault as fault:
-            log.warning("no shared cache (%s): every worker keeps its own", fault.failure.message)
+            log.warning(
+                "no shared cache (%s): every worker caches for itself", fault.failure.message
+            )
             return cls(name=name)
         return cls(answers, flights, name=name)
 
-    async def get(self, question: str, fetch: Fetch, *, fresh_s: float, stale_s: float) -> Cached:
-        """The answer to a question, from memory or by `fetch`.
+    async def get(self, request: str, fetch: Fetch, *, fresh_s: float, stale_s: float) -> Cached:
+        """Return the value for a request, stored or fetched.
 
         Args:
-            question: everything that the answer depends on.
-            fresh_s: how old an answer may be; 0 asks anew, but still at most once at a time.
-            stale_s: how old one may be where fetching fails.
+            request: everything that the value depends on.
+            fresh_s: how old a value may be; 0 always fetches, but still once at a time.
+            stale_s: how old a value may be where fetching fails.
 
         Raises:
-            Fault: of `fetch`, where no answer is young enough.
+            Fault: of `fetch`, where no stored value is young enough.
         """
         outcome = "error"
         try:
-            found = await self._get(question, fetch, fresh_s, stale_s)
-            outcome = "stale" if found.stale else "hit" if found.hit else "miss"
-            return found
+            cached = await self._get(request, fetch, fresh_s, stale_s)
+            outcome = "stale" if cached.stale else "hit" if cached.hit else "miss"
+            return cached
         finally:
             count_lookup(self._name, outcome)
 
-    async def _get(self, question: str, fetch: Fetch, fresh_s: float, stale_s: float) -> Cached:
-        key = hashlib.sha256(question.encode()).hexdigest()[:40]
+    async def _get(self, request: str, fetch: Fetch, fresh_s: float, stale_s: float) -> Cached:
+        key = hashlib.sha256(request.encode()).hexdigest()[:40]
         while True:
-            known = await self._look(key)
-            if known is not None and self._age_s(known) < fresh_s:
-                return Cached(known[1], known[0], hit=True)
+            entry = await self._stored(key)
+            if entry is not None and self._age_s(entry) < fresh_s:
+                return Cached(entry.value, entry.made_ms, hit=True)
             leading = key not in self._running
             try:
-                return await self._join(key, lambda: self._fly(key, fetch, fresh_s))
+                return await self._join(key, lambda: self._fetch_once(key, fetch, fresh_s))
             except Fault as fault:
-                if not leading and fault.code in _UNSHARED:
+                if not leading and fault.code in _OWN_BUDGET:
                     continue
-                if known is not None and self._age_s(known) < stale_s:
-                    return Cached(known[1], known[0], True, True, fault.failure.message)
+                if entry is not None and self._age_s(entry) < stale_s:
+                    return Cached(entry.value, entry.made_ms, True, True, fault.failure.message)
                 raise
 
     async def _join(self, key: str, start: Callable[[], Awaitable[Cached]]) -> Cached:
-        """Run once for all who ask now; ends when the last of them went away."""
+        """Run one task for all callers of this process; cancel it when the last one leaves."""
         running = self._running.get(key)
         if running is None:
             task = asyncio.ensure_future(start())
-            running = self._running[key] = (task, [0])
+            running = self._running[key] = _Running(task)
             task.add_done_callback(lambda _: self._running.pop(key, None))
-        task, waiting = running
-        waiting[0] += 1
+        running.waiting += 1
         try:
-            return await asyncio.shield(task)
+            return await asyncio.shield(running.task)
         except asyncio.CancelledError:
-            if task.cancelled():
+            if running.task.cancelled():
                 raise Fault(ErrorCode.CANCELLED, "The request was cancelled.") from None
             raise
         finally:
-            waiting[0] -= 1
-            if not waiting[0] and not task.done():
-                task.cancel()
+            running.waiting -= 1
+            if not running.waiting and not running.task.done():
+                running.task.cancel()
 
-    async def _fly(self, key: str, fetch: Fetch, fresh_s: float) -> Cached:
-        """Ask the upstream, unless another worker is asking."""
+    async def _fetch_once(self, key: str, fetch: Fetch, fresh_s: float) -> Cached:
+        """Fetch, unless another worker's fetch is under way: then wait for its outcome."""
         if self._flights is None:
-            return await self._fetch(key, fetch)
+            return await self._store(key, await fetch())
         mine = _Flight(secrets.token_hex(8))
         waited_for: str | None = None
         pause_s = _POLL_MIN_S
         while True:
             try:
                 revision = await self._flights.create(key, encode(mine))
-                if revision is None:
-                    entry = await self._flights.get(key)
-                    other = decode(entry.value, _Flight) if entry is not None else None
+                held = await self._flights.get(key) if revision is None else None
+                other = decode(held.value, _Flight) if held is not None else None
             except Fault:
-                return await self._fetch(key, fetch)  # no KV: not a reason to fail
+                return await self._store(key, await fetch())  # the store is away
             if revision is not None:
-                known = await self._look(key)
-                if known is not None and self._age_s(known) < fresh_s:
-                    await self._release(key)
-                    return Cached(known[1], known[0], hit=True)
-                return await self._lead(key, mine, fetch)
-            if other is not None and other.failure is not None:
-                if other.id == waited_for and other.failure.code not in _UNSHARED:
+                entry = await self._stored(key)
+                if entry is not None and self._age_s(entry) < fresh_s:
+                    await self._release(self._flights, key)
+                    return Cached(entry.value, entry.made_ms, hit=True)
+                return await self._lead(self._flights, key, mine, fetch)
+            if other is not None and (other.failure is not None or other.value is not None):
+                if other.id == waited_for and other.value is not None:
+                    return Cached(other.value, self._now_ms())
+                if (
+                    other.id == waited_for
+                    and other.failure is not None
+                    and other.failure.code not in _OWN_BUDGET
+                ):
                     raise Fault.of(other.failure)
-                # A failure of before this request: nobody is asking now.
-                await self._release(key)
+                # The outcome of a fetch from before this request: none is under way now.
+                await self._release(self._flights, key)
                 continue
             waited_for = other.id if other is not None else waited_for
             await asyncio.sleep(pause_s)
             pause_s = min(_POLL_MAX_S, pause_s * 1.5)
-            known = await self._look(key)
-            if known is not None and self._age_s(known) < fresh_s:
-                return Cached(known[1], known[0], hit=True)
+            entry = await self._stored(key)
+            if entry is not None and self._age_s(entry) < fresh_s:
+                return Cached(entry.value, entry.made_ms, hit=True)
 
-    async def _lead(self, key: str, mine: _Flight, fetch: Fetch) -> Cached:
+    async def _lead(self, flights: KeyValue, key: str, mine: _Flight, fetch: Fetch) -> Cached:
+        """Fetch while holding the lease.
+
+        An outcome that is not stored replaces the lease, for workers that wait for it; the next
+        request removes it.
+        """
         try:
-            found = await self._fetch(key, fetch)
+            fetched = await fetch()
         except Fault as fault:
-            # Left for those who wait; the next question takes it away.
             mine.failure = fault.failure
-            await self._quietly(self._flights, "put", key, encode(mine))
+            await _best_effort(flights.put(key, encode(mine)))
             raise
         except BaseException:
-            await asyncio.shield(self._release(key))
+            await asyncio.shield(self._release(flights, key))
             raise
-        await self._release(key)
-        return found
+        cached = await self._store(key, fetched)
+        if fetched.store:
+            await self._release(flights, key)
+        else:
+            mine.value = fetched.value
+            await _best_effort(flights.put(key, encode(mine)))
+        return cached
 
-    async def _fetch(self, key: str, fetch: Fetch) -> Cached:
-        value = await fetch()
-        made_ms = int(self._clock() * 1000)
-        self._keep(key, made_ms, value)
-        await self._quietly(self._answers, "put", key, _HEADER.pack(made_ms) + value)
-        return Cached(value, made_ms)
+    async def _store(self, key: str, fetched: Fetched) -> Cached:
+        """Store what was fetched, where it is to be stored."""
+        entry = _Entry(self._now_ms(), fetched.value)
+        if fetched.store:
+            if len(entry.value) <= self._local.maxsize:
+                self._local[key] = entry
+            if self._answers is not None:
+                packed = _HEADER.pack(entry.made_ms) + entry.value
+                await _best_effort(self._answers.put(key, packed))
+        return Cached(entry.value, entry.made_ms)
 
-    async def _look(self, key: str) -> tuple[int, bytes] | None:
+    async def _stored(self, key: str) -> _Entry | None:
+        """The younger of the value in this process and the one in the bucket."""
         local = self._local.get(key)
-        if local is not None:
-            self._local.move_to_end(key)
         if self._answers is None:
             return local
         try:
-            entry = await self._answers.get(key)
+            held = await self._answers.get(key)
         except Fault:
             return local
-        if entry is None or len(entry.value) < _HEADER.size:
+        if held is None or len(held.value) < _HEADER.size:
             return local
-        made_ms = int(_HEADER.unpack_from(entry.value)[0])
-        if local is not None and local[0] >= made_ms:
+        made_ms = int(_HEADER.unpack_from(held.value)[0])
+        if local is not None and local.made_ms >= made_ms:
             return local
-        return made_ms, entry.value[_HEADER.size :]
+        return _Entry(made_ms, held.value[_HEADER.size :])
 
-    def _keep(self, key: str, made_ms: int, value: bytes) -> None:
-        old = self._local.pop(key, None)
-        self._held_bytes += len(value) - (len(old[1]) if old else 0)
-        self._local[key] = (made_ms, value)
-        while self._held_bytes > self._local_bytes and self._local:
-            _, (_, dropped) = self._local.popitem(last=False)
-            self._held_bytes -= len(dropped)
+    def _age_s(self, entry: _Entry) -> float:
+        return self._clock() - entry.made_ms / 1000
 
-    def _age_s(self, known: tuple[int, bytes]) -> float:
-        return self._clock() - known[0] / 1000
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)
 
-    async def _release(self, key: str) -> None:
-        await self._quietly(self._flights, "delete", key)
+    async def _release(self, flights: KeyValue, key: str) -> None:
+        await _best_effort(flights.delete(key))
 
-    async def _quietly(self, bucket: KeyValue | None, verb: str, *arguments: Any) -> None:
-        if bucket is not None:
-            try:
-                await getattr(bucket, verb)(*arguments)
-            except Fault as fault:
-                log.debug("%s: %s", verb, fault.failure.message)
+
+async def _best_effort(operation: Awaitable[object]) -> None:
+    """Wait for an operation of the key-value store; without it the cache works less well."""
+    try:
+        await operation
+    except Fault as fault:
+        log.debug("the key-value store failed: %s", fault.failure.message)

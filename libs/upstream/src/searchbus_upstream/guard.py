@@ -1,8 +1,9 @@
-"""Connections to public addresses only: the address that was checked is the one connected to.
+"""Connections to public addresses only: the checked address is the one that is connected to.
 
-A name is resolved once, every address it has is checked, and the connection goes to a checked one:
-no second resolution, so rebinding changes nothing. URL, Host, TLS name and certificate check stay
-as they are. Each redirect opens a connection of its own through the same guard.
+A name is resolved once, each of its addresses is checked, and the connection goes to a checked
+address. There is no second resolution, so DNS rebinding has no effect. URL, Host header, TLS name
+and certificate check stay as they are. A redirect opens a connection of its own through the same
+guard.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from .addresses import Address, is_public_address, is_public_host
 __all__ = ["ALLOWED_PORTS", "AddressRefused", "GuardedBackend", "NameUnknown", "resolve"]
 
 ALLOWED_PORTS = frozenset({80, 443, 8080, 8443})
+_MAX_ADDRESSES = 4
+"""Addresses of one name that are tried, in the resolver's order."""
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 
 
 class AddressRefused(httpcore.ConnectError):
-    """The host has an address that is not public, or a port that is not the web's."""
+    """The host has an address that is not public, or the port is not allowed."""
 
 
 class NameUnknown(httpcore.ConnectError):
@@ -33,7 +36,7 @@ class NameUnknown(httpcore.ConnectError):
 
 
 async def resolve(host: str, port: int) -> list[Address]:
-    """All addresses of a host; raises OSError."""
+    """Return all addresses of a host; raises OSError."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     texts = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found)
@@ -44,7 +47,8 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Opens TCP connections for httpcore.
 
     Args:
-        routes: host pattern → `address:port` that the operator vouches for (an intranet, a fake).
+        routes: the operator's allowlist: host pattern → `address:port` to connect to instead (an
+            intranet, a fake).
         resolver, backend: replaced in tests; nothing else opens a connection.
     """
 
@@ -74,8 +78,10 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         """
         route = self._route(host)
         if route is not None:
-            vouched, _, own_port = route.rpartition(":")
-            return await self._open(vouched, int(own_port), timeout, local_address, socket_options)
+            target, _, target_port = route.rpartition(":")
+            return await self._open(
+                target, int(target_port), timeout, local_address, socket_options
+            )
         if port not in ALLOWED_PORTS:
             raise AddressRefused(f"port {port} is not allowed")
         if not is_public_host(host):
@@ -89,7 +95,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         if not all(is_public_address(address) for address in addresses):
             raise AddressRefused("the host's address is not public")
         failure: Exception | None = None
-        for address in addresses[:4]:
+        for address in addresses[:_MAX_ADDRESSES]:
             try:
                 return await self._open(str(address), port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
@@ -99,12 +105,16 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore.AsyncNetworkStream:
-        """Never."""
+        """Refuse: pages are never read from Unix sockets."""
         raise AddressRefused("unix sockets are not allowed")
 
     async def sleep(self, seconds: float) -> None:
-        """As the backend sleeps."""
+        """Sleep as the backend does."""
         await self._backend.sleep(seconds)
+
+    def allows_host(self, host: str) -> bool:
+        """Whether the operator's allowlist names this host."""
+        return self._route(host) is not None
 
     async def _open(
         self, address: str, port: int, timeout: float | None, local: str | None, options: Any
@@ -118,7 +128,3 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         return next(
             (to for pattern, to in self._routes.items() if fnmatch.fnmatch(name, pattern)), None
         )
-
-    def vouches_for(self, host: str) -> bool:
-        """Whether the operator has named this host."""
-        return self._route(host) is not None

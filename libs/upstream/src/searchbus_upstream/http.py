@@ -1,7 +1,14 @@
-"""HTTP towards upstreams: a total deadline, caps on raw and decoded bytes, no redirects followed.
+"""HTTP requests to upstreams, with a total deadline and limits on raw and decoded bytes.
 
-httpx's own timeouts are per operation, so a dripping upstream never meets them; and its decoders
-inflate whole chunks past any limit. Both are done here.
+    client = HttpClient("Tavily")
+    reply = await client.send(Request("GET", url), timeout_s=5.0, max_bytes=2**20)
+
+    UpstreamTimeout         no complete response by the deadline
+    UpstreamUnreachable     no response; `kind` says why
+
+httpx's own timeouts apply to single operations, so an upstream that sends one byte at a time never
+exceeds them; its decoders inflate a whole chunk, however large it becomes. This module enforces
+both limits itself. Redirects are not followed.
 """
 
 from __future__ import annotations
@@ -10,18 +17,28 @@ import asyncio
 import socket
 import ssl
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import httpcore
 import httpx
 
+from .backend_transport import BackendTransport
 from .guard import AddressRefused, NameUnknown
 from .telemetry import upstream_span
 
-__all__ = ["HttpTransport", "Reply", "Transport", "UpstreamTimeout", "UpstreamUnreachable"]
+__all__ = [
+    "HttpClient",
+    "Reply",
+    "Request",
+    "UpstreamClient",
+    "UpstreamTimeout",
+    "UpstreamUnreachable",
+]
+
+_LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=16)
 
 
 class UpstreamTimeout(Exception):
@@ -29,7 +46,7 @@ class UpstreamTimeout(Exception):
 
 
 class UpstreamUnreachable(Exception):
-    """No answer; the message says why.
+    """There is no response; the message says why.
 
     Args:
         kind: connection, dns, tls, address (not allowed), too_large, encoding.
@@ -41,8 +58,39 @@ class UpstreamUnreachable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request.
+
+    Args:
+        params: added to the URL's query.
+        form: sent as application/x-www-form-urlencoded; excludes `content`.
+        content: the body as it is.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] | None = None
+    form: Mapping[str, str] | None = None
+    content: bytes | None = None
+
+    @property
+    def host(self) -> str:
+        """The URL's host; empty where it has none or is invalid."""
+        try:
+            return urlsplit(self.url).hostname or ""
+        except ValueError:
+            return ""
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, decoded; `truncated` where the connection broke in the middle of the body."""
+    """A response with its body decoded.
+
+    Args:
+        headers: names in lower case.
+        truncated: the connection broke in the middle of the body.
+    """
 
     status: int
     body: bytes
@@ -51,43 +99,38 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """The body as UTF-8, odd bytes replaced."""
+        """The body as UTF-8; undecodable bytes become U+FFFD."""
         return self.body.decode("utf-8", "replace")
 
 
-class Transport(Protocol):
-    """Sends one request through one egress."""
+class UpstreamClient(Protocol):
+    """Sends requests to one upstream."""
 
-    async def send(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        data: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        timeout_s: float,
-        max_bytes: int,
-    ) -> Reply:
-        """Return the answer, whatever its status.
+    async def send(self, request: Request, *, timeout_s: float, max_bytes: int) -> Reply:
+        """Return the response, whatever its status.
+
+        Args:
+            timeout_s: for everything from the connection to the last byte.
+            max_bytes: of the body, both as sent and decoded.
 
         Raises:
-            UpstreamTimeout, UpstreamUnreachable: there is none.
+            UpstreamTimeout, UpstreamUnreachable: there is no response.
         """
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
 
 
-class HttpTransport:
-    """httpx, directly, through a proxy, or from one of this machine's own addresses.
+class HttpClient:
+    """An `UpstreamClient` over httpx: direct, through a proxy, or from a given local address.
+
+    Proxies of the environment are ignored: requests leave as configured here.
 
     Args:
-        name: of the upstream, in spans and figures.
-        proxy: URL of an HTTP or SOCKS proxy.
+        name: of the upstream, in spans and metrics.
+        proxy: URL of an HTTP or SOCKS proxy; excludes `backend`.
         local_address: source address of the connections.
-        backend: opens the connections; see guard.py.
+        backend: opens the connections, e.g. a `GuardedBackend`.
     """
 
     def __init__(
@@ -98,50 +141,46 @@ class HttpTransport:
         local_address: str | None = None,
         backend: httpcore.AsyncNetworkBackend | None = None,
     ) -> None:
+        if proxy is not None and backend is not None:
+            raise ValueError("Give proxy or backend, not both: a proxy opens the connections.")
         self._name = name
-        limits = httpx.Limits(max_connections=64, max_keepalive_connections=16)
-        transport = httpx.AsyncHTTPTransport(
-            proxy=proxy, local_address=local_address, limits=limits, retries=0
-        )
+        transport: httpx.AsyncBaseTransport
         if backend is not None:
-            # httpx has no door for this; a test fails when the attribute is no longer there.
-            transport._pool._network_backend = backend
-        # No environment proxies: the egress is what the configuration says.
+            transport = BackendTransport(backend, limits=_LIMITS, local_address=local_address)
+        else:
+            transport = httpx.AsyncHTTPTransport(
+                proxy=proxy, local_address=local_address, limits=_LIMITS, retries=0
+            )
         self._client = httpx.AsyncClient(transport=transport, trust_env=False)
 
-    async def send(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        data: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        timeout_s: float,
-        max_bytes: int,
-    ) -> Reply:
-        """See Transport."""
-        with upstream_span(self._name, method, urlsplit(url).hostname or "") as sent:
+    async def send(self, request: Request, *, timeout_s: float, max_bytes: int) -> Reply:
+        """See `UpstreamClient`."""
+        with upstream_span(self._name, request.method, request.host) as span:
             try:
                 async with asyncio.timeout(timeout_s):
-                    request = self._client.build_request(
-                        method, url, data=data, params=params, content=content,
-                        headers={"Accept-Encoding": "gzip, deflate", **(headers or {})},
-                        timeout=httpx.Timeout(timeout_s),
-                    )  # fmt: skip
-                    reply = await self._receive(request, max_bytes)
+                    reply = await self._receive(self._prepared(request, timeout_s), max_bytes)
             except (TimeoutError, httpx.TimeoutException):
-                sent.failed("timeout")
+                span.failed("timeout")
                 raise UpstreamTimeout(f"no answer within {timeout_s:.1f} s") from None
             except (httpx.HTTPError, httpx.InvalidURL, OSError, zlib.error) as error:
-                sent.failed(_kind_of(error))
+                span.failed(_kind_of(error))
                 raise UpstreamUnreachable(type(error).__name__, _kind_of(error)) from None
             except UpstreamUnreachable as error:
-                sent.failed(error.kind)
+                span.failed(error.kind)
                 raise
-            sent.answered(reply.status)
+            span.replied(reply.status)
             return reply
+
+    def _prepared(self, request: Request, timeout_s: float) -> httpx.Request:
+        return self._client.build_request(
+            request.method,
+            request.url,
+            data=request.form,
+            params=request.params,
+            content=request.content,
+            headers={"Accept-Encoding": "gzip, deflate", **request.headers},
+            timeout=httpx.Timeout(timeout_s),
+        )
 
     async def _receive(self, request: httpx.Request, max_bytes: int) -> Reply:
         response = await self._client.send(request, stream=True, follow_redirects=False)
@@ -167,7 +206,7 @@ class HttpTransport:
             await response.aclose()
 
     async def close(self) -> None:
-        """See Transport."""
+        """Close the connections."""
         await self._client.aclose()
 
 
@@ -184,7 +223,7 @@ def _kind_of(error: BaseException | None) -> str:
     return "connection"
 
 
-def _decoder(encoding: str) -> Any:
+def _decoder(encoding: str) -> Callable[[bytes, int], bytes]:
     """A function (chunk, limit) → decoded bytes, at most `limit` of them."""
     kind = encoding.strip().lower()
     if kind in ("", "identity"):

@@ -1,30 +1,32 @@
-"""Not too often: slots at an interval that adapts, shared fairly between those who wait."""
+"""Pacing of one process's requests: an interval that adapts, and fair turns between callers."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
 
+from searchbus_bus.gcra import Gcra
 from searchbus_contracts import ErrorCode, Fault
 
 from .telemetry import count_limit
 
 __all__ = ["Pace"]
 
-_SUCCESSES_TO_QUICKEN = 20
-_QUICKEN = 0.95
-_SLACKEN = 2.0
+_SUCCESSES_TO_SPEED_UP = 20
+_SPEED_UP = 0.95
+_SLOW_DOWN = 2.0
 
 
 class Pace:
-    """Hands out slots to one upstream through one address.
+    """Hands out slots for requests to one upstream from one address.
 
     Args:
         interval_s: between two slots at the start; 0 switches pacing off.
-        min_interval_s: never quicker; reached slowly, 5 % after every 20 successes.
-        max_interval_s: never slower; every refusal doubles the interval.
+        min_interval_s: the shortest interval, approached by 5 % after every 20 successes; `None`
+            keeps `interval_s`.
+        max_interval_s: the longest interval; every refusal doubles the interval up to this.
         burst: slots at once after a pause.
-        name: in figures.
+        name: in metrics.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class Pace:
         self._max_interval_s = max(interval_s, max_interval_s)
         self._burst = max(1, burst)
         self._successes = 0
-        self._next_s = 0.0
+        self._arrival_s = 0.0
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -50,8 +52,8 @@ class Pace:
         """Wait for a slot.
 
         Args:
-            caller: who waits; the callers take turns, however much each asks.
-            timeout_s: how long a wait is of use.
+            caller: who waits; callers take turns, however many requests each of them has.
+            timeout_s: the longest acceptable wait.
 
         Raises:
             Fault: overloaded with retry_after_ms, at once, where the wait would be longer.
@@ -63,8 +65,8 @@ class Pace:
         if wait_s > timeout_s:
             raise Fault(
                 ErrorCode.OVERLOADED,
-                f"Too many wait for this upstream; a turn comes in about {wait_s:.0f} s. "
-                "Try again then.",
+                f"Too many requests wait for this upstream; the next turn is in about "
+                f"{wait_s:.0f} s. Try again then.",
                 retry_after_ms=int(wait_s * 1000),
             )
         loop = asyncio.get_running_loop()
@@ -78,44 +80,46 @@ class Pace:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                # The turn came with the cancellation: nobody used it.
-                self._next_s -= self.interval_s
+                # The slot was granted while the caller was cancelled: give it back.
+                self._arrival_s -= self.interval_s
             else:
                 self._leave(caller, turn)
             raise
 
     def wait_s(self, caller: str) -> float:
-        """About how long a new request of this caller would wait."""
+        """About how long a new request of this caller would wait, in seconds."""
         mine = len(self._waiting.get(caller, ()))
         before = mine + sum(
             min(len(turns), mine + 1) for name, turns in self._waiting.items() if name != caller
         )
-        return max(0.0, self._ready_s()) + before * self.interval_s
+        return self._ready_s() + before * self.interval_s
 
     def succeeded(self) -> None:
-        """A request went well: after many of them, a little quicker."""
+        """Record a success: after many of them the interval shrinks a little."""
         self._successes += 1
-        if self._successes >= _SUCCESSES_TO_QUICKEN:
+        if self._successes >= _SUCCESSES_TO_SPEED_UP:
             self._successes = 0
-            self.interval_s = max(self._min_interval_s, self.interval_s * _QUICKEN)
+            self.interval_s = max(self._min_interval_s, self.interval_s * _SPEED_UP)
 
     def refused(self) -> None:
-        """The upstream minded: slower at once."""
+        """Record a refusal by the upstream: the interval doubles at once."""
         self._successes = 0
-        self.interval_s = min(self._max_interval_s, self.interval_s * _SLACKEN)
+        self.interval_s = min(self._max_interval_s, self.interval_s * _SLOW_DOWN)
+
+    @property
+    def _gcra(self) -> Gcra:
+        return Gcra(self.interval_s, self._burst)
 
     def _ready_s(self) -> float:
-        """Seconds until the next slot; the burst is counted as slots saved up."""
-        saved_s = (self._burst - 1) * self.interval_s
-        return self._next_s - saved_s - asyncio.get_running_loop().time()
+        """Seconds until the next slot; 0 where there is one now."""
+        return self._gcra.wait(self._arrival_s, asyncio.get_running_loop().time())
 
     def _take(self, now_s: float) -> None:
-        self._next_s = max(now_s, self._next_s) + self.interval_s
+        self._arrival_s = self._gcra.advance(self._arrival_s, now_s)
 
     def _schedule(self) -> None:
         if self._timer is None and self._waiting:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(0.0, self._ready_s()), self._grant)
+            self._timer = asyncio.get_running_loop().call_later(self._ready_s(), self._grant)
 
     def _grant(self) -> None:
         self._timer = None

@@ -1,4 +1,4 @@
-"""Retries in one place: with jitter, in the caller's time, never more than a tenth extra."""
+"""Retries with jitter, within the caller's time and a budget of extra requests."""
 
 from __future__ import annotations
 
@@ -13,22 +13,29 @@ __all__ = ["RetryBudget", "with_retries"]
 
 T = TypeVar("T")
 _BASE_S = 0.25
+_MARGIN_S = 0.05
+"""A retry that would start this close to the deadline is not made."""
 
 
 class RetryBudget:
-    """A token for every ten requests; a storm of failures runs out of them (Finagle's budget)."""
+    """Tokens for retries, so that failing upstreams do not get many extra requests (Finagle).
 
-    def __init__(self, *, share: float = 0.1, most: float = 10.0) -> None:
+    Args:
+        share: tokens earned by each request: 0.1 allows one retry per ten requests.
+        max_tokens: saved up at most; half of them are there at the start.
+    """
+
+    def __init__(self, *, share: float = 0.1, max_tokens: float = 10.0) -> None:
         self._share = share
-        self._most = most
-        self._tokens = most / 2
+        self._max_tokens = max_tokens
+        self._tokens = max_tokens / 2
 
     def request(self) -> None:
-        """One request was made."""
-        self._tokens = min(self._most, self._tokens + self._share)
+        """Record a request."""
+        self._tokens = min(self._max_tokens, self._tokens + self._share)
 
     def take(self) -> bool:
-        """Whether one retry is allowed."""
+        """Take a token for one retry; False where none is left."""
         if self._tokens < 1:
             return False
         self._tokens -= 1
@@ -42,9 +49,18 @@ async def with_retries(
     budget: RetryBudget,
     attempts: int = 3,
 ) -> T:
-    """Run `attempt(seconds left)` until it succeeds or its Fault is not to be repeated.
+    """Run `attempt(seconds left)` until it succeeds.
 
-    A failure's retry_after_ms is kept; where that is beyond the time left, it is raised at once.
+    The pause before a retry is random (full jitter, Brooker 2015) and at least the failure's
+    retry_after_ms.
+
+    Args:
+        timeout_s: for all attempts and the pauses between them.
+        attempts: at most this many, the first included.
+
+    Raises:
+        Fault: of the last attempt; at once where it is not retryable, the budget is used up, or
+            the retry would come after the deadline.
     """
     loop = asyncio.get_running_loop()
     end_s = loop.time() + timeout_s
@@ -54,10 +70,9 @@ async def with_retries(
             return await attempt(max(0.001, end_s - loop.time()))
         except Fault as fault:
             failure = fault.failure
-            # Full jitter (Brooker 2015).
             pause_s = random.uniform(0, _BASE_S * 2**number)  # noqa: S311
             pause_s = max(pause_s, (failure.retry_after_ms or 0) / 1000)
-            late = loop.time() + pause_s >= end_s - 0.05
+            late = loop.time() + pause_s >= end_s - _MARGIN_S
             if not failure.retryable or number == attempts or late or not budget.take():
                 raise
             await asyncio.sleep(pause_s)

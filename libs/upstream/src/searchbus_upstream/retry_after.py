@@ -10,7 +10,11 @@ __all__ = ["retry_after_s"]
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from a number or a date; None where there is none to read."""
+    """Seconds to wait, given as a number or a date; None where the header is missing or invalid.
+
+    Args:
+        headers: names in lower case.
+    """
     value = headers.get("retry-after", "").strip()
     if value.isdigit():
         return float(value)

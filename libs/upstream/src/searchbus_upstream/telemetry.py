@@ -1,7 +1,8 @@
-"""Spans and figures of what leaves for others: requests, cache, breakers, limits.
+"""Spans and metrics of requests to upstreams, of caches, breakers and limits.
 
-`upstream` is the name that this service gives to whom it asks (`duckduckgo`, `Tavily`, `pages`), so
-that the number of time series does not grow with the hosts. No URL, query or key stands anywhere.
+The label `upstream` is the service's own name for the upstream (`duckduckgo`, `Tavily`, `pages`),
+so that the number of time series does not grow with the number of hosts. No attribute holds a URL,
+a query or a key.
 """
 
 from __future__ import annotations
@@ -15,33 +16,33 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from searchbus_bus import SECONDS
 
-__all__ = ["Sent", "count_limit", "count_lookup", "meter", "upstream_span"]
+__all__ = ["RequestSpan", "count_limit", "count_lookup", "meter", "upstream_span"]
 
 _tracer = trace.get_tracer("searchbus.upstream")
 meter = metrics.get_meter("searchbus.upstream")
 _duration = meter.create_histogram(
     "searchbus.upstream.request.duration",
     unit="s",
-    description="Requests to others, by upstream and outcome: an HTTP status, or what went wrong.",
+    description="Requests to upstreams, by upstream and outcome: an HTTP status or a failure.",
     explicit_bucket_boundaries_advisory=SECONDS,
 )
 _lookups = meter.create_counter(
-    "searchbus.cache.lookups", description="Questions to a cache: hit, stale, miss or error."
+    "searchbus.cache.lookups", description="Lookups in a cache: hit, stale, miss or error."
 )
 _limits = meter.create_counter(
     "searchbus.limiter.decisions", description="Decisions of a limit: admitted or refused."
 )
 
 
-class Sent:
-    """One request under way; `outcome` is an HTTP status or the kind of failure."""
+class RequestSpan:
+    """The span of one request; `outcome` is an HTTP status or the kind of failure."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
         self.outcome = "cancelled"
 
-    def answered(self, status: int) -> None:
-        """An answer came, whatever its status."""
+    def replied(self, status: int) -> None:
+        """Record a response, whatever its status."""
         self.outcome = str(status)
         self._span.set_attribute("http.response.status_code", status)
         if status >= 400:
@@ -49,15 +50,15 @@ class Sent:
             self._span.set_status(StatusCode.ERROR)
 
     def failed(self, kind: str) -> None:
-        """None came."""
+        """Record that no response was received."""
         self.outcome = kind
         self._span.set_attribute("error.type", kind)
         self._span.set_status(StatusCode.ERROR, kind)
 
 
 @contextmanager
-def upstream_span(upstream: str, method: str, host: str) -> Iterator[Sent]:
-    """A client span around one HTTP request (semantic conventions for HTTP), and its duration."""
+def upstream_span(upstream: str, method: str, host: str) -> Iterator[RequestSpan]:
+    """Open a client span around one HTTP request (semantic conventions) and record its duration."""
     started_s = time.perf_counter()
     attributes = {
         "http.request.method": method,
@@ -71,17 +72,18 @@ def upstream_span(upstream: str, method: str, host: str) -> Iterator[Sent]:
         record_exception=False,
         set_status_on_exception=False,
     ) as span:
-        sent = Sent(span)
+        request_span = RequestSpan(span)
         try:
-            yield sent
+            yield request_span
         finally:
             _duration.record(
-                time.perf_counter() - started_s, {"upstream": upstream, "outcome": sent.outcome}
+                time.perf_counter() - started_s,
+                {"upstream": upstream, "outcome": request_span.outcome},
             )
 
 
 def count_lookup(cache: str, outcome: str) -> None:
-    """Count one question to a cache."""
+    """Count one lookup in a cache."""
     _lookups.add(1, {"cache": cache, "outcome": outcome})
 
 

@@ -1,4 +1,4 @@
-"""Which addresses name one page."""
+"""Comparison of URLs that name the same page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ _PREFIXES = re.compile(r"^(www\d?|m|mobile|amp)\.")
 
 
 def canonical_key(url: str) -> str:
-    """Equal for addresses of one page: scheme, www, trackers, fragment and order aside."""
+    """A key that is equal for all URLs of one page.
+
+    It ignores scheme, `www`, `m` and `amp`, tracking parameters, the fragment and the order of
+    parameters. For comparison only: the key is not a URL.
+    """
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".").lower()
     try:

@@ -1,4 +1,4 @@
-"""DuckDuckGo behind the bus: polite, paced, and honest about being refused."""
+"""DuckDuckGo: web search and instant answers, paced, by a fleet of egress addresses."""
 
 from searchbus_contracts.services import Service
 

@@ -1,53 +1,64 @@
-"""web_search and instant_answer for callers: cached, single flight, handed on when refused."""
+"""Web search and instant answers: cached, and forwarded while this worker's address is refused."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
 from searchbus_bus import Bus, Call
 from searchbus_contracts import ErrorCode, Fault, decode, encode
-from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
-from searchbus_upstream import Cached, SharedCache, UpstreamTimeout, UpstreamUnreachable
+from searchbus_contracts.queries import check_query
+from searchbus_contracts.web import WebSearchReply, WebSearchRequest
+from searchbus_upstream import (
+    Cached,
+    Fetched,
+    Request,
+    SharedCache,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 
-from .asking import USER_AGENT, check_query
 from .egress import Egress
 from .fleet import Fleet
 from .instant import InstantAnswer, decode_instant
-from .outcomes import Kind, Refused
-from .search import Search
+from .outcome import DuckDuckGoError, Outcome
+from .page_client import MAX_QUERY_CHARS, USER_AGENT
+from .search import Search, SearchRows
 
 __all__ = ["DuckDuckGo", "Freshness"]
 
 SERVICE = "ddg"
-_ROWS_A_PAGE = 10
+_ROWS_PER_PAGE = 10
+_MAX_HOPS = 8
 _INSTANT_TIMEOUT_S = 10.0
 _INSTANT_MAX_BYTES = 2 * 1024 * 1024
-_HAND_ON = {ErrorCode.UPSTREAM_BLOCKED, ErrorCode.UPSTREAM_LIMITED, ErrorCode.OVERLOADED}
+_FORWARDED = {ErrorCode.UPSTREAM_BLOCKED, ErrorCode.UPSTREAM_LIMITED, ErrorCode.OVERLOADED}
+"""Failures of this worker's address: another worker may succeed."""
 _MIN_LEFT_S = 0.5
+"""With less time left a request is not forwarded."""
+_MARGIN_S = 0.1
+"""Kept of the caller's time, for the reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How old answers may be, in seconds."""
+    """How old cached values may be, in seconds; `stale_s` holds while DuckDuckGo fails."""
 
     search_s: float = 600.0
     instant_s: float = 3600.0
     stale_s: float = 6 * 3600.0
 
 
-class _Rows(msgspec.Struct):
-    rows: list[WebResult]
-    note: str | None = None
-
-
 class DuckDuckGo:
-    """What the tools and the endpoint ask."""
+    """Serves the tools and endpoints of one worker.
+
+    Args:
+        search: sends requests through `egress`.
+        fleet: the other workers; refused requests are forwarded to them.
+    """
 
     def __init__(
         self,
@@ -69,62 +80,74 @@ class DuckDuckGo:
         self._freshness = freshness or Freshness()
 
     async def search(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
-        """Search the web; raises Fault."""
-        query = check_query(request.query)
-        # Any number up to a page costs one page: they share an answer.
-        rows = math.ceil(request.limit / _ROWS_A_PAGE) * _ROWS_A_PAGE
-        wanted = msgspec.structs.replace(request, query=query, limit=rows)
-        options = (wanted.query, wanted.limit, wanted.region, wanted.time, wanted.safe)
+        """Search the web.
 
-        async def fetch() -> bytes:
-            reply = await self._fetch(call, wanted)
-            body = encode(_Rows(list(reply.results), reply.note))
-            if reply.note is not None:
-                raise _Partial(body)
-            return body
+        Raises:
+            Fault: invalid_query, upstream_blocked, upstream_limited, upstream_failed, overloaded,
+                deadline_exceeded.
+        """
+        query = check_query(request.query, max_chars=MAX_QUERY_CHARS)
+        # Any number of rows up to a page costs one page: these requests share a cached value.
+        limit = math.ceil(request.limit / _ROWS_PER_PAGE) * _ROWS_PER_PAGE
+        whole_pages = msgspec.structs.replace(request, query=query, limit=limit)
+        key = (query, limit, request.region, request.time, request.safe)
 
-        try:
-            cached = await self._cached(f"search/{options!r}", fetch, self._freshness.search_s)
-        except _Partial as partial:
-            cached = Cached(partial.body, _now_ms())
-        found = decode(cached.value, _Rows)
+        async def fetch() -> Fetched:
+            reply = await self.fetch(call, whole_pages)
+            rows = SearchRows(list(reply.results), reply.note)
+            # An incomplete list is for those who wait now, not for later requests.
+            return Fetched(encode(rows), store=reply.note is None)
+
+        cached = await self._cache.get(
+            f"search/{key!r}",
+            fetch,
+            fresh_s=self._freshness.search_s,
+            stale_s=self._freshness.stale_s,
+        )
+        found = decode(cached.value, SearchRows)
         return WebSearchReply(
             results=tuple(found.rows[: request.limit]),
             provider="duckduckgo",
             fetched_at_ms=cached.made_ms,
-            note=_note(cached) or (found.note if len(found.rows) < request.limit else None),
+            note=_stale_note(cached) or (found.note if len(found.rows) < request.limit else None),
             stale=cached.stale,
         )
 
-    async def _fetch(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
-        """From the upstream, or from a worker whose address is welcome."""
-        left_s = call.remaining_s
-        try:
-            found = await self._search.find(request, call.actor.subject, left_s - 0.1)
-        except Fault as fault:
-            if fault.code not in _HAND_ON or call.remaining_s < _MIN_LEFT_S:
-                raise
-            if request.hops >= 8 or not await self._fleet.leave_to_others():
-                raise self._worded(fault) from None
-            return await self._bus.request(
-                self._bus.subjects.endpoint(SERVICE, "fetch"),
-                msgspec.structs.replace(request, hops=request.hops + 1),
-                WebSearchReply,
-                service=SERVICE,
-                timeout_s=call.remaining_s,
-                actor=call.actor,
-            )
-        return WebSearchReply(
-            results=tuple(found.rows), provider="duckduckgo", fetched_at_ms=_now_ms(),
-            note=found.note,
-        )  # fmt: skip
-
     async def fetch(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
-        """A search that another worker handed on: no cache, it holds the lease."""
-        return await self._fetch(call, request)
+        """Search without the cache; forward the request where this address is refused.
 
-    def _worded(self, fault: Fault) -> Fault:
-        """All addresses are refused: the wait is that of the first to be tried again."""
+        Raises:
+            Fault: as `search`.
+        """
+        try:
+            found = await self._search.run(
+                request, call.actor.subject, call.remaining_s - _MARGIN_S
+            )
+        except Fault as fault:
+            if fault.code not in _FORWARDED or call.remaining_s < _MIN_LEFT_S:
+                raise
+            if request.hops >= _MAX_HOPS or not await self._fleet.leave_to_others():
+                raise self._refused_everywhere(fault) from None
+            return await self._forward(call, request)
+        return WebSearchReply(
+            results=tuple(found.rows),
+            provider="duckduckgo",
+            fetched_at_ms=_now_ms(),
+            note=found.note,
+        )
+
+    async def _forward(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
+        return await self._bus.request(
+            self._bus.subjects.endpoint(SERVICE, "fetch"),
+            msgspec.structs.replace(request, hops=request.hops + 1),
+            WebSearchReply,
+            service=SERVICE,
+            timeout_s=call.remaining_s,
+            actor=call.actor,
+        )
+
+    def _refused_everywhere(self, fault: Fault) -> Fault:
+        """The wait is until the first address of the fleet is probed."""
         if fault.code == ErrorCode.OVERLOADED:
             return fault
         wait_s = max(1, math.ceil(self._fleet.remaining_s))
@@ -138,64 +161,66 @@ class DuckDuckGo:
         )
 
     async def instant(self, call: Call, query: str) -> tuple[InstantAnswer, str | None]:
-        """An instant answer, and a note where it is an old one; raises Fault."""
-        query = check_query(query)
+        """Return an instant answer, and a note where it is stale.
 
-        async def fetch() -> bytes:
+        Raises:
+            Fault: invalid_query, upstream_limited, upstream_failed.
+        """
+        text = check_query(query, max_chars=MAX_QUERY_CHARS)
+
+        async def fetch() -> Fetched:
             try:
-                return await self._fetch_instant(query, call.remaining_s)
-            except Refused as refused:
-                raise _instant_fault(refused) from None
+                return Fetched(encode(await self._fetch_instant(text, call.remaining_s)))
+            except DuckDuckGoError as error:
+                raise _instant_fault(error) from None
 
-        cached = await self._cached(f"instant/{query!r}", fetch, self._freshness.instant_s)
-        return msgspec.json.decode(cached.value, type=InstantAnswer), _note(cached)
-
-    async def _fetch_instant(self, query: str, left_s: float) -> bytes:
-        params = {
-            "q": query, "format": "json", "no_html": "1", "no_redirect": "1", "skip_disambig": "0",
-            "t": "searchbus",
-        }  # fmt: skip
-        try:
-            reply = await self._egress.transport.send(
-                "GET", self._instant_url, params=params,
-                headers={"User-Agent": USER_AGENT, "Accept": "application/json"},
-                timeout_s=min(left_s, _INSTANT_TIMEOUT_S), max_bytes=_INSTANT_MAX_BYTES,
-            )  # fmt: skip
-        except UpstreamTimeout as error:
-            raise Refused(Kind.TIMEOUT, str(error)) from None
-        except UpstreamUnreachable as error:
-            raise Refused(Kind.UPSTREAM_ERROR, str(error)) from None
-        return encode(decode_instant(reply))
-
-    async def _cached(self, question: str, fetch: Callable[[], Any], fresh_s: float) -> Cached:
-        return await self._cache.get(
-            question, fetch, fresh_s=fresh_s, stale_s=self._freshness.stale_s
+        cached = await self._cache.get(
+            f"instant/{text!r}",
+            fetch,
+            fresh_s=self._freshness.instant_s,
+            stale_s=self._freshness.stale_s,
         )
+        return msgspec.json.decode(cached.value, type=InstantAnswer), _stale_note(cached)
+
+    async def _fetch_instant(self, query: str, left_s: float) -> InstantAnswer:
+        params = {
+            "q": query,
+            "format": "json",
+            "no_html": "1",
+            "no_redirect": "1",
+            "skip_disambig": "0",
+            "t": "searchbus",
+        }
+        headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
+        try:
+            reply = await self._egress.client.send(
+                Request("GET", self._instant_url, headers=headers, params=params),
+                timeout_s=min(left_s, _INSTANT_TIMEOUT_S),
+                max_bytes=_INSTANT_MAX_BYTES,
+            )
+        except UpstreamTimeout as error:
+            raise DuckDuckGoError(Outcome.TIMEOUT, str(error)) from None
+        except UpstreamUnreachable as error:
+            raise DuckDuckGoError(Outcome.UPSTREAM_ERROR, str(error)) from None
+        return decode_instant(reply)
 
 
-class _Partial(Exception):
-    """Results that are worth giving to who asks now, but not worth keeping."""
-
-    def __init__(self, body: bytes) -> None:
-        super().__init__("only a part could be fetched")
-        self.body = body
-
-
-def _instant_fault(refused: Refused) -> Fault:
-    if refused.kind is Kind.RATE_LIMITED:
+def _instant_fault(error: DuckDuckGoError) -> Fault:
+    if error.outcome is Outcome.RATE_LIMITED:
         return Fault(
             ErrorCode.UPSTREAM_LIMITED,
             "DuckDuckGo limits instant answers from here. Try again in 60 seconds.",
             retry_after_ms=60_000,
         )
-    if refused.kind is Kind.TIMEOUT:
+    if error.outcome is Outcome.TIMEOUT:
         return Fault(ErrorCode.UPSTREAM_FAILED, "DuckDuckGo did not answer in time. Try again.")
     return Fault(
-        ErrorCode.UPSTREAM_FAILED, f"DuckDuckGo could not be asked: {refused.detail}. Try again."
+        ErrorCode.UPSTREAM_FAILED,
+        f"DuckDuckGo's instant answers could not be fetched: {error.detail}. Try again.",
     )
 
 
-def _note(cached: Cached) -> str | None:
+def _stale_note(cached: Cached) -> str | None:
     if not cached.stale:
         return None
     then = datetime.fromtimestamp(cached.made_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")

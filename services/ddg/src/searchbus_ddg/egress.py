@@ -1,4 +1,4 @@
-"""One way out: its transport, its pace, and whether it is being refused."""
+"""One egress address: its HTTP client, its pace, and whether DuckDuckGo refuses it."""
 
 from __future__ import annotations
 
@@ -12,63 +12,66 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_upstream import Breaker, HttpTransport, Pace, Transport
+from searchbus_upstream import Breaker, HttpClient, Pace, UpstreamClient
 
-from .outcomes import REFUSALS, Kind, Refused
+from .outcome import REFUSALS, DuckDuckGoError, Outcome
 
-__all__ = ["Egress", "Rest", "egress_id", "open_transport"]
+__all__ = ["Cooldowns", "Egress", "blocked", "egress_id", "open_client"]
 
 log = logging.getLogger("searchbus.ddg")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """How long an address rests after a refusal, in seconds."""
+class Cooldowns:
+    """How long an address sends no requests after a refusal, in seconds."""
 
     challenge_s: float = 3600.0
     rate_limited_s: float = 180.0
 
-    def after(self, refused: Refused) -> float:
-        """The rest for one refusal."""
-        least = self.rate_limited_s if refused.kind is Kind.RATE_LIMITED else self.challenge_s
-        return max(least, refused.retry_after_s or 0.0)
+    def after(self, error: DuckDuckGoError) -> float:
+        """The cooldown for one refusal: at least what DuckDuckGo asked for."""
+        limited = error.outcome is Outcome.RATE_LIMITED
+        least_s = self.rate_limited_s if limited else self.challenge_s
+        return max(least_s, error.retry_after_s or 0.0)
 
 
 class Egress:
-    """Sends requests one after the other, not too often, and not at all while refused.
+    """Sends requests at a pace, and none while the address is cooling down.
 
     Args:
-        max_in_flight: requests at once, whatever the pace.
+        name: in logs and metrics.
+        max_in_flight: requests at the same time, whatever the pace.
+        clock: seconds of the epoch.
     """
 
     def __init__(
         self,
         name: str,
-        transport: Transport,
+        client: UpstreamClient,
         pace: Pace,
         *,
-        rest: Rest | None = None,
+        cooldowns: Cooldowns | None = None,
         max_in_flight: int = 4,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
-        self.transport = transport
+        self.client = client
         self.pace = pace
         self.breaker = Breaker(name, clock=clock)
         self.on_refused: Callable[[], None] = lambda: None
-        self._rest = rest or Rest()
+        self._cooldowns = cooldowns or Cooldowns()
         self._slots = asyncio.Semaphore(max_in_flight)
 
     async def use(
         self, caller: str, timeout_s: float, request: Callable[[float], Awaitable[T]]
     ) -> T:
-        """Run `request(seconds left)` when it is its turn.
+        """Run `request(seconds left)` in its turn.
 
         Raises:
-            Fault: upstream_blocked while the address rests; overloaded where the turn would come
-                too late.
-            Refused: what the upstream answered.
+            Fault: upstream_blocked while the address is cooling down; overloaded where the turn
+                would come after the timeout.
+            DuckDuckGoError: of the request.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
@@ -79,15 +82,15 @@ class Egress:
             return await self._send(request, max(0.001, end_s - loop.time()))
 
     async def probe(self, request: Callable[[float], Awaitable[T]], timeout_s: float) -> bool:
-        """Try one request after the rest; True when the address is welcome again."""
+        """Send one request after the cooldown; True where the address is healthy again."""
         if not self.breaker.try_probe():
             return self.breaker.closed
         try:
             await self._send(request, timeout_s)
-        except (Refused, Fault) as error:
+        except (DuckDuckGoError, Fault) as error:
             log.info("%s is still refused: %s", self.name, error)
             if not self.breaker.closed and self.breaker.remaining_s == 0:
-                self.breaker.refused(self._rest.rate_limited_s)
+                self.breaker.refused(self._cooldowns.rate_limited_s)
         except BaseException:
             self.breaker.refused(1.0)
             raise
@@ -95,17 +98,17 @@ class Egress:
 
     async def _send(self, request: Callable[[float], Awaitable[T]], timeout_s: float) -> T:
         try:
-            found = await request(timeout_s)
-        except Refused as refused:
-            if refused.kind in REFUSALS:
-                rest_s = self.breaker.refused(self._rest.after(refused))
+            result = await request(timeout_s)
+        except DuckDuckGoError as error:
+            if error.outcome in REFUSALS:
+                cooldown_s = self.breaker.refused(self._cooldowns.after(error))
                 self.pace.refused()
-                log.warning("%s: %s; it rests for %.0f s", self.name, refused.detail, rest_s)
+                log.warning("%s: %s; cooldown of %.0f s", self.name, error.detail, cooldown_s)
                 self.on_refused()
             raise
         self.breaker.succeeded()
         self.pace.succeeded()
-        return found
+        return result
 
     def _require_closed(self) -> None:
         if not self.breaker.closed:
@@ -113,7 +116,7 @@ class Egress:
 
 
 def blocked(remaining_s: float) -> Fault:
-    """What a caller hears while the address rests."""
+    """The failure of a call while the address is cooling down."""
     wait_s = max(1, round(remaining_s))
     return Fault(
         ErrorCode.UPSTREAM_BLOCKED,
@@ -124,25 +127,29 @@ def blocked(remaining_s: float) -> Fault:
     )
 
 
-def open_transport(egress: str, *, impersonate: str | None = None) -> Transport:
-    """The transport of `direct`, `bind:<own address>`, or a proxy's URL."""
+def open_client(egress: str, *, impersonate: str | None = None) -> UpstreamClient:
+    """The HTTP client of an egress: `direct`, `bind:<own address>`, or a proxy's URL.
+
+    Args:
+        impersonate: a browser as curl_cffi names it; `None` uses httpx.
+    """
     kind, _, value = egress.partition(":")
     local = value if kind == "bind" else None
     proxy = None if egress == "direct" or local else egress
     if impersonate:
-        from .impersonate import ImpersonatingTransport
+        from .impersonate import ImpersonatingClient
 
-        return ImpersonatingTransport(impersonate, proxy=proxy, interface=local)
-    return HttpTransport("duckduckgo", proxy=proxy, local_address=local)
+        return ImpersonatingClient(impersonate, proxy=proxy, interface=local)
+    return HttpClient("duckduckgo", proxy=proxy, local_address=local)
 
 
 def egress_id(egress: str, place: str = "") -> str:
-    """Names the address in leases: a proxy is one for all machines, the rest belong to one place.
+    """The address's key in leases: proxies are the same for all machines, others belong to one.
 
-    A proxy's password must not be read from it.
+    A hash, so that a proxy's password cannot be read from it.
 
     Args:
-        place: the machine whose address it is; this one by default.
+        place: the machine whose address it is; by default this one.
     """
     local = egress.partition(":")[0] in ("direct", "bind")
     owner = (place or socket.gethostname()) if local else ""

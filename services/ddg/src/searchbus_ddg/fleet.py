@@ -1,9 +1,9 @@
-"""One egress for each worker, and who of them answers.
+"""The fleet of workers: one egress address each, and which of them are in the queue group.
 
-An address belongs to the worker that holds its lease in the shared memory (NATS KV); a worker
-without one stands by. A worker whose address is refused steps out of the queue group, so that the
-others carry the load, tries a probe when its rest is over, and steps in again. The last one stays:
-callers then hear at once that all addresses are refused, and for how long.
+An address belongs to the worker that holds its lease in the key-value store; surplus workers stay
+on standby. A worker whose address is refused leaves the queue group, so that the others carry the
+load, sends a probe when the cooldown ends, and joins again after a success. The last worker stays:
+calls then fail immediately, with the time until the first probe.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["LEASE_TTL_S", "Fleet", "claim"]
 log = logging.getLogger("searchbus.ddg")
 
 LEASE_TTL_S = 10.0
-_LOOK_EVERY_S = 1.0
+_UPDATE_EVERY_S = 1.0
 
 
 class _Lease(msgspec.Struct):
-    """What the others know of a worker."""
+    """The state of a worker, for the others."""
 
     holder: str
     open_until_s: float = 0.0
@@ -43,14 +43,19 @@ async def claim(
     index: int,
     place: str = "",
 ) -> str | None:
-    """An egress that nobody has; None while all are taken.
+    """Take the lease of a free egress; `None` while all are taken.
 
-    Without shared memory the worker's number chooses: the first gets the first.
+    Without a key-value store the worker's number chooses: worker 0 gets the first egress.
+
+    Args:
+        holder: identifies this worker in the lease.
+        index: the worker's number, where the search for a free egress starts.
+        place: see `egress_id`.
     """
     if leases is None:
         return egresses[index] if index < len(egresses) else None
-    order = [*egresses[index % len(egresses) :], *egresses[: index % len(egresses)]]
-    for egress in order:
+    start = index % len(egresses)
+    for egress in [*egresses[start:], *egresses[:start]]:
         try:
             if await leases.create(egress_id(egress, place), encode(_Lease(holder))) is not None:
                 return egress
@@ -60,12 +65,14 @@ async def claim(
 
 
 class Fleet:
-    """This worker's part in the fleet. Use as an asynchronous context manager.
+    """This worker's membership. Use as an asynchronous context manager.
 
     Args:
         key: of the address in leases, by `egress_id`.
-        probe: asks the upstream something harmless through the egress.
-        refusals: the open breakers, remembered longer than a lease, for a restarted worker.
+        leases: of all workers; None: this worker is alone.
+        refusals: open breakers, kept longer than a lease, for a restarted worker.
+        probe: sends a harmless request through the egress; True where it succeeded.
+        update_every_s: between two updates of the lease.
     """
 
     def __init__(
@@ -77,7 +84,7 @@ class Fleet:
         refusals: KeyValue | None,
         probe: Callable[[], Awaitable[bool]],
         *,
-        look_every_s: float = _LOOK_EVERY_S,
+        update_every_s: float = _UPDATE_EVERY_S,
     ) -> None:
         self._egress = egress
         self._key = key
@@ -85,11 +92,11 @@ class Fleet:
         self._leases = leases
         self._refusals = refusals
         self._probe = probe
-        self._look_every_s = look_every_s
+        self._update_every_s = update_every_s
         self._others: dict[str, float] = {}
         self._serving: Serving | None = None
-        self._inside = True
-        self._lost = False
+        self._joined = True
+        self._lease_lost = False
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         egress.on_refused = self._wake.set
@@ -101,7 +108,7 @@ class Fleet:
                 if known is not None:
                     self._egress.breaker.restore(decode(known.value, _Lease).open_until_s)
             except Fault:
-                pass
+                pass  # the first refusal opens the breaker again
         self._task = asyncio.get_running_loop().create_task(self._run())
         return self
 
@@ -109,7 +116,7 @@ class Fleet:
         await self.release()
 
     async def release(self) -> None:
-        """Give the address back, so that another worker need not wait for the lease's end."""
+        """Delete the lease, so that a worker on standby need not wait until it expires."""
         await end_task(self._task)
         self._task = None
         if self._leases is not None:
@@ -118,55 +125,53 @@ class Fleet:
                 if held is not None and decode(held.value, _Lease).holder == self._holder:
                     await self._leases.delete(self._key)
             except Fault:
-                pass
+                pass  # it expires
 
-    def attend(self, serving: Serving) -> None:
-        """From now on this worker's place in the queue group is looked after."""
+    def manage(self, serving: Serving) -> None:
+        """From now on join and leave the queue group of this serving."""
         self._serving = serving
         self._wake.set()
 
     @property
-    def others_free(self) -> int:
-        """How many other workers' addresses are welcome, as far as is known."""
+    def healthy_others(self) -> int:
+        """How many other workers' addresses are not refused, at the last update."""
         return sum(open_until_s == 0.0 for open_until_s in self._others.values())
 
     @property
     def remaining_s(self) -> float:
-        """Seconds until the first address of all is tried again."""
-        now_s = time.time()
+        """Seconds until the first address of the fleet is probed."""
         ends_s = [self._egress.breaker.open_until_s, *self._others.values()]
-        return max(0.0, min(ends_s) - now_s)
+        return max(0.0, min(ends_s) - time.time())
 
     async def leave_to_others(self) -> bool:
-        """Step out now if others can carry on; True when a request can be handed to them."""
-        await self._look()
-        await self._settle()
-        return self.others_free > 0
+        """Leave the queue group now; True where a healthy worker can take the request."""
+        await self._update()
+        await self._join_or_leave()
+        return self.healthy_others > 0
 
     async def _run(self) -> None:
         while True:
             try:
-                await self._look()
-                await self._settle()
+                await self._update()
+                await self._join_or_leave()
                 if not self._egress.breaker.closed and self._egress.breaker.remaining_s == 0:
                     if await self._probe():
-                        log.info("%s is welcome again", self._egress.name)
+                        log.info("%s is healthy again", self._egress.name)
                     continue
             except Fault as fault:
-                log.debug("the fleet could not be looked at: %s", fault.failure.message)
+                log.debug("the fleet's state is not available: %s", fault.failure.message)
             except Exception:
-                log.exception("the fleet could not be looked after")
+                log.exception("the update of the fleet's state failed")
             self._wake.clear()
-            rest_s = self._egress.breaker.remaining_s
-            pause_s = min(self._look_every_s, rest_s) if rest_s else self._look_every_s
+            cooldown_s = self._egress.breaker.remaining_s or self._update_every_s
             try:
-                async with asyncio.timeout(max(0.01, pause_s)):
+                async with asyncio.timeout(max(0.01, min(self._update_every_s, cooldown_s))):
                     await self._wake.wait()
             except TimeoutError:
                 pass
 
-    async def _look(self) -> None:
-        """Tell the others how we are, and learn how they are."""
+    async def _update(self) -> None:
+        """Write this worker's state and read that of the others."""
         if self._leases is None:
             return
         open_until_s = self._egress.breaker.open_until_s
@@ -174,10 +179,10 @@ class Fleet:
         try:
             held = await self._leases.get(self._key)
             if held is not None and decode(held.value, _Lease).holder != self._holder:
-                # We were away for longer than the lease, and the address is another's now.
-                self._lost = True
+                # This worker was cut off until its lease expired; another one took the address.
+                self._lease_lost = True
                 return
-            self._lost = False
+            self._lease_lost = False
             await self._leases.put(self._key, lease)
             if open_until_s and self._refusals is not None:
                 await self._refusals.put(self._key, lease)
@@ -190,13 +195,14 @@ class Fleet:
         except Fault:
             self._others = {}
 
-    async def _settle(self) -> None:
-        """Out while refused and others are free; else in."""
+    async def _join_or_leave(self) -> None:
+        """Stay out of the queue group while refused, as long as others are healthy."""
         serving = self._serving
         if serving is None:
             return
-        inside = not self._lost and (self._egress.breaker.closed or self.others_free == 0)
-        if inside != self._inside:
-            self._inside = inside
-            log.info("%s steps %s", self._egress.name, "in" if inside else "out")
-            await (serving.step_in() if inside else serving.step_out())
+        join = not self._lease_lost and (self._egress.breaker.closed or self.healthy_others == 0)
+        if join != self._joined:
+            self._joined = join
+            verb = "joins" if join else "leaves"
+            log.info("%s %s the queue group", self._egress.name, verb)
+            await (serving.step_in() if join else serving.step_out())

@@ -1,25 +1,37 @@
-"""An optional transport with a browser's TLS fingerprint: `pip install searchbus-ddg[impersonate]`.
+"""An optional HTTP client with a browser's TLS fingerprint: `searchbus-ddg[impersonate]`.
 
-For addresses that get empty pages whatever they send (outcome fingerprint_block).
+For addresses whose every request gets an empty page (outcome fingerprint_block).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
-from searchbus_upstream import Reply, UpstreamTimeout, UpstreamUnreachable, upstream_span
+from searchbus_upstream import (
+    Reply,
+    Request,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+    upstream_span,
+)
 
-__all__ = ["ImpersonatingTransport"]
+__all__ = ["ImpersonatingClient"]
+
+_BROWSERS_OWN = {"user-agent", "accept", "accept-encoding", "upgrade-insecure-requests"}
+"""Headers that the browser sets itself."""
 
 
-class ImpersonatingTransport:
-    """curl_cffi behind the Transport interface.
+class ImpersonatingClient:
+    """An `UpstreamClient` over curl_cffi.
 
     Args:
         browser: as curl_cffi names it, e.g. "chrome".
+        proxy: URL of an HTTP or SOCKS proxy.
+        interface: source address of the connections.
+
+    Raises:
+        RuntimeError: curl_cffi is not installed.
     """
 
     def __init__(
@@ -36,55 +48,36 @@ class ImpersonatingTransport:
             impersonate=browser, proxy=proxy, interface=interface, trust_env=False
         )
 
-    async def send(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        data: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        timeout_s: float,
-        max_bytes: int,
-    ) -> Reply:
-        """See searchbus_upstream.Transport; User-Agent and Accept are the browser's own."""
-        with upstream_span("duckduckgo", method, urlsplit(url).hostname or "") as sent:
+    async def send(self, request: Request, *, timeout_s: float, max_bytes: int) -> Reply:
+        """See `UpstreamClient`; User-Agent and Accept are the browser's own."""
+        with upstream_span("duckduckgo", request.method, request.host) as span:
             try:
-                reply = await self._send(
-                    method, url, headers, data, params, content, timeout_s, max_bytes
-                )
+                reply = await self._send(request, timeout_s, max_bytes)
             except UpstreamTimeout:
-                sent.failed("timeout")
+                span.failed("timeout")
                 raise
             except UpstreamUnreachable as error:
-                sent.failed(error.kind)
+                span.failed(error.kind)
                 raise
-            sent.answered(reply.status)
+            span.replied(reply.status)
             return reply
 
-    async def _send(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str] | None,
-        data: Mapping[str, str] | None,
-        params: Mapping[str, str] | None,
-        content: bytes | None,
-        timeout_s: float,
-        max_bytes: int,
-    ) -> Reply:
-        own = {"user-agent", "accept", "accept-encoding", "upgrade-insecure-requests"}
-        kept = {k: v for k, v in (headers or {}).items() if k.lower() not in own}
+    async def _send(self, request: Request, timeout_s: float, max_bytes: int) -> Reply:
+        headers = {k: v for k, v in request.headers.items() if k.lower() not in _BROWSERS_OWN}
         body = bytearray()
         try:
             async with (
                 asyncio.timeout(timeout_s),
                 self._session.stream(
-                    method, url, headers=kept, data=content if content is not None else data,
-                    params=params, allow_redirects=False, timeout=timeout_s,
+                    request.method,
+                    request.url,
+                    headers=headers,
+                    data=request.content if request.content is not None else request.form,
+                    params=request.params,
+                    allow_redirects=False,
+                    timeout=timeout_s,
                 ) as response,
-            ):  # fmt: skip
+            ):
                 async for chunk in response.aiter_content():
                     body += chunk
                     if len(body) > max_bytes:
@@ -96,9 +89,9 @@ class ImpersonatingTransport:
         except Exception as error:  # curl_cffi has one class for every code of curl
             raise UpstreamUnreachable(type(error).__name__) from None
         if len(body) > max_bytes:
-            raise UpstreamUnreachable(f"the answer is over {max_bytes} bytes")
+            raise UpstreamUnreachable(f"the answer is over {max_bytes} bytes", "too_large")
         return Reply(status, bytes(body), names)
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         await self._session.close()

@@ -1,7 +1,7 @@
-"""The Instant Answer API: every polymorphic field read tolerantly.
+"""Parser of the Instant Answer API.
 
-Fields are absent, empty strings, numbers or objects as the year and the answer's type have it; the
-content type is JavaScript. What cannot be read is left out, not a failure.
+Depending on the kind of answer, a field is absent, an empty string, a number or an object; the
+content type is JavaScript. A field that cannot be read is left out and fails nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 
 from searchbus_upstream import Reply, is_public_url
 
-from .outcomes import Kind, Refused
+from .outcome import DuckDuckGoError, Outcome
 
 __all__ = ["Group", "InstantAnswer", "Topic", "decode_instant"]
 
@@ -24,12 +24,12 @@ _LINK = re.compile(r"<a\b[^>]*>(.*?)</a>", re.I | re.S)
 _TAG = re.compile(r"<[^>]+>")
 _MAY_REFER = re.compile(r"\b(may|can|could) (also )?refer to\b:?\s*$|\bmay refer to\b", re.I)
 _NOT_TEXT = {"calc", "ip", "color_code", "minesweeper"}
-"""Answer types whose Answer is markup or a program of the site."""
+"""Answer types whose Answer is markup or a script of the site."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A related topic: its title, what it is, where it is explained."""
+    """A related topic: its title, a description, and the page about it."""
 
     title: str
     about: str = ""
@@ -38,7 +38,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Topics under a heading; the heading is empty for those that stand alone."""
+    """Topics under a heading; the heading is empty for topics without one."""
 
     name: str
     topics: tuple[Topic, ...]
@@ -46,7 +46,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class InstantAnswer:
-    """All that there is to show; empty strings and tuples where there is nothing."""
+    """The parsed answer; missing parts are empty strings and tuples."""
 
     heading: str = ""
     abstract: str = ""
@@ -65,28 +65,28 @@ class InstantAnswer:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to tell."""
+        """Whether there is nothing to show."""
         shown = (self.abstract, self.answer, self.definition, self.redirect, self.facts)
         return not any((*shown, self.results, self.groups))
 
 
 def decode_instant(reply: Reply) -> InstantAnswer:
-    """Read a reply.
+    """Parse a reply.
 
     Raises:
-        Refused: a status that is none of success, or no JSON object.
+        DuckDuckGoError: the status is an error, or the body is not a JSON object.
     """
     if reply.status in (202, 403, 429) and not reply.body.strip().startswith(b"{"):
-        raise Refused(Kind.RATE_LIMITED, f"it limits this address (HTTP {reply.status})")
+        raise DuckDuckGoError(Outcome.RATE_LIMITED, f"it limits this address (HTTP {reply.status})")
     if reply.status >= 400:
-        raise Refused(Kind.UPSTREAM_ERROR, f"it answers HTTP {reply.status}")
+        raise DuckDuckGoError(Outcome.UPSTREAM_ERROR, f"it answers HTTP {reply.status}")
     try:
         raw = json.loads(reply.body)
     except (ValueError, RecursionError):
-        what = "was cut off" if reply.truncated else "is no JSON"
-        raise Refused(Kind.UNKNOWN_MARKUP, f"its answer {what}") from None
+        what = "was cut off" if reply.truncated else "is not JSON"
+        raise DuckDuckGoError(Outcome.UNKNOWN_MARKUP, f"its answer {what}") from None
     if not isinstance(raw, dict):
-        raise Refused(Kind.UNKNOWN_MARKUP, "its answer is no JSON object")
+        raise DuckDuckGoError(Outcome.UNKNOWN_MARKUP, "its answer is not a JSON object")
     abstract = _text(raw.get("AbstractText")) or _text(raw.get("Abstract"))
     kind = _text(raw.get("Type"))
     refers = bool(_MAY_REFER.search(abstract[-120:])) and len(abstract) < 200
@@ -109,7 +109,7 @@ def decode_instant(reply: Reply) -> InstantAnswer:
 
 
 def _text(value: Any) -> str:
-    """Text of a field; line breaks stay, tags and other control characters go."""
+    """Text of a field without tags; line breaks are kept."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     text = html.unescape(_TAG.sub("", str(value).replace("<br>", "\n")))
@@ -151,13 +151,13 @@ def _facts(infobox: Any) -> list[tuple[str, str]]:
 
 
 def _fact(value: Any) -> str:
-    """A string, or an object of some shape: its texts and numbers in their order."""
+    """Text of an infobox value: a string, or an object of a known shape."""
     if isinstance(value, dict):
         if "amount" in value:
             return f"{_text(value['amount'])} {_text(value.get('unit'))}".strip()
         if "latitude" in value and "longitude" in value:
             return f"{_text(value['latitude'])}, {_text(value['longitude'])}"
-        # Other objects are ids of Wikidata, which say nothing to a reader.
+        # Other objects hold ids of Wikidata, which mean nothing to a reader.
         keys = ("name", "text", "label", "time")
         return next((text for key in keys if (text := _text(value.get(key)))), "")
     if isinstance(value, list):
@@ -196,13 +196,13 @@ def _topic(item: dict[str, Any]) -> Topic | None:
     title = _text(link[1]).replace("\n", " ") if link is not None else ""
     url = _url(item.get("FirstURL"))
     if text.startswith(("http://", "https://")) and " " in text:
-        return None  # known broken texts: a URL run together with something else
+        return None  # a known fault of the API: a URL joined to other text
     if not title:
-        # Without the link the text alone tells where the title ends.
+        # Without a link the dash in the text separates the title.
         title, dash, about = text.partition(" - ")
         return Topic(title, about if dash else "", url) if title else None
     if title.endswith(" Category") or (url or "").startswith(f"{_SITE}c/"):
-        return None  # a list of pages on the site, no topic
+        return None  # a category page of the site, not a topic
     about = text.removeprefix(title).lstrip()
     if about.startswith(("- ", "– ", "— ", ": ")):
         about = about[2:].lstrip()

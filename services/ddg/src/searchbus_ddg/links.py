@@ -1,4 +1,4 @@
-"""Links of a result page: redirects decoded once, ads and anything but public http(s) left out."""
+"""Targets of a result page's links: redirects are decoded; ads and non-public URLs are left out."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _BASE = "https://html.duckduckgo.com/html/"
 
 
 def target_of(href: str | None) -> str | None:
-    """Where a result's link leads; None for an ad, or for what no client should be sent to.
+    """The URL that a result links to; None for an ad or a URL that is not public.
 
-    `//duckduckgo.com/l/?uddg=<encoded>&rut=…` is decoded exactly once: a second unquoting would
-    corrupt %2F, %26 and %2B of the target.
+    `//duckduckgo.com/l/?uddg=<encoded>&rut=…` is decoded exactly once: decoding again
+    would corrupt %2F, %26 and %2B of the target.
     """
     if not href:
         return None

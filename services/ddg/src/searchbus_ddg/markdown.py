@@ -1,4 +1,4 @@
-"""The Markdown that the specification shows; text of pages cannot forge its structure."""
+"""The Markdown of the specification; text of pages cannot change its structure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from searchbus_contracts.web import WebResult
-
-from .parse import plain
+from searchbus_upstream.text import plain
 
 __all__ = ["escape", "heading", "search_text"]
 
@@ -16,10 +15,10 @@ _BLOCK_START = re.compile(r"^(\s*)([#>+\-=~|]|\d+(?=[.)]\s))")
 
 
 def escape(text: str, *, inline: bool = False) -> str:
-    """One line in which nothing is a link, an image, a tag, emphasis or a block of its own.
+    """One line without live Markdown: no link, image, tag, emphasis or block.
 
     Args:
-        inline: it does not begin the line, so that it cannot begin a block.
+        inline: other text precedes it in its line, so it cannot start a block.
     """
     line = _SPECIAL.sub(r"\\\1", plain(text))
     if inline:
@@ -53,5 +52,5 @@ def search_text(query: str, results: Sequence[WebResult], notes: Iterable[str] =
 
 
 def _url(url: str) -> str:
-    """Characters that a URL may not hold are encoded; all others stay."""
+    """Percent-encode the characters that a URL may not contain."""
     return re.sub(r"[<>\"\s`{}|\\^]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode()), url)

@@ -1,23 +1,23 @@
 """Result pages of html.duckduckgo.com and lite.duckduckgo.com.
 
-The order matters: a challenge is looked for before results, whatever the status; no results are
-`empty` only where the page says so.
+A challenge is detected before results, whatever the status. A page without results is `empty` only
+where it says so.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from searchbus_contracts.web import WebResult
+from searchbus_upstream.text import plain
 
 from .links import target_of
-from .outcomes import Kind, Page
+from .outcome import Outcome, ResultPage
 
-__all__ = ["MAX_PAGE_BYTES", "parse_page", "plain"]
+__all__ = ["MAX_PAGE_BYTES", "parse_page"]
 
 MAX_PAGE_BYTES = 2 * 1024 * 1024
 _CHALLENGE = re.compile(
@@ -30,29 +30,29 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z?)?")
 _HIDDEN_FORM_FIELDS = 40
 
 
-def parse_page(status: int, body: bytes) -> Page:
-    """Read one page; a truncated one gives the rows that are whole."""
+def parse_page(status: int, body: bytes) -> ResultPage:
+    """Parse one page; a truncated page yields its complete rows."""
     if _CHALLENGE.search(body):
-        return Page(Kind.CHALLENGE)
+        return ResultPage(Outcome.CHALLENGE)
     if status in (403, 429):
-        return Page(Kind.RATE_LIMITED)
+        return ResultPage(Outcome.RATE_LIMITED)
     if status >= 400:
-        return Page(Kind.UPSTREAM_ERROR)
+        return ResultPage(Outcome.UPSTREAM_ERROR)
     tree = LexborHTMLParser(body.decode("utf-8", "replace"))
     rows = tuple(_html_rows(tree)) or tuple(_lite_rows(tree))
     if rows and _last_is_cut(body):
         rows = rows[:-1]
     if rows:
-        return Page(Kind.OK, rows, _next_form(tree))
+        return ResultPage(Outcome.OK, rows, _next_form(tree))
     if _says_empty(tree):
-        return Page(Kind.EMPTY)
+        return ResultPage(Outcome.EMPTY)
     if status == 202 or not body.strip():
-        return Page(Kind.FINGERPRINT)
-    return Page(Kind.UNKNOWN_MARKUP)
+        return ResultPage(Outcome.FINGERPRINT)
+    return ResultPage(Outcome.UNKNOWN_MARKUP)
 
 
 def _last_is_cut(body: bytes) -> bool:
-    """Whether the page breaks off in the middle of its last row."""
+    """Whether the page ends in the middle of its last row."""
     if b"</html" in body[-4096:].lower():
         return False
     title = max(body.rfind(b"result__a"), body.rfind(b"result-link"))
@@ -70,7 +70,7 @@ def _html_rows(tree: LexborHTMLParser) -> Iterator[WebResult]:
             continue
         link = block.css_first("a.result__a")
         if link is None:
-            continue  # cut off in the middle
+            continue  # the page was cut off here
         snippet = block.css_first(".result__snippet")
         row = _row(link, snippet)
         if row is not None:
@@ -78,12 +78,12 @@ def _html_rows(tree: LexborHTMLParser) -> Iterator[WebResult]:
 
 
 def _lite_rows(tree: LexborHTMLParser) -> Iterator[WebResult]:
-    """A row is a link, then in following table rows its snippet; sponsored ones say so."""
+    """A result is a table row with a link and a later row with its snippet; ads have a class."""
     link: LexborNode | None = None
     snippet: LexborNode | None = None
     for line in tree.css("tr"):
         if line.css_first("table") is not None:
-            continue  # the row of a table around the table
+            continue  # the row of an outer table
         found = line.css_first("a.result-link")
         if found is not None:
             if link is not None and (row := _row(link, snippet)) is not None:
@@ -119,13 +119,13 @@ def _dated(row: WebResult, block: LexborNode) -> WebResult:
 
 
 def _iso(text: str) -> str:
-    """To the second, UTC; a bare date stays one."""
+    """ISO 8601 in UTC without fractions of a second; a date stays a date."""
     day, _, clock = text.partition("T")
     return f"{day}T{clock[:8]}Z" if clock else day
 
 
 def _next_form(tree: LexborHTMLParser) -> dict[str, str]:
-    """The hidden fields of the page's own form: never computed, only replayed."""
+    """The hidden fields of the page's own form, sent back unchanged."""
     for selector in ("div.nav-link form", "form.next_form"):
         for form in tree.css(selector):
             fields = {
@@ -135,7 +135,7 @@ def _next_form(tree: LexborHTMLParser) -> dict[str, str]:
             }
             previous = form.css_first('input[type="submit"]')
             label = (previous.attributes.get("value") or "") if previous is not None else ""
-            # Without vqd the next request is refused and the address blocked.
+            # Without vqd the next request is refused and the address is blocked.
             if fields.get("vqd") and fields.get("q") and not label.lower().startswith("prev"):
                 return fields
     return {}
@@ -146,14 +146,3 @@ def _says_empty(tree: LexborHTMLParser) -> bool:
         return True
     body = tree.css_first("#links") or tree.body
     return body is not None and _NO_RESULTS_TEXT.match(plain(body.text())[:200]) is not None
-
-
-def plain(text: str) -> str:
-    """One line without control characters, bidirectional marks and invisible signs."""
-    kept = (" " if c.isspace() else c for c in text if c.isspace() or _shown(c))
-    return " ".join("".join(kept).split())
-
-
-def _shown(character: str) -> bool:
-    # Cc, Cf (bidi and zero-width), Cs, Co, Cn; joiners matter to some scripts and to emoji.
-    return character in "\u200c\u200d" or not unicodedata.category(character).startswith("C")

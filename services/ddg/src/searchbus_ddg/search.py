@@ -1,4 +1,4 @@
-"""A search over as many pages as are wanted, html first, lite where html cannot be read."""
+"""One search over as many result pages as are needed: html first, lite where html is unreadable."""
 
 from __future__ import annotations
 
@@ -6,97 +6,100 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.web import WebResult, WebSearchRequest
 
-from .asking import Asking
 from .egress import Egress, blocked
-from .outcomes import REFUSALS, Kind, Page, Refused
+from .outcome import REFUSALS, DuckDuckGoError, Outcome, ResultPage
+from .page_client import PageClient
 
-__all__ = ["Found", "Search", "fault_of"]
+__all__ = ["Search", "SearchRows", "fault_of"]
 
 MAX_PAGES = 4
 
 
-class Found:
-    """The rows of a search, whether there could be more, and why they were not fetched."""
+class SearchRows(msgspec.Struct):
+    """The rows of a search; `note` says why further pages could not be fetched."""
 
-    def __init__(self) -> None:
-        self.rows: list[WebResult] = []
-        self.complete = False
-        self.note: str | None = None
+    rows: list[WebResult]
+    note: str | None = None
 
 
 class Search:
     """Searches through one egress."""
 
-    def __init__(self, egress: Egress, asking: Asking) -> None:
+    def __init__(self, egress: Egress, pages: PageClient) -> None:
         self._egress = egress
-        self._asking = asking
+        self._pages = pages
 
-    async def find(self, request: WebSearchRequest, caller: str, timeout_s: float) -> Found:
-        """Rows for a request: exactly `limit` where there are so many.
+    async def run(self, request: WebSearchRequest, caller: str, timeout_s: float) -> SearchRows:
+        """Return the first `request.limit` rows, or all where there are fewer.
+
+        Args:
+            caller: for fair turns on the egress.
 
         Raises:
-            Fault: see fault_of; overloaded. After a first page a failure only shortens the list.
+            Fault: the first page could not be fetched (see `fault_of`). A failure of a later page
+                only shortens the list.
         """
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + timeout_s
-        endpoint, page = await self._first(request, caller, end_s)
-        found = Found()
-        seen: set[str] = set()
+        end_s = asyncio.get_running_loop().time() + timeout_s
+        endpoint, page = await self._first_page(request, caller, end_s)
+        rows: dict[str, WebResult] = {}
+        note = None
         for number in range(1, MAX_PAGES + 1):
-            new = [row for row in page.rows if row.url not in seen]
-            seen.update(row.url for row in new)
-            found.rows += new
-            if len(found.rows) >= request.limit:
+            known = len(rows)
+            for row in page.rows:
+                rows.setdefault(row.url, row)
+            # DuckDuckGo repeats its last page for ever: stop at a page without new rows.
+            last = not page.next_form or len(rows) == known or number == MAX_PAGES
+            if last or len(rows) >= request.limit:
                 break
-            # A page that adds nothing new would go on so for ever.
-            if not page.next_form or not new or number == MAX_PAGES:
-                found.complete = True
-                break
+            fetch = functools.partial(self._pages.next_page, endpoint, page.next_form, request)
             try:
-                ask = functools.partial(self._asking.following, endpoint, page.next_form, request)
-                page = await self._page(caller, end_s, ask)
-            except (Refused, Fault) as error:
-                found.note = f"Further results could not be fetched: {_reason(error)}."
+                page = await self._fetch(caller, end_s, fetch)
+            except DuckDuckGoError as error:
+                note = f"Further results could not be fetched: {error.detail}."
                 break
-        found.complete = found.complete and len(found.rows) < request.limit
-        del found.rows[request.limit :]
-        return found
+            except Fault as fault:
+                reason = fault.failure.message.rstrip(".")
+                note = f"Further results could not be fetched: {reason}."
+                break
+        return SearchRows(list(rows.values())[: request.limit], note)
 
-    async def _first(
+    async def _first_page(
         self, request: WebSearchRequest, caller: str, end_s: float
-    ) -> tuple[str, Page]:
+    ) -> tuple[str, ResultPage]:
+        """The endpoint that can be read, and its first page."""
+        html = functools.partial(self._pages.first_page, "html", request)
+        lite = functools.partial(self._pages.first_page, "lite", request)
         try:
-            return "html", await self._page(
-                caller, end_s, functools.partial(self._asking.first, "html", request)
-            )
-        except Refused as refused:
-            # A refusal of the address holds for lite as well; trying it would prolong it.
-            if refused.kind not in (Kind.UNKNOWN_MARKUP, Kind.UPSTREAM_ERROR):
-                raise fault_of(refused, self._egress) from None
+            return "html", await self._fetch(caller, end_s, html)
+        except DuckDuckGoError as html_error:
+            # A refusal of the address holds for lite as well, and a request would prolong it.
+            if html_error.outcome not in (Outcome.UNKNOWN_MARKUP, Outcome.UPSTREAM_ERROR):
+                raise fault_of(html_error, self._egress) from None
             try:
-                return "lite", await self._page(
-                    caller, end_s, functools.partial(self._asking.first, "lite", request)
-                )
-            except Refused as again:
-                raise fault_of(again if again.kind in REFUSALS else refused, self._egress) from None
+                return "lite", await self._fetch(caller, end_s, lite)
+            except DuckDuckGoError as error:
+                shown = error if error.outcome in REFUSALS else html_error
+                raise fault_of(shown, self._egress) from None
 
-    async def _page(
-        self, caller: str, end_s: float, ask: Callable[[float], Awaitable[Page]]
-    ) -> Page:
+    async def _fetch(
+        self, caller: str, end_s: float, fetch: Callable[[float], Awaitable[ResultPage]]
+    ) -> ResultPage:
         left_s = end_s - asyncio.get_running_loop().time()
         if left_s <= 0:
-            raise Fault(ErrorCode.DEADLINE_EXCEEDED, "The time was over. Ask for fewer results.")
-        return await self._egress.use(caller, left_s, ask)
+            raise Fault(ErrorCode.DEADLINE_EXCEEDED, "The deadline passed. Ask for fewer results.")
+        return await self._egress.use(caller, left_s, fetch)
 
 
-def fault_of(refused: Refused, egress: Egress) -> Fault:
-    """What a caller hears of a refusal; never that there were no results."""
-    if refused.kind in (Kind.CHALLENGE, Kind.FINGERPRINT):
+def fault_of(error: DuckDuckGoError, egress: Egress) -> Fault:
+    """The failure of a call; it never reads as if there were no results."""
+    if error.outcome in (Outcome.CHALLENGE, Outcome.FINGERPRINT):
         return blocked(egress.breaker.remaining_s)
-    if refused.kind is Kind.RATE_LIMITED:
+    if error.outcome is Outcome.RATE_LIMITED:
         wait_s = max(1, round(egress.breaker.remaining_s))
         return Fault(
             ErrorCode.UPSTREAM_LIMITED,
@@ -104,18 +107,14 @@ def fault_of(refused: Refused, egress: Egress) -> Fault:
             "search tool.",
             retry_after_ms=wait_s * 1000,
         )
-    if refused.kind is Kind.TIMEOUT:
+    if error.outcome is Outcome.TIMEOUT:
         return Fault(
             ErrorCode.UPSTREAM_FAILED, "DuckDuckGo did not answer in time. Try again shortly."
         )
-    changed = refused.kind is Kind.UNKNOWN_MARKUP
+    changed = error.outcome is Outcome.UNKNOWN_MARKUP
     advice = "Use another search tool." if changed else "Try again shortly."
     return Fault(
         ErrorCode.UPSTREAM_FAILED,
-        f"DuckDuckGo could not be searched: {refused.detail}. {advice}",
+        f"DuckDuckGo could not be searched: {error.detail}. {advice}",
         retryable=not changed,
     )
-
-
-def _reason(error: Refused | Fault) -> str:
-    return error.detail if isinstance(error, Refused) else error.failure.message.rstrip(".")

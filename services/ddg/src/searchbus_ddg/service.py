@@ -12,21 +12,23 @@ from searchbus_contracts.web import WebSearchRequest
 from searchbus_runtime import Process
 from searchbus_upstream import Pace, SharedCache
 
-from .asking import Asking
 from .duckduckgo import DuckDuckGo, Freshness
-from .egress import Egress, Rest, egress_id, open_transport
+from .egress import Cooldowns, Egress, egress_id, open_client
 from .fleet import LEASE_TTL_S, Fleet, claim
+from .page_client import PageClient
 from .search import Search
 from .settings import DdgSettings
-from .tools import add_tools
+from .tools import DdgEndpoints, DdgTools
 
 __all__ = ["build_worker", "start"]
 
 log = logging.getLogger("searchbus.ddg")
 
-_STAND_BY_S = 3.0
+_STANDBY_S = 3.0
+"""Between two attempts of a worker on standby to get a lease."""
 _PROBE = WebSearchRequest(query="duckduckgo")
 _PROBE_TIMEOUT_S = 15.0
+_REFUSALS_TTL_S = 12 * 3600.0
 _CACHE_BYTES = 64 * 2**20
 
 
@@ -37,35 +39,33 @@ def build_worker(duckduckgo: DuckDuckGo, *, max_in_flight: int = 64) -> Worker:
         max_in_flight=max_in_flight,
         description="DuckDuckGo: web search and instant answers.",
     )
-    add_tools(worker, duckduckgo)
+    worker.add(DdgTools(duckduckgo), DdgEndpoints(duckduckgo))
     return worker
 
 
 async def start(process: Process[DdgSettings]) -> None:
-    """Get an egress, then serve; without one, stand by in the background."""
+    """Get an egress, then serve; without a free one, stay on standby in the background."""
     leases = await _bucket(process, "ddg_leases", LEASE_TTL_S)
     holder = secrets.token_hex(8)
-    settings = process.settings
-    chosen = await _claim(leases, holder, settings)
-    if chosen is not None:
-        await _serve(process, chosen, holder, leases)
+    egress = await _claim(leases, holder, process.settings)
+    if egress is not None:
+        await _serve(process, egress, holder, leases)
         return
     log.warning(
-        "every egress has a worker already; this one stands by. More addresses: "
+        "every egress has a worker already; this one is on standby. To use it, add addresses: "
         'SEARCHBUS_DDG_EGRESS=\'["direct", "http://proxy:3128"]\''
     )
-    task = asyncio.get_running_loop().create_task(_stand_by(process, holder, leases))
+    task = asyncio.get_running_loop().create_task(_standby(process, holder, leases))
     process.resources.callback(task.cancel)
 
 
-async def _stand_by(process: Process[DdgSettings], holder: str, leases: KeyValue | None) -> None:
-    settings = process.settings
+async def _standby(process: Process[DdgSettings], holder: str, leases: KeyValue | None) -> None:
     while True:
-        await asyncio.sleep(_STAND_BY_S)
-        chosen = await _claim(leases, holder, settings)
-        if chosen is not None:
-            log.info("an egress is free: this worker takes over")
-            await _serve(process, chosen, holder, leases)
+        await asyncio.sleep(_STANDBY_S)
+        egress = await _claim(leases, holder, process.settings)
+        if egress is not None:
+            log.info("an egress is free: this worker takes over its lease")
+            await _serve(process, egress, holder, leases)
             return
 
 
@@ -80,64 +80,68 @@ async def _claim(leases: KeyValue | None, holder: str, settings: DdgSettings) ->
 
 
 async def _serve(
-    process: Process[DdgSettings], chosen: str, holder: str, leases: KeyValue | None
+    process: Process[DdgSettings], egress_setting: str, holder: str, leases: KeyValue | None
 ) -> None:
     settings = process.settings
-    transport = open_transport(chosen, impersonate=settings.ddg_impersonate)
-    process.resources.push_async_callback(transport.close)
-    egress = Egress(
-        _shown(chosen),
-        transport,
+    egress = await _open_egress(process, egress_setting)
+    pages = PageClient(
+        egress.client, html_url=settings.ddg_html_url, lite_url=settings.ddg_lite_url
+    )
+    refusals = await _bucket(process, "ddg_refusals", _REFUSALS_TTL_S)
+
+    async def probe() -> bool:
+        return await egress.probe(
+            lambda left_s: pages.first_page("html", _PROBE, left_s), _PROBE_TIMEOUT_S
+        )
+
+    key = egress_id(egress_setting, settings.ddg_place)
+    fleet = await process.enter(Fleet(egress, key, holder, leases, refusals, probe))
+    process.before_drain(fleet.release)
+    duckduckgo = DuckDuckGo(
+        process.bus,
+        egress,
+        Search(egress, pages),
+        fleet,
+        await SharedCache.over(
+            process.bus, "ddg", stale_s=settings.ddg_stale_ttl_s, max_bytes=_CACHE_BYTES
+        ),
+        instant_url=settings.ddg_instant_url,
+        freshness=Freshness(
+            settings.ddg_cache_ttl_s, settings.ddg_instant_cache_ttl_s, settings.ddg_stale_ttl_s
+        ),
+    )
+    worker = build_worker(duckduckgo, max_in_flight=settings.max_in_flight)
+    fleet.manage(await process.serve(worker))
+    log.info("searches are sent through %s", egress.name)
+
+
+async def _open_egress(process: Process[DdgSettings], egress_setting: str) -> Egress:
+    settings = process.settings
+    client = open_client(egress_setting, impersonate=settings.ddg_impersonate)
+    process.resources.push_async_callback(client.close)
+    return Egress(
+        _without_credentials(egress_setting),
+        client,
         Pace(
             settings.ddg_interval_s,
             min_interval_s=settings.ddg_min_interval_s,
             burst=settings.ddg_burst,
             name="ddg_pace",
         ),
-        rest=Rest(settings.ddg_challenge_rest_s, settings.ddg_limited_rest_s),
+        cooldowns=Cooldowns(settings.ddg_challenge_rest_s, settings.ddg_limited_rest_s),
         max_in_flight=settings.ddg_max_in_flight,
     )
-    asking = Asking(transport, html_url=settings.ddg_html_url, lite_url=settings.ddg_lite_url)
-    refusals = await _bucket(process, "ddg_refusals", 12 * 3600.0)
-
-    async def probe() -> bool:
-        return await egress.probe(
-            lambda left_s: asking.first("html", _PROBE, left_s), _PROBE_TIMEOUT_S
-        )
-
-    fleet = await process.enter(
-        Fleet(egress, egress_id(chosen, settings.ddg_place), holder, leases, refusals, probe)
-    )
-    process.before_drain(fleet.release)
-    cache = await SharedCache.over(
-        process.bus, "ddg", stale_s=settings.ddg_stale_ttl_s, max_bytes=_CACHE_BYTES
-    )
-    duckduckgo = DuckDuckGo(
-        process.bus,
-        egress,
-        Search(egress, asking),
-        fleet,
-        cache,
-        instant_url=settings.ddg_instant_url,
-        freshness=Freshness(
-            settings.ddg_cache_ttl_s, settings.ddg_instant_cache_ttl_s, settings.ddg_stale_ttl_s
-        ),
-    )
-    fleet.attend(
-        await process.serve(build_worker(duckduckgo, max_in_flight=settings.max_in_flight))
-    )
-    log.info("searches go out by %s", egress.name)
 
 
-def _shown(egress: str) -> str:
-    """For logs: a proxy without its credentials."""
-    scheme, sign, rest = egress.partition("://")
-    return f"{scheme}{sign}{rest.rpartition('@')[2]}" if sign else egress
+def _without_credentials(egress: str) -> str:
+    """A proxy's URL for logs."""
+    scheme, separator, rest = egress.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else egress
 
 
 async def _bucket(process: Process[DdgSettings], name: str, ttl_s: float) -> KeyValue | None:
     try:
         return await process.bus.key_value(name, ttl_s=ttl_s, max_bytes=2**20)
     except Fault as fault:
-        log.warning("%s; the workers do not know of each other", fault.failure.message)
+        log.warning("%s; the workers do not see each other", fault.failure.message)
         return None

@@ -15,35 +15,46 @@ Seconds = Annotated[float, Field(ge=0, le=86_400)]
 
 
 class DdgSettings(ServiceSettings):
-    """What the DuckDuckGo service reads. Lists are JSON."""
+    """Settings of the DuckDuckGo service. Lists are JSON."""
 
     ddg_egress: tuple[str, ...] = Field(
         ("direct",),
         min_length=1,
         max_length=64,
-        description="Ways out, one a worker: 'direct', 'bind:<own address>', or a proxy's URL.",
+        description="Egress addresses, one per worker: 'direct', 'bind:<own address>' or a "
+        "proxy's URL.",
     )
     ddg_place: str = Field(
         "",
         max_length=253,
         description="Names the machine whose address 'direct' and 'bind:' use: workers of one "
-        "place share it. Default: the host name; in containers the name of the node.",
+        "place share it. Default: the host name; in containers set the name of the node.",
     )
     worker_index: Annotated[int, Field(ge=0, le=10_000)] = 0
     ddg_html_url: str = "https://html.duckduckgo.com/html/"
     ddg_lite_url: str = "https://lite.duckduckgo.com/lite/"
     ddg_instant_url: str = "https://api.duckduckgo.com/"
-    ddg_interval_s: Seconds = Field(2.5, description="Between two searches of an address; 0: none.")
-    ddg_min_interval_s: Seconds = Field(2.0, description="What the pace may quicken to.")
+    ddg_interval_s: Seconds = Field(
+        2.5, description="Between two searches of an address; 0 switches pacing off."
+    )
+    ddg_min_interval_s: Seconds = Field(
+        2.0, description="The shortest interval that the pace may reach."
+    )
     ddg_burst: Annotated[int, Field(ge=1, le=10)] = 1
     ddg_max_in_flight: Annotated[int, Field(ge=1, le=64)] = 4
-    ddg_challenge_rest_s: Seconds = Field(3600.0, description="Rest after a challenge.")
-    ddg_limited_rest_s: Seconds = Field(180.0, description="Rest after HTTP 403 or 429.")
+    ddg_challenge_rest_s: Seconds = Field(
+        3600.0, description="Cooldown of an address after a challenge."
+    )
+    ddg_limited_rest_s: Seconds = Field(
+        180.0, description="Cooldown of an address after HTTP 403 or 429."
+    )
     ddg_cache_ttl_s: Seconds = 600.0
     ddg_instant_cache_ttl_s: Seconds = 3600.0
-    ddg_stale_ttl_s: Seconds = Field(6 * 3600.0, description="Given, labelled, while it fails.")
+    ddg_stale_ttl_s: Seconds = Field(
+        6 * 3600.0, description="How old a result may be, marked as stale, while DuckDuckGo fails."
+    )
     ddg_impersonate: str | None = Field(
-        None, description="A browser's TLS fingerprint, by curl_cffi; e.g. 'chrome'."
+        None, description="The browser whose TLS fingerprint curl_cffi imitates, e.g. 'chrome'."
     )
 
     @field_validator("ddg_egress")
@@ -56,5 +67,5 @@ class DdgSettings(ServiceSettings):
                     f"an egress is 'direct', 'bind:<own address>' or a proxy's URL, not '{kind}…'"
                 )
         if len(set(egresses)) < len(egresses):
-            raise ValueError("every egress may stand in the list once")
+            raise ValueError("an egress is listed twice; list each one once")
         return egresses

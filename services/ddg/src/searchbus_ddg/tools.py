@@ -1,21 +1,21 @@
-"""The tools of toolset `ddg`: web_search and instant_answer."""
+"""The toolset `ddg` and the typed endpoints of the service."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from searchbus_bus import Call, Worker
-from searchbus_contracts import TextContent, ToolAnnotations, ToolReply, describe_tool
-from searchbus_contracts.web import WebSearchRequest
+from searchbus_bus import Call, Toolset, endpoint, tool
+from searchbus_contracts import TextContent, ToolAnnotations, ToolReply
+from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 
 from .duckduckgo import DuckDuckGo
 from .instant_text import instant_text
 from .markdown import search_text
 
-__all__ = ["INSTANT_ANSWER", "WEB_SEARCH", "add_tools"]
+__all__ = ["DdgEndpoints", "DdgTools"]
 
 _ANNOTATIONS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
@@ -31,65 +31,93 @@ class WebSearch(Struct):
     ] = 10
 
 
-class Instant(Struct):
+class InstantQuery(Struct):
     """Arguments of instant_answer."""
 
     query: Annotated[str, Meta(description="検索キーワード")]
 
 
-WEB_SEARCH = describe_tool(
-    "web_search",
-    toolset="ddg",
-    title="Search the web (DuckDuckGo)",
-    description="Search the web using DuckDuckGo and return a list of results with titles, URLs, "
-    "and snippets.",
-    arguments=WebSearch,
-    annotations=_ANNOTATIONS,
-    timeout_ms=30_000,
-    examples=("find recent articles about solar power", "look something up on the internet"),
-    keywords=("web", "internet", "google", "bing", "DuckDuckGo", "websites", "news"),
-)
-INSTANT_ANSWER = describe_tool(
-    "instant_answer",
-    toolset="ddg",
-    title="Instant answer (DuckDuckGo)",
-    description="Get an instant answer from DuckDuckGo, including abstracts, definitions, and "
-    "related topics.",
-    arguments=Instant,
-    annotations=_ANNOTATIONS,
-    timeout_ms=15_000,
-    examples=("what is Rust", "define photosynthesis"),
-    keywords=("definition", "encyclopedia", "Wikipedia", "facts", "meaning"),
-)
+class ResultRow(Struct):
+    """One result in the structured reply of web_search."""
+
+    title: str
+    url: str
+    snippet: str
+    published_at: str | UnsetType = UNSET
 
 
-def add_tools(worker: Worker, duckduckgo: DuckDuckGo) -> None:
-    """Offer the tools, and the typed endpoints `ddg.search` and `ddg.fetch`, on a worker."""
+class SearchResults(Struct):
+    """The structured reply of web_search, beside its Markdown."""
 
-    async def web_search(call: Call, arguments: WebSearch) -> ToolReply:
+    results: list[ResultRow]
+    stale: bool
+    note: str | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, reply: WebSearchReply) -> SearchResults:
+        """The rows of a reply; `note` only where there is one."""
+        rows = [
+            ResultRow(row.title, row.url, row.snippet, row.published_at or UNSET)
+            for row in reply.results
+        ]
+        return cls(rows, reply.stale, reply.note or UNSET)
+
+
+class DdgTools(Toolset, name="ddg"):
+    """web_search and instant_answer.
+
+    Both show the Markdown of their specification, so they build their `ToolReply` themselves.
+    """
+
+    def __init__(self, duckduckgo: DuckDuckGo) -> None:
+        self._duckduckgo = duckduckgo
+
+    @tool(
+        title="Search the web (DuckDuckGo)",
+        annotations=_ANNOTATIONS,
+        timeout_ms=30_000,
+        examples=("find recent articles about solar power", "look something up on the internet"),
+        keywords=("web", "internet", "google", "bing", "DuckDuckGo", "websites", "news"),
+    )
+    async def web_search(self, call: Call, arguments: WebSearch) -> ToolReply:
+        """Search the web using DuckDuckGo and return a list of results with titles, URLs, and
+        snippets.
+        """
         request = WebSearchRequest(query=arguments.query, limit=arguments.max_results)
-        reply = await duckduckgo.search(call, request)
-        notes = [reply.note] if reply.note else []
-        text = search_text(arguments.query, reply.results, notes)
-        structured: dict[str, Any] = {
-            "results": [_shown(result) for result in reply.results], "stale": reply.stale,
-        }  # fmt: skip
+        reply = await self._duckduckgo.search(call, request)
+        text = search_text(arguments.query, reply.results, [reply.note] if reply.note else [])
         return ToolReply(
             content=(TextContent(text=text),),
-            structured=structured if reply.note is None else {**structured, "note": reply.note},
+            structured=msgspec.to_builtins(SearchResults.of(reply)),
         )
 
-    async def instant_answer(call: Call, arguments: Instant) -> ToolReply:
-        answer, note = await duckduckgo.instant(call, arguments.query)
-        text = instant_text(arguments.query, answer, [note] if note else [])
-        return ToolReply(content=(TextContent(text=text),))
+    @tool(
+        title="Instant answer (DuckDuckGo)",
+        annotations=_ANNOTATIONS,
+        timeout_ms=15_000,
+        examples=("what is Rust", "define photosynthesis"),
+        keywords=("definition", "encyclopedia", "Wikipedia", "facts", "meaning"),
+    )
+    async def instant_answer(self, call: Call, arguments: InstantQuery) -> str:
+        """Get an instant answer from DuckDuckGo, including abstracts, definitions, and related
+        topics.
+        """
+        answer, note = await self._duckduckgo.instant(call, arguments.query)
+        return instant_text(arguments.query, answer, [note] if note else [])
 
-    worker.tool(WEB_SEARCH, WebSearch, web_search)
-    worker.tool(INSTANT_ANSWER, Instant, instant_answer)
-    worker.endpoint("search", WebSearchRequest, duckduckgo.search)
-    worker.endpoint("fetch", WebSearchRequest, duckduckgo.fetch)
 
+class DdgEndpoints:
+    """Typed web search for other services, and for workers that forward a request."""
 
-def _shown(result: Any) -> dict[str, Any]:
-    shown: dict[str, Any] = msgspec.to_builtins(result)
-    return {"title": "", "url": "", "snippet": "", **shown}
+    def __init__(self, duckduckgo: DuckDuckGo) -> None:
+        self._duckduckgo = duckduckgo
+
+    @endpoint
+    async def search(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
+        """Search with region, time and safe search; cached."""
+        return await self._duckduckgo.search(call, request)
+
+    @endpoint
+    async def fetch(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
+        """Search for another worker, which holds the cache's lease: no cache."""
+        return await self._duckduckgo.fetch(call, request)

@@ -12,5 +12,4 @@ SERVICE = Service(
     toolsets=("fomc",),
     resources=("documents",),
     endpoints=("search", "get", "list", "ingest", "delete"),
-    scalable_with="SEARCHBUS_QDRANT_URL",
 )

@@ -1,8 +1,8 @@
-"""Several providers' results as one list.
+"""Fuses the results of several providers into one list.
 
-Weighted reciprocal rank fusion (Cormack et al. 2009) with one vote a group, since providers that
-draw on one index are no independent witnesses; pages and near-duplicates merged; no host in the way
-of the others; ties by canonical address.
+Weighted reciprocal rank fusion (Cormack et al. 2009). Providers that use the same index have one
+vote together, because their rankings are not independent. URLs of one page and near-duplicates are
+merged; no host pushes out the others; ties are ordered by canonical URL.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from searchbus_bus.fusion import reciprocal_rank
 from searchbus_upstream import canonical_key
 
 from .results import Result
@@ -19,9 +20,10 @@ from .results import Result
 __all__ = ["fuse"]
 
 K = 20
-"""Lists are ten deep: the usual 60 would hardly tell ranks apart."""
+"""Lists have ten results: with the usual 60 their ranks would differ too little."""
 PER_HOST = 3
 _NEAR_BITS = 3
+_MIN_SNIPPET_CHARS = 80
 
 
 @dataclass(slots=True)
@@ -43,16 +45,16 @@ def fuse(
     limit: int,
     diverse: bool = True,
 ) -> list[Result]:
-    """Fuse; best first.
+    """Return the fused results, best first.
 
     Args:
         lists: provider → its results.
         groups, weights: of each provider.
-        diverse: at most three of one host before those of other hosts; off where the caller named
-            the hosts.
+        diverse: at most three results of one domain before those of other domains; off where the
+            caller named the domains.
     """
     merged: dict[str, _Merged] = {}
-    prints: list[tuple[int, str, _Merged]] = []
+    prints: list[tuple[int, _Merged]] = []
     for provider, results in lists.items():
         group = groups.get(provider, provider)
         for rank, result in enumerate(results):
@@ -60,11 +62,11 @@ def fuse(
             found = merged.get(key) or _near(result, prints)
             if found is None:
                 found = merged[key] = _Merged(key, result)
-                prints.append((_simhash(f"{result.title} {result.snippet}"), result.source, found))
+                prints.append((_simhash(f"{result.title} {result.snippet}"), found))
             else:
                 found.result = _better(found.result, result)
                 merged[key] = found
-            vote = weights.get(provider, 1.0) / (K + rank + 1)
+            vote = reciprocal_rank(rank, k=K, weight=weights.get(provider, 1.0))
             found.votes[group] = max(found.votes.get(group, 0.0), vote)
     unique = {id(item): item for item in merged.values()}.values()
     ranked = [item.result for item in sorted(unique, key=lambda m: (-m.score, m.key))]
@@ -72,7 +74,7 @@ def fuse(
 
 
 def _better(one: Result, other: Result) -> Result:
-    """The first one's address; the longer texts; the earlier date."""
+    """The first result's URL, the longer texts, the earlier date."""
     dates = sorted(filter(None, (one.published_at, other.published_at)))
     return replace(
         one,
@@ -92,12 +94,12 @@ def _spread(ranked: Sequence[Result]) -> list[Result]:
     return front + back
 
 
-def _near(result: Result, prints: Sequence[tuple[int, str, _Merged]]) -> _Merged | None:
-    """A result of another address with nearly the same text."""
-    if len(result.snippet) < 80:
-        return None  # too little to tell by
+def _near(result: Result, prints: Sequence[tuple[int, _Merged]]) -> _Merged | None:
+    """A result with another URL and nearly the same text."""
+    if len(result.snippet) < _MIN_SNIPPET_CHARS:
+        return None  # too short to compare
     mine = _simhash(f"{result.title} {result.snippet}")
-    for other, _, merged in prints:
+    for other, merged in prints:
         if (mine ^ other).bit_count() <= _NEAR_BITS:
             return merged
     return None

@@ -1,4 +1,4 @@
-"""One question to every provider that is on; partial results with a named list of failures."""
+"""One search with every configured provider; failures of single providers become notes."""
 
 from __future__ import annotations
 
@@ -8,40 +8,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-import msgspec
-
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault, decode, encode
-from searchbus_upstream import SharedCache, is_public_url
+from searchbus_upstream import Fetched, SharedCache, is_public_url
 
 from .fusion import fuse
-from .providers.base import Answer, Provider, Query
+from .providers.base import Provider, Query, SearchResults
 from .results import Result
 
-__all__ = ["Found", "Metasearch"]
+__all__ = ["Metasearch"]
 
-_SHARE = 0.85
-"""Of the caller's time for a provider, so that the answer can still be put together."""
-
-
-class Found(msgspec.Struct):
-    """Fused results and what is to be said about them."""
-
-    results: list[Result]
-    notes: list[str] = []
-
-
-class _Kept(msgspec.Struct):
-    results: list[Result]
-    notes: list[str] = []
+_PROVIDERS_SHARE = 0.85
+"""Of the caller's time; the rest is for fusion and the reply."""
+_MAX_RESULTS = 30
 
 
 class Metasearch:
-    """Asks the providers.
+    """Searches with all providers at the same time.
 
     Args:
-        providers: in the order of their importance.
-        cache: answers of each provider by themselves; a failure is never kept.
-        fresh_s, news_fresh_s: how old an answer may be.
+        providers: most important first.
+        cache: holds each provider's results separately; a failure is never stored.
+        fresh_s, news_fresh_s: how old cached results may be.
+        stale_s: how old they may be while the provider fails.
     """
 
     def __init__(
@@ -59,14 +47,17 @@ class Metasearch:
         self._news_fresh_s = news_fresh_s
         self._stale_s = stale_s
 
-    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> Found:
-        """Search everywhere at once.
+    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
+        """Search with every provider and fuse the results.
 
         Raises:
-            Fault: what failed, where every provider failed; the most helpful of them.
+            Fault: every provider failed.
         """
         outcomes = await asyncio.gather(
-            *(self._ask(p, query, actor, timeout_s * _SHARE) for p in self._providers),
+            *(
+                self._search_one(p, query, actor, timeout_s * _PROVIDERS_SHARE)
+                for p in self._providers
+            ),
             return_exceptions=True,
         )
         lists: dict[str, list[Result]] = {}
@@ -81,9 +72,9 @@ class Metasearch:
                 lists[provider.name] = [r for r in outcome.results if _fits(r, query)]
                 notes += outcome.notes
         if not lists:
-            raise _worst(failures)
+            raise _all_failed(failures)
         notes += [
-            f"{name} could not be asked ({failure.code}): {failure.message}"
+            f"{name} failed ({failure.code}): {failure.message}"
             for name, failure in failures.items()
         ]
         results = fuse(
@@ -93,36 +84,39 @@ class Metasearch:
             limit=query.limit,
             diverse=not query.include_domains,
         )
-        return Found([result.cleaned() for result in results], notes)
+        return SearchResults(tuple(result.cleaned() for result in results), tuple(notes))
 
-    async def _ask(
+    async def _search_one(
         self, provider: Provider, query: Query, actor: Actor, timeout_s: float
-    ) -> Answer:
-        # Searches for nearly as many results share an answer.
-        asked = replace(query, limit=min(30, math.ceil(query.limit / 10) * 10))
+    ) -> SearchResults:
+        # Searches for 1 to 10, 11 to 20, … results share cached results.
+        rounded = replace(query, limit=min(_MAX_RESULTS, math.ceil(query.limit / 10) * 10))
         fresh_s = self._news_fresh_s if query.topic == "news" else self._fresh_s
 
-        async def fetch() -> bytes:
+        async def fetch() -> Fetched:
             try:
                 async with asyncio.timeout(timeout_s):
-                    answer = await provider.search(asked, actor=actor, timeout_s=timeout_s)
+                    found = await provider.search(rounded, actor=actor, timeout_s=timeout_s)
             except TimeoutError:
                 raise Fault(
                     ErrorCode.UPSTREAM_FAILED, f"{provider.name} did not answer in time."
                 ) from None
-            return encode(_Kept(list(answer.results), list(answer.notes)))
+            return Fetched(encode(found))
 
-        question = f"{provider.name}/{asked!r}"
-        cached = await self._cache.get(question, fetch, fresh_s=fresh_s, stale_s=self._stale_s)
-        kept = decode(cached.value, _Kept)
-        notes = list(kept.notes)
+        key = f"{provider.name}/{rounded!r}"
+        cached = await self._cache.get(key, fetch, fresh_s=fresh_s, stale_s=self._stale_s)
+        found = decode(cached.value, SearchResults)
         if cached.stale:
-            notes.append(f"{provider.name} fails now; its results are from before.")
-        return Answer(tuple(kept.results), tuple(notes))
+            note = f"{provider.name} fails now; its results are from before."
+            found = replace(found, notes=(*found.notes, note))
+        return found
 
 
 def _fits(result: Result, query: Query) -> bool:
-    """Whatever a provider makes of the filters, what is given fits them."""
+    """Whether a result has a public URL and passes the domain filters.
+
+    Providers ignore or misread some filters.
+    """
     if not is_public_url(result.url):
         return False
     host = (urlsplit(result.url).hostname or "").lower()
@@ -135,8 +129,8 @@ def _fits(result: Result, query: Query) -> bool:
     return not any(of(domain) for domain in query.exclude_domains)
 
 
-def _worst(failures: dict[str, Failure]) -> Fault:
-    """One failure that speaks for all: one that tells when to come again, if there is any."""
+def _all_failed(failures: dict[str, Failure]) -> Fault:
+    """One failure for all providers: a retryable one with the shortest wait, if there is any."""
     if not failures:
         return Fault(ErrorCode.UNAVAILABLE, "No search provider is configured.")
     if len(failures) == 1:

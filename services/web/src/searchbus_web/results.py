@@ -1,9 +1,8 @@
-"""Results as the specification shows them: ISO dates, registrable domains, canonical keys."""
+"""One search result: ISO dates, registrable domains, text without invisible characters."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
@@ -12,7 +11,9 @@ from urllib.parse import urlsplit
 
 import tldextract
 
-__all__ = ["Result", "iso_date", "plain", "registrable_domain"]
+from searchbus_upstream.text import plain
+
+__all__ = ["Result", "iso_date", "registrable_domain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,35 +35,29 @@ class Result:
         return registrable_domain(urlsplit(self.url).hostname or "")
 
     def cleaned(self) -> Result:
-        """On one line, without invisible characters; the host where there is no title."""
+        """A copy with title and snippet on one line each; the host replaces a missing title."""
         title = plain(self.title) or (urlsplit(self.url).hostname or "")
         return replace(self, title=title[:500], snippet=plain(self.snippet)[:2000])
 
 
-def plain(text: str) -> str:
-    """One line without control characters, bidirectional marks and invisible signs."""
-    kept = (
-        " " if c.isspace() else c
-        for c in text
-        if c.isspace() or c in "\u200c\u200d" or not unicodedata.category(c).startswith("C")
-    )
-    return " ".join("".join(kept).split())
-
-
 @cache
 def _suffixes() -> tldextract.TLDExtract:
-    # The list that the package brings; it is never fetched.
+    # The package's own list: nothing is downloaded.
     return tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
 
 
 def registrable_domain(host: str) -> str:
-    """`example.co.uk` of `www.news.example.co.uk` (Public Suffix List)."""
+    """`example.co.uk` of `www.news.example.co.uk` (Public Suffix List); else the host."""
     found = _suffixes()(host)
     return found.top_domain_under_public_suffix or host
 
 
 def iso_date(value: object) -> str | None:
-    """ISO 8601 of what providers send: ISO, RFC 1123, seconds of the epoch; None where unknown."""
+    """ISO 8601 of a provider's date; None where it cannot be read.
+
+    Args:
+        value: ISO 8601, RFC 1123, or seconds of the epoch.
+    """
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):

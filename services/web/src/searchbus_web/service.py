@@ -1,4 +1,4 @@
-"""Wires the service: providers, caches, reader processes, worker."""
+"""Wires the service: providers, caches, parser processes, worker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from searchbus_bus import KeyValue, Worker
 from searchbus_contracts import Fault
 from searchbus_runtime import Process
-from searchbus_upstream import GuardedBackend, HttpTransport, SharedCache
+from searchbus_upstream import GuardedBackend, HttpClient, SharedCache
 
 from .extraction.extractor import Extractor
 from .extraction.fetching import USER_AGENT, Fetcher
@@ -19,7 +19,7 @@ from .providers.account import Account
 from .providers.base import Provider
 from .providers.ddg import DuckDuckGoFleet
 from .settings import WebSettings
-from .tools import add_tools
+from .tools import WebTools
 
 __all__ = ["build_worker", "start"]
 
@@ -36,11 +36,15 @@ def build_worker(
     costly: bool = False,
     max_in_flight: int = 64,
 ) -> Worker:
-    """The worker of a metasearch and an extractor."""
+    """The worker of a metasearch and an extractor.
+
+    Args:
+        costly: whether a search is paid for.
+    """
     worker = Worker(
         "web", max_in_flight=max_in_flight, description="Web search and page extraction."
     )
-    add_tools(worker, metasearch, extractor, costly=costly)
+    worker.add(WebTools(metasearch, extractor, costly=costly))
     return worker
 
 
@@ -48,7 +52,7 @@ async def start(process: Process[WebSettings]) -> None:
     """Build every part that is configured, then serve."""
     settings = process.settings
     providers = await _providers(process)
-    log.info("web search asks %s", ", ".join(provider.name for provider in providers))
+    log.info("web search uses %s", ", ".join(provider.name for provider in providers))
     metasearch = Metasearch(
         providers,
         await SharedCache.over(
@@ -59,15 +63,15 @@ async def start(process: Process[WebSettings]) -> None:
         stale_s=settings.web_stale_ttl_s,
     )
     backend = GuardedBackend(routes=settings.web_routes)
-    robots_transport = HttpTransport("robots", backend=backend)
-    process.resources.push_async_callback(robots_transport.close)
-    robots = Robots(robots_transport, USER_AGENT) if settings.extract_robots else None
+    robots_client = HttpClient("robots", backend=backend)
+    process.resources.push_async_callback(robots_client.close)
+    robots = Robots(robots_client, USER_AGENT) if settings.extract_robots else None
     fetcher = Fetcher(backend, robots=robots)
     process.resources.push_async_callback(fetcher.close)
     pool = await process.enter(
         ReaderPool(settings.extract_processes, timeout_s=settings.extract_page_timeout_s)
     )
-    helper = next((p for p in providers if isinstance(p, tavily.Tavily)), None)
+    tavily_provider = next((p for p in providers if isinstance(p, tavily.Tavily)), None)
     extractor = Extractor(
         fetcher,
         pool,
@@ -77,7 +81,7 @@ async def start(process: Process[WebSettings]) -> None:
             stale_s=max(1.0, settings.extract_cache_ttl_s),
             max_bytes=_PAGE_CACHE_BYTES,
         ),
-        tavily=helper if settings.extract_tavily else None,
+        tavily=tavily_provider if settings.extract_tavily else None,
         fresh_s=settings.extract_cache_ttl_s,
     )
     await process.serve(
@@ -93,36 +97,38 @@ async def start(process: Process[WebSettings]) -> None:
 async def _providers(process: Process[WebSettings]) -> list[Provider]:
     settings = process.settings
     kv = await _pace_bucket(process)
-    found: list[Provider] = []
+    providers: list[Provider] = []
 
-    def transport(name: str) -> HttpTransport:
-        opened = HttpTransport(name)
+    def client(name: str) -> HttpClient:
+        opened = HttpClient(name)
         process.resources.push_async_callback(opened.close)
         return opened
 
     for name in settings.providers:
         if name == "tavily":
             keys = [key.get_secret_value() for key in settings.tavily_api_keys]
-            account = Account("Tavily", transport(name), keys, judge=tavily.judge, kv=kv,
+            account = Account("Tavily", client(name), keys, fault_of=tavily.fault_of, kv=kv,
                               rate_per_minute=settings.tavily_rpm)  # fmt: skip
-            found.append(tavily.Tavily(account, settings.tavily_url))
+            providers.append(tavily.Tavily(account, settings.tavily_url))
         elif name == "brave":
             keys = [key.get_secret_value() for key in settings.brave_api_keys]
-            account = Account("Brave Search", transport(name), keys, judge=brave.judge, kv=kv,
+            account = Account("Brave Search", client(name), keys, fault_of=brave.fault_of, kv=kv,
                               rate_per_minute=settings.brave_rpm)  # fmt: skip
-            found.append(brave.Brave(account, settings.brave_url))
+            providers.append(brave.Brave(account, settings.brave_url))
         elif name == "searxng" and settings.searxng_url is not None:
-            account = Account("SearXNG", transport(name), [""], judge=searxng.judge, kv=kv,
+            account = Account("SearXNG", client(name), [""], fault_of=searxng.fault_of, kv=kv,
                               rate_per_minute=settings.searxng_rpm)  # fmt: skip
-            found.append(searxng.SearXNG(account, settings.searxng_url))
+            providers.append(searxng.SearXNG(account, settings.searxng_url))
         else:
-            found.append(DuckDuckGoFleet(process.bus))
-    return found
+            providers.append(DuckDuckGoFleet(process.bus))
+    return providers
 
 
 async def _pace_bucket(process: Process[WebSettings]) -> KeyValue | None:
     try:
         return await process.bus.key_value("web_pace", ttl_s=3600.0, max_bytes=2**20)
     except Fault as fault:
-        log.warning("%s; every replica paces by itself", fault.failure.message)
+        log.warning(
+            "%s; every replica counts the providers' limits for itself", fault.failure.message
+        )
         return None

@@ -15,17 +15,17 @@ ProviderName = Literal["tavily", "searxng", "brave", "ddg"]
 
 
 class WebSettings(ServiceSettings):
-    """What the web service reads. Lists and maps are JSON."""
+    """Settings of the web service. Lists and maps are JSON."""
 
     web_providers: tuple[ProviderName, ...] = Field(
         (),
-        description="Who is asked, all at once; empty: every provider that is configured, and "
-        "DuckDuckGo where none is.",
+        description="The providers of a search, all used at once; empty: those that are "
+        "configured, or DuckDuckGo where none is.",
     )
-    tavily_api_keys: tuple[SecretStr, ...] = Field((), description="Used in turn.")
+    tavily_api_keys: tuple[SecretStr, ...] = Field((), description="Used in rotation.")
     tavily_url: str = "https://api.tavily.com"
     tavily_rpm: Annotated[float, Field(ge=0)] = Field(
-        100.0, description="The limit of one key, a minute; 95 % of it is used. 0: none."
+        100.0, description="Requests per minute of one key; 95 % of it is used. 0: no limit."
     )
     brave_api_keys: tuple[SecretStr, ...] = ()
     brave_url: str = "https://api.search.brave.com/res/v1"
@@ -39,14 +39,15 @@ class WebSettings(ServiceSettings):
     extract_robots: bool = Field(True, description="Whether robots.txt is followed.")
     extract_processes: Annotated[int, Field(ge=1, le=64)] = 2
     extract_page_timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
-        5.0, description="For reading one page, once it is fetched."
+        5.0, description="For parsing one page, once it is fetched."
     )
     extract_tavily: bool = Field(
-        True, description="Asks Tavily for pages that could not be had, where it has a key."
+        True,
+        description="Lets Tavily extract pages that this service could not, where it has a key.",
     )
     web_routes: dict[str, str] = Field(
         {},
-        description="Hosts that the operator vouches for: pattern → address:port, e.g. "
+        description="Allowlist of hosts: pattern → address:port to connect to, e.g. "
         '{"wiki.corp.example": "10.0.0.7:80"}.',
     )
 
@@ -63,7 +64,7 @@ class WebSettings(ServiceSettings):
 
     @property
     def providers(self) -> tuple[ProviderName, ...]:
-        """Who is asked, in order."""
+        """The providers that are used, most important first."""
         if self.web_providers:
             return self.web_providers
         configured: list[ProviderName] = []

@@ -1,4 +1,4 @@
-"""Callers: who they are, and the refusal of a request without a valid credential."""
+"""What a credential says of its owner."""
 
 from __future__ import annotations
 
@@ -6,19 +6,14 @@ from dataclasses import dataclass
 
 from searchbus_contracts import Actor
 
-__all__ = ["ACTOR_KEY", "ANONYMOUS", "Identity", "Unauthenticated"]
-
-ACTOR_KEY = "searchbus.actor"
-"""The key of the authenticated caller in the ASGI scope."""
-ANONYMOUS = Actor(subject="anonymous", roles=("*",))
-"""The caller where there is no access control: the edge then listens on loopback only."""
+__all__ = ["Identity", "Unauthenticated"]
 
 
 class Unauthenticated(Exception):
-    """No valid credential. The message is for the client and does not help to guess one.
+    """No valid credential. The message is for the client: it says what is wrong, not how near.
 
     Args:
-        code: `invalid_token`, or empty where the request had no credential (RFC 6750, 3.1).
+        code: `invalid_token`, or empty where there was none at all (RFC 6750, 3.1).
     """
 
     def __init__(self, message: str, code: str = "invalid_token") -> None:
@@ -29,7 +24,7 @@ class Unauthenticated(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A caller, and until when (seconds of the epoch) the credential need not be verified again."""
+    """A caller, and until when (seconds of the epoch) that is known."""
 
     actor: Actor
     expires_s: float

@@ -1,1 +1,1 @@
-"""The text of web pages, fetched safely and read in processes that may be killed."""
+"""The text of web pages: fetched from public addresses, parsed in processes that may be killed."""

@@ -1,7 +1,7 @@
-"""The process that reads pages: `python -m searchbus_web.extraction.child`, spoken to by pool.py.
+"""The process that parses pages: `python -m searchbus_web.extraction.child`, started by pool.py.
 
-Standard input: `length[4] Page` as MessagePack; standard output: `length[4] Text`. It limits its
-own memory; it is killed when it takes too long.
+Standard input: `length[4] PageBytes` as MessagePack; standard output: `length[4] PageText`. The
+process limits its own memory; pool.py kills it when a page takes too long.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 
 import msgspec
 
-from .reading import Page, Text, read_page
+from .reading import PageBytes, PageText, read_page
 
 __all__ = ["main"]
 
@@ -22,27 +22,27 @@ LENGTH = struct.Struct(">I")
 
 
 def main() -> None:
-    """Answer until standard input ends."""
+    """Parse pages until standard input ends."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # A parser that prints must not garble the answers.
-    answers = os.fdopen(os.dup(1), "wb")
+    # A parser that prints must not corrupt the replies: its standard output becomes stderr.
+    replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    import trafilatura  # noqa: F401  (loaded before the first page is waited for)
+    import trafilatura  # noqa: F401  (the first page should not wait for this import)
 
     requests = sys.stdin.buffer
     while head := requests.read(LENGTH.size):
         body = requests.read(LENGTH.unpack(head)[0])
-        page = msgspec.msgpack.decode(body, type=Page)
+        page = msgspec.msgpack.decode(body, type=PageBytes)
         try:
             text = read_page(page)
         except MemoryError:
-            text = Text(problem="too_complex")
-        except Exception:  # parsers raise what they like; the page has no text then
-            text = Text(problem="parse_error")
-        answer = msgspec.msgpack.encode(text)
-        answers.write(LENGTH.pack(len(answer)) + answer)
-        answers.flush()
+            text = PageText(problem="too_complex")
+        except Exception:  # parsers raise errors of every kind on hostile pages
+            text = PageText(problem="parse_error")
+        reply = msgspec.msgpack.encode(text)
+        replies.write(LENGTH.pack(len(reply)) + reply)
+        replies.flush()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Text of strangers, made safe to show to a model: fenced, labelled, without what is invisible."""
+"""Untrusted text, prepared for a model: between marks, without invisible characters or images."""
 
 from __future__ import annotations
 
 import re
 import secrets
-import unicodedata
+
+from searchbus_upstream.text import is_visible
 
 __all__ = ["MAX_CHARS", "START_FRAGMENT", "clean_text", "envelope", "start_of"]
 
@@ -17,8 +18,8 @@ _FENCE = re.compile(r"</?\s*untrusted_text_\w*\s*>", re.I)
 
 
 def clean_text(text: str) -> str:
-    """Without control, invisible and direction characters, live images, forged marks."""
-    kept = "".join(c for c in text.replace("\r\n", "\n") if c in "\n\t" or _shown(c))
+    """Remove control, invisible and direction characters, live images and forged marks."""
+    kept = "".join(c for c in text.replace("\r\n", "\n") if c in "\n\t" or _is_kept(c))
     kept = _IMAGE.sub(lambda m: f"[image: {m[1]}]" if m[1] else "", kept)
     kept = _REFERENCE_IMAGE.sub(lambda m: f"[image: {m[1]}]", kept)
     kept = _HTML_IMAGE.sub("", kept)
@@ -26,17 +27,13 @@ def clean_text(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", kept).strip()
 
 
-def _shown(character: str) -> bool:
-    if character in "\u200c\u200d":
-        return True  # joiners matter to some scripts and to emoji
-    # Tags and variation selectors beyond emoji's hide text from people (U+E0000 and following).
-    return not unicodedata.category(character).startswith("C") and not (
-        0xE0000 <= ord(character) <= 0xE01EF
-    )
+def _is_kept(character: str) -> bool:
+    # Tags and supplementary variation selectors (U+E0000 to U+E01EF) hide text from people.
+    return is_visible(character) and not 0xE0000 <= ord(character) <= 0xE01EF
 
 
 def start_of(url: str) -> tuple[str, int]:
-    """A URL without our fragment, and where in its text to begin."""
+    """Split a URL into the page's URL and the offset into its text that our fragment names."""
     base, sign, fragment = url.partition("#")
     if sign and fragment.startswith(START_FRAGMENT):
         number = fragment.removeprefix(START_FRAGMENT)
@@ -46,10 +43,13 @@ def start_of(url: str) -> tuple[str, int]:
 
 
 def envelope(text: str, url: str, start: int, *, max_chars: int = MAX_CHARS) -> str:
-    """The part of a text from `start` on, between marks that it cannot forge.
+    """Return the part of a text from `start` on, between marks that the text cannot contain.
 
-    A longer text is cut at the end of a paragraph where one is near, with a notice of how to get
-    the rest.
+    A longer text is cut, at the end of a paragraph where one is near; a notice says how to get the
+    rest.
+
+    Args:
+        start, max_chars: in characters of the whole text.
     """
     part = text[start:]
     notice = ""

@@ -1,30 +1,30 @@
-"""Several pages at once: each has a status of its own; always partial results, in order."""
+"""The text of several pages at once: each page has its own status, in the order of the request."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
-from searchbus_contracts import ErrorCode, Fault, decode, encode
-from searchbus_upstream import SharedCache
+from searchbus_contracts import Fault, decode, encode
+from searchbus_upstream import Fetched, SharedCache
 
 from ..providers.tavily import Tavily
 from .envelope import clean_text, envelope, start_of
 from .fetching import Fetcher, NotFetched
 from .pool import ReaderPool
-from .reading import Page
+from .reading import PageBytes
 
-__all__ = ["MAX_URLS", "Extractor", "Item", "split_urls"]
+__all__ = ["ExtractedPage", "Extractor"]
 
 log = logging.getLogger("searchbus.web")
 
-MAX_URLS = 5
-_MAX_URL_CHARS = 4096
 _SHARE = 0.9
+"""Of the caller's time; the rest is for the reply."""
+_MIN_TAVILY_S = 1.0
 _PROBLEMS = {
     "empty": "The page holds no text.",
     "scanned": "The PDF holds pictures of pages, no text.",
@@ -33,7 +33,7 @@ _PROBLEMS = {
     "too_complex": "The page takes too much time or memory to read.",
     "too_large": "Its text is too large.",
 }
-_TRY_ELSEWHERE = {
+_FOR_TAVILY = {
     "challenge",
     "empty",
     "too_complex",
@@ -41,10 +41,16 @@ _TRY_ELSEWHERE = {
     "http_403",
     "http_429",
 }
+"""Statuses of pages that Tavily may be able to read."""
 
 
-class Item(msgspec.Struct, omit_defaults=True):
-    """One page: `content` where status is ok, else `message` says why not."""
+@dataclass(frozen=True, slots=True)
+class ExtractedPage:
+    """One page: `content` where the status is ok, else `message` says why there is none.
+
+    Args:
+        url: as requested.
+    """
 
     url: str
     content: str
@@ -52,15 +58,19 @@ class Item(msgspec.Struct, omit_defaults=True):
     message: str | None = None
 
 
-class _Kept(msgspec.Struct):
-    text: str
+class _PageOutcome(msgspec.Struct, omit_defaults=True):
+    """The text of a page or why there is none, as it is cached and shared."""
+
+    text: str = ""
+    status: str = "ok"
+    message: str | None = None
 
 
 class Extractor:
-    """Fetches and reads pages.
+    """Fetches and parses pages.
 
     Args:
-        tavily: asked for pages that we could not get; None: nobody is.
+        tavily: extracts pages that this service could not; None: nobody does.
         fresh_s: how old a page's text may be.
     """
 
@@ -79,107 +89,65 @@ class Extractor:
         self._tavily = tavily
         self._fresh_s = fresh_s
 
-    async def extract(self, urls: Sequence[str], *, timeout_s: float) -> list[Item]:
-        """The text of pages, in order; a page asked for twice is fetched once."""
+    async def extract(self, urls: Sequence[str], *, timeout_s: float) -> list[ExtractedPage]:
+        """Return the pages in the order of `urls`; equal URLs are fetched once."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s * _SHARE
-        items = await asyncio.gather(*(self._one(url, end_s - loop.time()) for url in urls))
-        failed = [i for i, item in enumerate(items) if item.status in _TRY_ELSEWHERE]
+        pages = await asyncio.gather(*(self._extract(url, end_s - loop.time()) for url in urls))
+        failed = [i for i, page in enumerate(pages) if page.status in _FOR_TAVILY]
         left_s = end_s - loop.time()
-        if self._tavily is not None and self._tavily.usable and failed and left_s > 1:
-            await self._ask_tavily(items, failed, left_s)
-        return items
+        if self._tavily is not None and self._tavily.usable and failed and left_s > _MIN_TAVILY_S:
+            texts = await _tavily_texts(self._tavily, [pages[i].url for i in failed], left_s)
+            for i in failed:
+                url, start = start_of(pages[i].url)
+                if url in texts:
+                    pages[i] = ExtractedPage(pages[i].url, envelope(texts[url], url, start), "ok")
+        return pages
 
-    async def _one(self, asked: str, left_s: float) -> Item:
-        url, start = start_of(asked)
-        try:
-            text = await self._text(url, left_s)
-        except NotFetched as failure:
-            return Item(asked, "", failure.status, failure.message)
-        if start >= len(text) > 0 and start:
-            return Item(asked, "", "invalid_url", f"The text has only {len(text)} characters.")
-        return Item(asked, envelope(text, url, start), "ok")
+    async def _extract(self, requested: str, left_s: float) -> ExtractedPage:
+        url, start = start_of(requested)
 
-    async def _text(self, url: str, left_s: float) -> str:
-        async def fetch() -> bytes:
-            try:
-                async with asyncio.timeout(left_s):
-                    page = await self._fetcher.fetch(url, timeout_s=left_s)
-                    body = Page(page.url, page.body, page.media_type, page.charset)
-                    read = await self._pool.read(body)
-            except TimeoutError:
-                raise _Failed(NotFetched("timeout", "It could not be read in time.")) from None
-            except NotFetched as failure:
-                raise _Failed(failure) from None
-            if read.problem is not None:
-                raise _Failed(NotFetched(read.problem, _PROBLEMS[read.problem]))
-            return encode(_Kept(clean_text(read.text)))
+        async def fetch() -> Fetched:
+            outcome = await self._outcome(url, left_s)
+            # A failure is for those who wait now, not for later requests.
+            return Fetched(encode(outcome), store=outcome.status == "ok")
 
         try:
             cached = await self._cache.get(
                 f"page/{url}", fetch, fresh_s=self._fresh_s, stale_s=self._fresh_s
             )
         except Fault as fault:
-            raise _not_fetched(fault) from None
-        return decode(cached.value, _Kept).text
+            return ExtractedPage(requested, "", "unreachable", fault.failure.message)
+        outcome = decode(cached.value, _PageOutcome)
+        if outcome.status != "ok":
+            return ExtractedPage(requested, "", outcome.status, outcome.message)
+        if start and start >= len(outcome.text):
+            message = f"The text has only {len(outcome.text)} characters."
+            return ExtractedPage(requested, "", "invalid_url", message)
+        return ExtractedPage(requested, envelope(outcome.text, url, start), "ok")
 
-    async def _ask_tavily(self, items: list[Item], failed: list[int], left_s: float) -> None:
-        assert self._tavily is not None
-        urls = list(dict.fromkeys(start_of(items[i].url)[0] for i in failed))
+    async def _outcome(self, url: str, left_s: float) -> _PageOutcome:
         try:
-            pages = await self._tavily.extract(urls, timeout_s=left_s)
-        except Fault as fault:
-            log.info("Tavily could not help with %d pages: %s", len(urls), fault.code)
-            return
-        texts = {page.url: page.text for page in pages if page.text}
-        for i in failed:
-            url, start = start_of(items[i].url)
-            if url in texts:
-                text = clean_text(str(texts[url]))
-                items[i] = Item(items[i].url, envelope(text, url, start), "ok")
+            async with asyncio.timeout(left_s):
+                page = await self._fetcher.fetch(url, timeout_s=left_s)
+                text = await self._pool.read(
+                    PageBytes(page.url, page.body, page.media_type, page.charset)
+                )
+        except TimeoutError:
+            return _PageOutcome(status="timeout", message="It could not be read in time.")
+        except NotFetched as failure:
+            return _PageOutcome(status=failure.status, message=failure.message)
+        if text.problem is not None:
+            return _PageOutcome(status=text.problem, message=_PROBLEMS[text.problem])
+        return _PageOutcome(clean_text(text.text))
 
 
-class _Failed(Fault):
-    """A page's failure on its way through the cache, to all who wait for the page."""
-
-    def __init__(self, failure: NotFetched) -> None:
-        message = json.dumps([failure.status, failure.message])
-        super().__init__(ErrorCode.UPSTREAM_FAILED, message)
-
-
-def _not_fetched(fault: Fault) -> NotFetched:
+async def _tavily_texts(tavily: Tavily, requested: Sequence[str], left_s: float) -> dict[str, str]:
+    """URL → text of the pages that Tavily could read."""
+    urls = list(dict.fromkeys(start_of(url)[0] for url in requested))
     try:
-        status, message = json.loads(fault.failure.message)
-    except (ValueError, TypeError):
-        return NotFetched("unreachable", fault.failure.message)
-    return NotFetched(status, message)
-
-
-def split_urls(given: Sequence[str]) -> list[str]:
-    """The URLs asked for; a JSON array that came as one string is taken apart.
-
-    Raises:
-        Fault: invalid_argument naming what is wrong.
-    """
-    urls: list[str] = []
-    for item in given:
-        text = item.strip()
-        if text.startswith("["):
-            try:
-                inner = json.loads(text)
-            except ValueError:
-                inner = None
-            if isinstance(inner, list) and all(isinstance(url, str) for url in inner):
-                urls += [url.strip() for url in inner]
-                continue
-        urls.append(text)
-    if not urls or not all(urls):
-        raise Fault(ErrorCode.INVALID_ARGUMENT, "urls is empty. Give 1 to 5 http or https URLs.")
-    if len(urls) > MAX_URLS:
-        raise Fault(
-            ErrorCode.INVALID_ARGUMENT,
-            f"urls has {len(urls)} URLs; at most {MAX_URLS} are allowed.",
-        )
-    if any(len(url) > _MAX_URL_CHARS for url in urls):
-        raise Fault(ErrorCode.INVALID_ARGUMENT, f"a URL is over {_MAX_URL_CHARS} characters.")
-    return urls
+        pages = await tavily.extract(urls, timeout_s=left_s)
+    except Fault as fault:
+        log.info("Tavily could not extract %d pages: %s", len(urls), fault.code)
+        return {}
+    return {page.url: clean_text(page.text) for page in pages if page.text}

@@ -1,4 +1,4 @@
-"""Child processes that read pages: limited in memory, killed when a page takes too long."""
+"""Child processes that parse pages: limited in memory, killed when a page takes too long."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ import msgspec
 from opentelemetry import trace
 
 from .child import LENGTH
-from .reading import Page, Text
+from .reading import PageBytes, PageText
 
 __all__ = ["ReaderPool"]
 
 log = logging.getLogger("searchbus.web")
 _tracer = trace.get_tracer("searchbus.web")
 
-MAX_PAGES_A_CHILD = 200
-"""Then it is replaced: parsers leak."""
+MAX_PAGES_PER_CHILD = 200
+"""A child is replaced after this many: parsers leak memory."""
 _LOAD_S = 20.0
-_MAX_ANSWER_BYTES = 64 * 2**20
+"""Added to the first page's time limit, for the imports of a new child."""
+_MAX_REPLY_BYTES = 64 * 2**20
 
 
 class ReaderPool:
-    """Reads pages in `size` processes.
+    """Parses pages in `size` processes. Use as an asynchronous context manager.
 
     Args:
-        timeout_s: for one page; then the process is killed and replaced.
+        timeout_s: for one page; a process that takes longer is killed and replaced.
     """
 
     def __init__(self, size: int = 2, *, timeout_s: float = 5.0) -> None:
@@ -40,16 +41,16 @@ class ReaderPool:
             self._free.put_nowait(child)
 
     async def __aenter__(self) -> ReaderPool:
-        # Warm: the first page need not wait for the imports.
-        page = Page("", b"<p>warm", "text/html")
+        # The first page should not wait for the imports.
+        page = PageBytes("", b"<p>warm", "text/html")
         await asyncio.gather(*(child.read(page, self._timeout_s) for child in self._children))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(child.stop() for child in self._children))
 
-    async def read(self, page: Page) -> Text:
-        """The text of a page; never raises for a page."""
+    async def read(self, page: PageBytes) -> PageText:
+        """Return the text of a page; no page makes it raise."""
         with _tracer.start_as_current_span("read page", attributes={"bytes": len(page.body)}):
             child = await self._free.get()
             try:
@@ -68,40 +69,42 @@ class _Child:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "searchbus_web.extraction.child",
                 stdin=PIPE, stdout=PIPE, limit=2**20,
-                # Nothing of the service's settings (keys!) is a page's business.
+                # Parsers of hostile pages get no settings of the service, which hold API keys.
                 env={"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8",
                      "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
             )  # fmt: skip
             self._pages = 0
         return self._process
 
-    async def read(self, page: Page, timeout_s: float) -> Text:
+    async def read(self, page: PageBytes, timeout_s: float) -> PageText:
         process = await self.start()
         assert process.stdin is not None
         assert process.stdout is not None
         body = msgspec.msgpack.encode(page)
         done = False
         try:
-            # A new process loads its parsers first.
-            async with asyncio.timeout(timeout_s + (_LOAD_S if self._pages == 0 else 0.0)):
+            limit_s = timeout_s + (_LOAD_S if self._pages == 0 else 0.0)
+            async with asyncio.timeout(limit_s):
                 process.stdin.write(LENGTH.pack(len(body)) + body)
                 await process.stdin.drain()
                 size = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))[0]
-                if size > _MAX_ANSWER_BYTES:
-                    return Text(problem="too_large")
-                answer = msgspec.msgpack.decode(await process.stdout.readexactly(size), type=Text)
+                if size > _MAX_REPLY_BYTES:
+                    return PageText(problem="too_large")
+                reply = msgspec.msgpack.decode(
+                    await process.stdout.readexactly(size), type=PageText
+                )
                 done = True
-                return answer
+                return reply
         except TimeoutError:
-            log.warning("a page took longer than %.0f s to read; its reader is killed", timeout_s)
-            return Text(problem="too_complex")
+            log.warning("a page took longer than %.0f s to parse; its process is killed", timeout_s)
+            return PageText(problem="too_complex")
         except (asyncio.IncompleteReadError, OSError, msgspec.MsgspecError):
-            log.warning("a reader died of a page")
-            return Text(problem="too_complex")
+            log.warning("the process that parsed a page ended")
+            return PageText(problem="too_complex")
         finally:
             self._pages += 1
-            # Cancelled or failed: the pipe holds half an answer.
-            if not done or self._pages >= MAX_PAGES_A_CHILD:
+            # After a cancellation or a failure the pipe may hold half a reply.
+            if not done or self._pages >= MAX_PAGES_PER_CHILD:
                 await asyncio.shield(self.stop())
 
     async def stop(self) -> None:

@@ -1,67 +1,85 @@
-"""robots.txt (RFC 9309) by Protego: kept 24 hours; 4xx allows, 5xx and silence forbid a while."""
+"""robots.txt (RFC 9309), parsed by Protego and cached.
+
+A response is kept for 24 hours; 4xx allows everything. 5xx and timeouts forbid everything for five
+minutes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable
+from typing import NamedTuple
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
+from cachetools import TLRUCache
 from protego import Protego
 
-from searchbus_upstream import Transport, UpstreamTimeout, UpstreamUnreachable
+from searchbus_upstream import Request, UpstreamClient, UpstreamTimeout, UpstreamUnreachable
 
 __all__ = ["Robots"]
 
 TOKEN = "searchbus"  # noqa: S105  (the product token of our User-Agent)
 _FRESH_S = 24 * 3600.0
-_REST_S = 300.0
+_RETRY_S = 300.0
 _TIMEOUT_S = 5.0
 _MAX_BYTES = 512 * 1024
 _MAX_ORIGINS = 2000
 
 
+class _Rules(NamedTuple):
+    """Rules of one origin; a bool allows or forbids every page."""
+
+    rules: Protego | bool
+    fresh_s: float
+
+
 class Robots:
-    """Answers whether a page may be fetched."""
+    """Answers whether a page may be fetched.
+
+    Args:
+        clock: seconds, monotonic.
+    """
 
     def __init__(
-        self, transport: Transport, user_agent: str, *, clock: Callable[[], float] = time.monotonic
+        self,
+        client: UpstreamClient,
+        user_agent: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._transport = transport
+        self._client = client
         self._user_agent = user_agent
-        self._clock = clock
-        self._known: OrderedDict[str, tuple[float, Protego | bool]] = OrderedDict()
-        self._asking: dict[str, asyncio.Lock] = {}
+        self._known: TLRUCache[str, _Rules] = TLRUCache(
+            _MAX_ORIGINS, ttu=lambda _, rules, now_s: now_s + rules.fresh_s, timer=clock
+        )
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def allows(self, url: str, left_s: float) -> bool:
-        """Whether robots.txt of the page's origin allows it."""
+        """Whether the robots.txt of the page's origin allows to fetch it."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
-        async with self._asking.setdefault(origin, asyncio.Lock()):
+        async with self._locks.setdefault(origin, asyncio.Lock()):  # one request per origin
             known = self._known.get(origin)
-            if known is None or known[0] < self._clock():
-                known = self._known[origin] = await self._ask(origin, left_s)
-                while len(self._known) > _MAX_ORIGINS:
-                    dropped, _ = self._known.popitem(last=False)
-                    self._asking.pop(dropped, None)
-        rules = known[1]
-        return rules if isinstance(rules, bool) else bool(rules.can_fetch(url, TOKEN))
+            if known is None:
+                known = self._known[origin] = await self._fetch(origin, left_s)
+        if isinstance(known.rules, bool):
+            return known.rules
+        return bool(known.rules.can_fetch(url, TOKEN))
 
-    async def _ask(self, origin: str, left_s: float) -> tuple[float, Protego | bool]:
-        now_s = self._clock()
+    async def _fetch(self, origin: str, left_s: float) -> _Rules:
+        request = Request("GET", f"{origin}/robots.txt", headers={"User-Agent": self._user_agent})
         try:
-            reply = await self._transport.send(
-                "GET", f"{origin}/robots.txt", headers={"User-Agent": self._user_agent},
-                timeout_s=min(_TIMEOUT_S, left_s), max_bytes=_MAX_BYTES,
-            )  # fmt: skip
+            reply = await self._client.send(
+                request, timeout_s=min(_TIMEOUT_S, left_s), max_bytes=_MAX_BYTES
+            )
         except UpstreamTimeout:
-            return now_s + _REST_S, False
+            return _Rules(False, _RETRY_S)
         except UpstreamUnreachable:
-            # The fetch of the page itself will say why.
-            return now_s + _REST_S, True
+            return _Rules(True, _RETRY_S)  # the fetch of the page itself reports why
         if reply.status >= 500:
-            return now_s + _REST_S, False
+            return _Rules(False, _RETRY_S)
         if reply.status != 200:
-            return now_s + _FRESH_S, True
-        return now_s + _FRESH_S, Protego.parse(reply.text)
+            return _Rules(True, _FRESH_S)
+        return _Rules(Protego.parse(reply.text), _FRESH_S)

@@ -1,11 +1,11 @@
-"""Calls to a paid API: keys in rotation, one rate over all replicas, a breaker for each key."""
+"""Calls to a provider's API: keys in rotation, a shared rate limit and a breaker for each key."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -14,26 +14,30 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import (
     Breaker,
     Reply,
+    Request,
     RetryBudget,
     SharedPace,
-    Transport,
+    UpstreamClient,
     UpstreamTimeout,
     UpstreamUnreachable,
     retry_after_s,
     with_retries,
 )
 
-__all__ = ["Account", "Judge"]
+__all__ = ["Account", "FaultOf"]
 
 log = logging.getLogger("searchbus.web")
+T = TypeVar("T")
 
 MAX_BYTES = 16 * 2**20
-REST_S = 3600.0
-"""After a refused key or a used-up plan."""
-_ANSWER_S = 1.0
-"""What an answer usually takes."""
-Judge = Callable[[Reply], Fault | None]
-"""What a reply's status and body mean; None: it is an answer."""
+COOLDOWN_S = 3600.0
+"""Of a key that was refused or whose plan is used up."""
+_USED_SHARE = 0.95
+"""Of the provider's rate limit, since its clock and ours differ."""
+_TYPICAL_REPLY_S = 1.0
+"""A slot that leaves less time than this is refused: the call would be paid for and time out."""
+FaultOf = Callable[[Reply], Fault | None]
+"""The failure that a reply stands for; None for a success."""
 
 
 class _Key:
@@ -41,41 +45,43 @@ class _Key:
         self.name = name
         self.secret = secret
         self.pace = pace
-        self.breaker = Breaker(name, max_s=REST_S)
+        self.breaker = Breaker(name, max_cooldown_s=COOLDOWN_S)
 
 
 class Account:
     """An API with one or several keys.
 
     Args:
-        provider: for messages and figures.
-        rate_per_minute: the provider's limit for one key; 95 % of it is used. 0: none known.
+        provider: its name in messages and metrics.
+        rate_per_minute: the provider's limit for one key; 95 % of it is used. 0: unknown.
         attempt_timeout_s: for one attempt.
     """
 
     def __init__(
         self,
         provider: str,
-        transport: Transport,
+        client: UpstreamClient,
         keys: Sequence[str],
         *,
-        judge: Judge,
+        fault_of: FaultOf,
         kv: KeyValue | None = None,
         rate_per_minute: float = 0.0,
         attempt_timeout_s: float = 20.0,
     ) -> None:
         self.provider = provider
-        self._transport = transport
-        self._judge = judge
+        self._client = client
+        self._fault_of = fault_of
         self._attempt_timeout_s = attempt_timeout_s
         self._budget = RetryBudget()
         self._next = 0
-        rate_per_s = 0.95 * rate_per_minute / 60
-        self._keys = [
-            _Key(f"{provider}-{_digest(key)}", key, SharedPace(kv, f"pace-{_digest(key)}",
-                 rate_per_s=rate_per_s, burst=2, name=f"{provider}-{_digest(key)}"))
-            for key in keys
-        ]  # fmt: skip
+        rate_per_s = _USED_SHARE * rate_per_minute / 60
+        self._keys = [self._key(secret, kv, rate_per_s) for secret in keys]
+
+    def _key(self, secret: str, kv: KeyValue | None, rate_per_s: float) -> _Key:
+        digest = hashlib.sha256(secret.encode()).hexdigest()[:8]
+        name = f"{self.provider}-{digest}"
+        pace = SharedPace(kv, f"pace-{digest}", rate_per_s=rate_per_s, burst=2, name=name)
+        return _Key(name, secret, pace)
 
     @property
     def usable(self) -> bool:
@@ -83,60 +89,57 @@ class Account:
         return any(key.breaker.usable for key in self._keys)
 
     async def call(
-        self,
-        request: Callable[[str], Mapping[str, Any]],
-        reply_type: Any,
-        *,
-        timeout_s: float,
-    ) -> Any:
-        """Send `request(key)` (arguments of Transport.send) and decode the answer.
+        self, request: Callable[[str], Request], reply_type: type[T], *, timeout_s: float
+    ) -> T:
+        """Send `request(key)` and decode the reply.
 
         Raises:
             Fault: upstream_limited, upstream_failed, quota_exhausted, rate_limited,
-                invalid_argument, by the provider's own words where it has some.
+                invalid_argument.
         """
 
-        async def attempt(left_s: float) -> Any:
-            key = self._choose()
-            # A slot that comes when there is no time for the answer would be a call wasted.
-            await key.pace.slot(max(0.0, left_s - _ANSWER_S))
-            # Others may have been refused while this one waited its turn.
-            if not key.breaker.usable:
-                key = self._choose()
-            # A key that has rested is tried by one request.
-            probing = key.breaker.try_probe()
-            try:
-                reply = await self._transport.send(
-                    **request(key.secret),
-                    timeout_s=min(left_s, self._attempt_timeout_s),
-                    max_bytes=MAX_BYTES,
-                )
-            except UpstreamTimeout:
-                raise self._failed("did not answer in time") from None
-            except UpstreamUnreachable as error:
-                raise self._failed(f"cannot be reached ({error})") from None
-            else:
-                return await self._read(key, reply, reply_type)
-            finally:
-                if probing:
-                    key.breaker.abandon()
+        async def attempt(left_s: float) -> T:
+            return await self._attempt(request, reply_type, left_s)
 
         return await with_retries(attempt, timeout_s=timeout_s, budget=self._budget)
 
-    async def _read(self, key: _Key, reply: Reply, reply_type: Any) -> Any:
-        fault = self._judge(reply)
+    async def _attempt(
+        self, request: Callable[[str], Request], reply_type: type[T], left_s: float
+    ) -> T:
+        key = self._choose()
+        await key.pace.slot(max(0.0, left_s - _TYPICAL_REPLY_S))
+        if not key.breaker.usable:  # refused meanwhile, by another request's reply
+            key = self._choose()
+        probing = key.breaker.try_probe()
+        try:
+            reply = await self._client.send(
+                request(key.secret),
+                timeout_s=min(left_s, self._attempt_timeout_s),
+                max_bytes=MAX_BYTES,
+            )
+            return await self._read(key, reply, reply_type)
+        except UpstreamTimeout:
+            raise self._failed("did not answer in time") from None
+        except UpstreamUnreachable as error:
+            raise self._failed(f"cannot be reached ({error})") from None
+        finally:
+            if probing:
+                key.breaker.abandon()
+
+    async def _read(self, key: _Key, reply: Reply, reply_type: type[T]) -> T:
+        fault = self._fault_of(reply)
         if fault is None:
             try:
-                answer = msgspec.json.decode(reply.body, type=reply_type)
+                decoded = msgspec.json.decode(reply.body, type=reply_type)
             except (msgspec.MsgspecError, ValueError, RecursionError):
                 raise self._failed("sent an answer that cannot be read", retryable=False) from None
             key.breaker.succeeded()
-            return answer
+            return decoded
         if reply.status in (401, 403, 432, 433):
-            key.breaker.refused(REST_S)
-            log.error("%s: HTTP %d; the key rests for an hour", key.name, reply.status)
-            if any(other.breaker.usable for other in self._keys):
-                # Another key may do: this is no failure of the request.
+            key.breaker.refused(COOLDOWN_S)
+            log.error("%s: HTTP %d; the key is not used for an hour", key.name, reply.status)
+            if self.usable:
+                # With another key the request may succeed.
                 raise Fault(fault.code, fault.failure.message, retryable=True)
         elif reply.status == 429:
             await key.pace.pause(retry_after_s(reply.headers) or 1.0)
@@ -149,11 +152,11 @@ class Account:
             self._next += 1
             if key.breaker.usable:
                 return key
-        wait_s = min((key.breaker.remaining_s for key in self._keys), default=REST_S)
+        wait_s = min((key.breaker.remaining_s for key in self._keys), default=COOLDOWN_S)
         raise Fault(
             ErrorCode.QUOTA_EXHAUSTED,
-            f"{self.provider} refuses every configured key, or its plan is used up. "
-            f"It is asked again in {wait_s:.0f} s; whoever runs this service has to look at it.",
+            f"{self.provider} refuses every configured key, or its plan is used up. The next "
+            f"attempt is in {wait_s:.0f} s; the operator of this service has to check the keys.",
             retryable=False,
             retry_after_ms=int(wait_s * 1000),
         )
@@ -161,7 +164,3 @@ class Account:
     def _failed(self, what: str, *, retryable: bool = True) -> Fault:
         text = f"{self.provider} {what}. Try again shortly."
         return Fault(ErrorCode.UPSTREAM_FAILED, text, retryable=retryable)
-
-
-def _digest(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""What a search provider is asked and what it answers."""
+"""The interface of a search provider."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from searchbus_contracts import Actor
 
 from ..results import Result
 
-__all__ = ["Answer", "Provider", "Query", "TimeRange", "Topic"]
+__all__ = ["Provider", "Query", "SearchResults", "TimeRange", "Topic"]
 
 TimeRange = Literal["", "d", "w", "m", "y"]
 Topic = Literal["general", "news"]
@@ -17,7 +17,7 @@ Topic = Literal["general", "news"]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One search. Domains are lower-case hosts; a result of a subdomain fits."""
+    """One search. Domains are lower-case hosts and include their subdomains."""
 
     text: str
     limit: int
@@ -28,8 +28,8 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Results, best first, and what the provider could not do as asked."""
+class SearchResults:
+    """Results, best first; `notes` say what could not be done as requested."""
 
     results: tuple[Result, ...]
     notes: tuple[str, ...] = ()
@@ -39,16 +39,18 @@ class Provider(Protocol):
     """A web search provider.
 
     Args:
-        group: providers of one group draw on the same index and count once in the fusion.
+        name: in notes, metrics and the cache's keys.
+        group: providers of one group use the same index and have one vote in the fusion.
+        weight: of its vote.
     """
 
     name: str
     group: str
     weight: float
 
-    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> Answer:
-        """Search; raises Fault, never an empty answer for a failure."""
+    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
+        """Search; raises Fault, and never returns an empty result for a failure."""
 
     @property
     def usable(self) -> bool:
-        """Whether it would be asked now: not resting after a refusal."""
+        """Whether it can be used now: False during the cooldown after a refusal."""

@@ -8,14 +8,15 @@ from typing import Any
 import msgspec
 
 from searchbus_contracts import Actor, ErrorCode, Fault
-from searchbus_upstream import Reply, retry_after_s
+from searchbus_upstream import Reply, Request
 
 from ..results import Result, iso_date
 from .account import Account
-from .base import Answer, Query
+from .base import Query, SearchResults
+from .faults import key_refused, limited, unexpected_status
 from .operators import with_domains
 
-__all__ = ["Brave", "judge"]
+__all__ = ["Brave", "fault_of"]
 
 _TIME = {"d": "pd", "w": "pw", "m": "pm", "y": "py"}
 _PAGE = {"general": 20, "news": 50}
@@ -32,7 +33,7 @@ class _Rows(msgspec.Struct):
     results: list[_Row] = []
 
 
-class _Answer(msgspec.Struct):
+class _Reply(msgspec.Struct):
     web: _Rows | None = None
     results: list[_Row] = []
 
@@ -50,11 +51,11 @@ class Brave:
 
     @property
     def usable(self) -> bool:
-        """See Provider."""
+        """See `Provider`."""
         return self._account.usable
 
-    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> Answer:
-        """See Provider; a second page where one is not enough."""
+    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
+        """See `Provider`; requests a second page where one is not enough."""
         size = _PAGE[query.topic]
         path = "/news/search" if query.topic == "news" else "/web/search"
         rows: list[Result] = []
@@ -65,12 +66,12 @@ class Brave:
             }  # fmt: skip
             if query.time:
                 params["freshness"] = _TIME[query.time]
-            answer: _Answer = await self._account.call(
+            reply = await self._account.call(
                 functools.partial(_request, f"{self._base_url}{path}", params),
-                _Answer,
+                _Reply,
                 timeout_s=timeout_s,
-            )  # fmt: skip
-            found = answer.web.results if answer.web is not None else answer.results
+            )
+            found = reply.web.results if reply.web is not None else reply.results
             rows += [
                 Result(row.title or "", row.url, row.description or "", iso_date(row.page_age))
                 for row in found
@@ -78,35 +79,22 @@ class Brave:
             ]
             if len(rows) >= query.limit or len(found) < size:
                 break
-        return Answer(tuple(rows[: query.limit]))
+        return SearchResults(tuple(rows[: query.limit]))
 
 
-def _request(url: str, params: dict[str, str], key: str) -> dict[str, Any]:
+def _request(url: str, params: dict[str, str], key: str) -> Request:
     headers = {"Accept": "application/json", "X-Subscription-Token": key}
-    return {"method": "GET", "url": url, "params": params, "headers": headers}
+    return Request("GET", url, headers=headers, params=params)
 
 
-def judge(reply: Reply) -> Fault | None:
-    """The failure behind a status."""
+def fault_of(reply: Reply) -> Fault | None:
+    """The failure that a reply stands for."""
     if reply.status < 300:
         return None
     if reply.status in (400, 422):
         return Fault(ErrorCode.INVALID_ARGUMENT, "Brave Search refuses the query.")
     if reply.status in (401, 403):
-        return Fault(
-            ErrorCode.UPSTREAM_FAILED,
-            "Brave Search refuses the API key. Whoever runs this service has to set a valid one "
-            "in SEARCHBUS_BRAVE_API_KEYS.",
-            retryable=False,
-        )
+        return key_refused("Brave Search", "SEARCHBUS_BRAVE_API_KEYS")
     if reply.status == 429:
-        wait_s = retry_after_s(reply.headers) or 1.0
-        return Fault(
-            ErrorCode.UPSTREAM_LIMITED,
-            f"Brave Search limits requests. Try again in {wait_s:.0f} s.",
-            retry_after_ms=int(wait_s * 1000),
-        )
-    return Fault(
-        ErrorCode.UPSTREAM_FAILED, f"Brave Search answers HTTP {reply.status}. Try again shortly.",
-        retryable=reply.status >= 500,
-    )  # fmt: skip
+        return limited("Brave Search", reply)
+    return unexpected_status("Brave Search", reply)

@@ -1,4 +1,4 @@
-"""The DuckDuckGo fleet over the bus: what serves where no key is configured."""
+"""The DuckDuckGo service over the bus: the default where no API key is configured."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from searchbus_contracts import Actor
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 
 from ..results import Result
-from .base import Answer, Query
+from .base import Query, SearchResults
 from .operators import with_domains
 
 __all__ = ["DuckDuckGoFleet"]
@@ -18,7 +18,7 @@ _MAX_QUERY_CHARS = 499
 
 
 class DuckDuckGoFleet:
-    """The provider; its own pace, cache and breakers are the fleet's."""
+    """The provider; the service has its own pace, cache and breakers."""
 
     name = "ddg"
     group = "bing"
@@ -28,8 +28,8 @@ class DuckDuckGoFleet:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
-    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> Answer:
-        """See Provider."""
+    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
+        """See `Provider`."""
         notes = []
         text = with_domains(query)[:_MAX_QUERY_CHARS]
         time = query.time
@@ -50,4 +50,4 @@ class DuckDuckGoFleet:
         if reply.note:
             notes.append(reply.note)
         rows = tuple(Result(r.title, r.url, r.snippet, r.published_at) for r in reply.results)
-        return Answer(rows, tuple(notes))
+        return SearchResults(rows, tuple(notes))

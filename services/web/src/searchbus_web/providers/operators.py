@@ -1,4 +1,4 @@
-"""Domain filters in the query's own text, for providers that have no parameter for them."""
+"""Domain filters as search operators, for providers without a parameter for them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from .base import Query
 __all__ = ["with_domains"]
 
 _MAX_DOMAINS = 8
-"""More would not fit into a query; the results are filtered afterwards in any case."""
+"""More would not fit into a query; the results are filtered afterwards as well."""
 
 
 def with_domains(query: Query) -> str:
-    """`cats (site:a.org OR site:b.org) -site:c.org`."""
+    """The query with operators: `cats (site:a.org OR site:b.org) -site:c.org`."""
     text = query.text
     included = [f"site:{domain}" for domain in query.include_domains[:_MAX_DOMAINS]]
     if len(included) == 1:

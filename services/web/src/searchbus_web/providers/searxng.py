@@ -1,4 +1,4 @@
-"""SearXNG's JSON API (`/search?format=json`), of an instance of one's own."""
+"""The JSON API of a SearXNG instance (`/search?format=json`)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 import msgspec
 
 from searchbus_contracts import Actor, ErrorCode, Fault
-from searchbus_upstream import Reply, retry_after_s
+from searchbus_upstream import Reply, Request
 
 from ..results import Result, iso_date
 from .account import Account
-from .base import Answer, Query
+from .base import Query, SearchResults
+from .faults import limited, unexpected_status
 from .operators import with_domains
 
-__all__ = ["SearXNG", "judge"]
+__all__ = ["SearXNG", "fault_of"]
 
 _TIME = {"d": "day", "w": "week", "m": "month", "y": "year"}
 _MAX_PAGES = 3
@@ -28,13 +29,13 @@ class _Row(msgspec.Struct):
     publishedDate: Any = None
 
 
-class _Answer(msgspec.Struct):
+class _Reply(msgspec.Struct):
     results: list[_Row] = []
     unresponsive_engines: list[Any] = []
 
 
 class SearXNG:
-    """The provider. A metasearch of its own: it counts as one group."""
+    """The provider. It is a metasearch itself and counts as one group."""
 
     name = "searxng"
     group = "searxng"
@@ -46,13 +47,13 @@ class SearXNG:
 
     @property
     def usable(self) -> bool:
-        """See Provider."""
+        """See `Provider`."""
         return self._account.usable
 
-    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> Answer:
-        """See Provider; further pages until there are enough."""
+    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
+        """See `Provider`; requests further pages until there are enough results."""
         rows: dict[str, Result] = {}
-        silent: set[str] = set()
+        failed: set[str] = set()
         for page in range(1, _MAX_PAGES + 1):
             params = {
                 "q": with_domains(query), "format": "json", "pageno": str(page),
@@ -60,16 +61,14 @@ class SearXNG:
             }  # fmt: skip
             if query.time:
                 params["time_range"] = _TIME[query.time]
-            request = {
-                "method": "GET", "url": f"{self._base_url}/search", "params": params,
-                "headers": {"Accept": "application/json"},
-            }  # fmt: skip
-            answer: _Answer = await self._account.call(
-                functools.partial(_same, request), _Answer, timeout_s=timeout_s
+            reply = await self._account.call(
+                functools.partial(_request, f"{self._base_url}/search", params),
+                _Reply,
+                timeout_s=timeout_s,
             )
-            silent |= {str(e[0]) for e in answer.unresponsive_engines if isinstance(e, list) and e}
+            failed |= {str(e[0]) for e in reply.unresponsive_engines if isinstance(e, list) and e}
             before = len(rows)
-            for row in answer.results:
+            for row in reply.results:
                 if row.url:
                     found = Result(
                         row.title or "", row.url, row.content or "", iso_date(row.publishedDate)
@@ -77,35 +76,29 @@ class SearXNG:
                     rows.setdefault(row.url, found)
             if len(rows) >= query.limit or len(rows) == before:
                 break
-        if not rows and silent:
-            engines = ", ".join(sorted(silent))
+        if not rows and failed:
+            engines = ", ".join(sorted(failed))
             raise Fault(ErrorCode.UPSTREAM_FAILED, f"SearXNG's engines fail: {engines}.")
-        notes = (f"SearXNG's engines that failed: {', '.join(sorted(silent))}.",) if silent else ()
-        return Answer(tuple(rows.values())[: query.limit], notes)
+        notes = (f"SearXNG's engines that failed: {', '.join(sorted(failed))}.",) if failed else ()
+        return SearchResults(tuple(rows.values())[: query.limit], notes)
 
 
-def _same(request: dict[str, Any], key: str) -> dict[str, Any]:
-    """An instance of one's own needs no key."""
-    return request
+def _request(url: str, params: dict[str, str], key: str) -> Request:
+    """`key` is not used: the instance is the operator's own."""
+    return Request("GET", url, params=params, headers={"Accept": "application/json"})
 
 
-def judge(reply: Reply) -> Fault | None:
-    """The failure behind a status."""
+def fault_of(reply: Reply) -> Fault | None:
+    """The failure that a reply stands for."""
     if reply.status < 300:
         return None
     if reply.status == 403:
         return Fault(
             ErrorCode.UPSTREAM_FAILED,
-            "SearXNG refuses: its settings must allow the JSON format (search.formats).",
+            "SearXNG refuses the request: its settings must allow the JSON format "
+            "(search.formats).",
             retryable=False,
         )
     if reply.status == 429:
-        wait_s = retry_after_s(reply.headers) or 5.0
-        return Fault(
-            ErrorCode.UPSTREAM_LIMITED, f"SearXNG limits requests. Try again in {wait_s:.0f} s.",
-            retry_after_ms=int(wait_s * 1000),
-        )  # fmt: skip
-    return Fault(
-        ErrorCode.UPSTREAM_FAILED, f"SearXNG answers HTTP {reply.status}. Try again shortly.",
-        retryable=reply.status >= 500,
-    )  # fmt: skip
+        return limited("SearXNG", reply, default_s=5.0)
+    return unexpected_status("SearXNG", reply)

@@ -1,4 +1,4 @@
-"""Tavily (https://api.tavily.com): search and extract, by httpx and msgspec."""
+"""Tavily (https://api.tavily.com): search and extract."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ import msgspec
 from opentelemetry import metrics
 
 from searchbus_contracts import Actor, ErrorCode, Fault
-from searchbus_upstream import Reply, retry_after_s
+from searchbus_upstream import Reply, Request
 
 from ..results import Result, iso_date
 from .account import Account
-from .base import Answer, Query
+from .base import Query, SearchResults
+from .faults import key_refused, limited, unexpected_status
 
-__all__ = ["Extracted", "Tavily", "judge"]
+__all__ = ["Extracted", "Tavily", "fault_of"]
 
 _TIME = {"d": "day", "w": "week", "m": "month", "y": "year"}
 _MAX_RESULTS = 20
 _MAX_QUERY_CHARS = 400
 _credits = metrics.get_meter("searchbus.web").create_counter(
-    "searchbus.tavily.credits", description="Credits that Tavily counted or that its prices give."
+    "searchbus.tavily.credits", description="Credits used, as reported by Tavily or by its prices."
 )
 
 
@@ -36,8 +37,8 @@ class _Usage(msgspec.Struct):
     credits: float | None = None
 
 
-class SearchAnswer(msgspec.Struct):
-    """/search; `response_time` is a number or a string, and of no use here."""
+class SearchReply(msgspec.Struct):
+    """The reply of /search, as far as it is used."""
 
     results: list[_Row] = []
     usage: _Usage | None = None
@@ -55,8 +56,8 @@ class _Failed(msgspec.Struct):
     error: str = ""
 
 
-class ExtractAnswer(msgspec.Struct):
-    """/extract."""
+class ExtractReply(msgspec.Struct):
+    """The reply of /extract."""
 
     results: list[_Page] = []
     failed_results: list[_Failed] = []
@@ -64,7 +65,7 @@ class ExtractAnswer(msgspec.Struct):
 
 
 class Extracted(msgspec.Struct):
-    """A page as Tavily extracted it, or why not."""
+    """The text of a page, or Tavily's error."""
 
     url: str
     text: str | None
@@ -72,7 +73,7 @@ class Extracted(msgspec.Struct):
 
 
 class Tavily:
-    """The provider. `account` holds keys, pace and breakers."""
+    """The provider and its page extraction."""
 
     name = "tavily"
     group = "tavily"
@@ -84,11 +85,11 @@ class Tavily:
 
     @property
     def usable(self) -> bool:
-        """See Provider."""
+        """See `Provider`."""
         return self._account.usable
 
-    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> Answer:
-        """See Provider."""
+    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
+        """See `Provider`."""
         notes = []
         text = query.text
         if len(text) > _MAX_QUERY_CHARS:
@@ -112,66 +113,58 @@ class Tavily:
             body["exclude_domains"] = list(query.exclude_domains[:150])
         if query.limit > _MAX_RESULTS:
             notes.append(f"Tavily gives at most {_MAX_RESULTS} results.")
-        answer: SearchAnswer = await self._account.call(
-            lambda key: self._request("/search", key, body), SearchAnswer, timeout_s=timeout_s
+        reply = await self._account.call(
+            lambda key: self._request("/search", key, body), SearchReply, timeout_s=timeout_s
         )
-        _credits.add(_cost(answer.usage, 1.0))
+        _credits.add(_cost(reply.usage, 1.0))
         rows = tuple(
             Result(row.title or "", row.url, row.content or "", iso_date(row.published_date))
-            for row in answer.results
+            for row in reply.results
             if row.url
         )
-        return Answer(rows, tuple(notes))
+        return SearchResults(rows, tuple(notes))
 
     async def extract(self, urls: Sequence[str], *, timeout_s: float) -> list[Extracted]:
-        """The text of pages, in the order of `urls`."""
+        """The text of pages, in the order of `urls`; raises Fault."""
         body = {
             "urls": list(urls), "extract_depth": "basic", "format": "markdown",
             "include_images": False, "include_usage": True,
         }  # fmt: skip
-        answer: ExtractAnswer = await self._account.call(
-            lambda key: self._request("/extract", key, body), ExtractAnswer, timeout_s=timeout_s
+        reply = await self._account.call(
+            lambda key: self._request("/extract", key, body), ExtractReply, timeout_s=timeout_s
         )
-        _credits.add(_cost(answer.usage, len(answer.results) / 5))
-        texts = {page.url: page.raw_content for page in answer.results}
-        errors = {failed.url: failed.error for failed in answer.failed_results}
+        _credits.add(_cost(reply.usage, len(reply.results) / 5))
+        texts = {page.url: page.raw_content for page in reply.results}
+        errors = {failed.url: failed.error for failed in reply.failed_results}
         return [
             Extracted(url, texts.get(url) or None, None if texts.get(url) else errors.get(url, ""))
             for url in urls
         ]
 
-    def _request(self, path: str, key: str, body: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "method": "POST",
-            "url": f"{self._base_url}{path}",
-            "content": msgspec.json.encode(body),
-            "headers": {
-                "Authorization": f"Bearer {key}",
-                "Content-Type": "application/json",
-                "X-Client-Name": "searchbus",
-            },
+    def _request(self, path: str, key: str, body: dict[str, Any]) -> Request:
+        headers = {
+            "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
+            "X-Client-Name": "searchbus",
         }
+        content = msgspec.json.encode(body)
+        return Request("POST", f"{self._base_url}{path}", headers=headers, content=content)
 
 
-def _cost(usage: _Usage | None, otherwise: float) -> float:
-    return usage.credits if usage is not None and usage.credits is not None else otherwise
+def _cost(usage: _Usage | None, list_price: float) -> float:
+    return usage.credits if usage is not None and usage.credits is not None else list_price
 
 
-def judge(reply: Reply) -> Fault | None:
-    """The failure behind a status; Tavily's own words where they help whoever asked."""
+def fault_of(reply: Reply) -> Fault | None:
+    """The failure that a reply stands for, with Tavily's own text where it helps the caller."""
     status = reply.status
     if status < 300:
         return None
-    words = _words(reply.body)
     if status in (400, 422):
-        return Fault(ErrorCode.INVALID_ARGUMENT, f"Tavily refuses the request: {words}")
+        reason = _reason(reply.body)
+        return Fault(ErrorCode.INVALID_ARGUMENT, f"Tavily refuses the request: {reason}")
     if status in (401, 403):
-        return Fault(
-            ErrorCode.UPSTREAM_FAILED,
-            "Tavily refuses the API key. Whoever runs this service has to set a valid one in "
-            "SEARCHBUS_TAVILY_API_KEYS.",
-            retryable=False,
-        )
+        return key_refused("Tavily", "SEARCHBUS_TAVILY_API_KEYS")
     if status in (432, 433):
         limit = "plan's" if status == 432 else "pay-as-you-go"
         return Fault(
@@ -180,20 +173,11 @@ def judge(reply: Reply) -> Fault | None:
             retryable=False,
         )
     if status == 429:
-        wait_s = retry_after_s(reply.headers) or 1.0
-        return Fault(
-            ErrorCode.UPSTREAM_LIMITED,
-            f"Tavily limits requests. Try again in {wait_s:.0f} s.",
-            retry_after_ms=int(wait_s * 1000),
-        )
-    return Fault(
-        ErrorCode.UPSTREAM_FAILED,
-        f"Tavily answers HTTP {status}. Try again shortly.",
-        retryable=status >= 500,
-    )
+        return limited("Tavily", reply)
+    return unexpected_status("Tavily", reply)
 
 
-def _words(body: bytes) -> str:
+def _reason(body: bytes) -> str:
     """`detail` is {"error": text}, a list of {loc, msg}, or a text; keyless mode has `error`."""
     try:
         raw = msgspec.json.decode(body)

@@ -1,0 +1,69 @@
+"""The circuit breaker."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from searchbus_upstream import Breaker
+
+
+def test_breaker_cools_down_probes_and_closes():
+    """One probe at a time; each refused probe doubles the cooldown."""
+    now_s = [100.0]
+    breaker = Breaker(clock=lambda: now_s[0])
+    assert breaker.closed
+    assert breaker.refused(60) == 60
+    assert breaker.refused(60) == 60  # a reply to a request sent before
+    assert not breaker.try_probe()
+    now_s[0] += 61
+    assert not breaker.closed
+    assert breaker.try_probe()
+    assert not breaker.try_probe()
+    assert breaker.refused(60) == 120
+    now_s[0] += 121
+    assert breaker.try_probe()
+    breaker.succeeded()
+    assert breaker.closed
+    assert breaker.refused(60) == 60
+
+
+@given(st.lists(st.sampled_from(["refused", "succeeded", "probe", "wait"]), max_size=60))
+def test_breaker_is_never_closed_during_a_cooldown(steps):
+    """Whatever happens, in whatever order."""
+    now_s = [0.0]
+    breaker = Breaker(clock=lambda: now_s[0], max_cooldown_s=1000)
+    for step in steps:
+        if step == "refused":
+            assert breaker.refused(10) <= 1000
+        elif step == "succeeded":
+            breaker.succeeded()
+        elif step == "probe":
+            assert not (breaker.try_probe() and breaker.remaining_s > 0)
+        else:
+            now_s[0] += 7
+        assert breaker.remaining_s <= 1000
+        if breaker.remaining_s > 0:
+            assert not breaker.closed
+
+
+def test_inconclusive_probe_leaves_the_breaker_open():
+    """Another probe may be sent at once."""
+    now_s = [100.0]
+    breaker = Breaker(clock=lambda: now_s[0])
+    breaker.refused(60)
+    now_s[0] += 61
+    assert breaker.try_probe()
+    assert not breaker.usable
+    breaker.abandon()
+    assert not breaker.closed
+    assert breaker.usable
+
+
+def test_cooldown_of_an_earlier_process_is_continued():
+    """But not one that has already ended."""
+    breaker = Breaker(clock=lambda: 100.0)
+    breaker.restore(90.0)
+    assert breaker.closed
+    breaker.restore(130.0)
+    assert breaker.remaining_s == 30.0

@@ -1,1 +1,0 @@
-"""HTTP: routes, checks before the MCP transport, batches, one transport per endpoint."""

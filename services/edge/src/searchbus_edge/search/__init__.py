@@ -1,1 +1,0 @@
-"""Search for tools, prompts and resources by meaning."""
