@@ -11,7 +11,7 @@ BASE := searchbus/base:offline
 export COMPOSE_FILE := docker-compose.yml:deploy/offline/compose.yml
 endif
 export PORT TAG
-SERVICES := edge retrieval toolindex ddg web
+IMAGES := $(notdir $(patsubst %/,%,$(dir $(wildcard services/*/pyproject.toml)))) cli
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check bench proto lock images up down clean
@@ -44,7 +44,7 @@ lock: ## resolve the lock files again (needs uv)
 
 images: ## one container image a service (BASE=python:3.11-slim TAG=dev OFFLINE=1)
 	@$(if $(OFFLINE),scripts/setup && deploy/offline/images)
-	@for service in $(SERVICES) cli; do \
+	@for service in $(IMAGES); do \
 		docker build -f services/Dockerfile --build-arg BASE="$(BASE)" --build-arg SERVICE=$$service \
 			-t searchbus/$$service:$(TAG) . || exit 1; \
 	done

@@ -1,4 +1,4 @@
-"""What access control costs on a warm token: CPU of the gate, beside a token seen for the first time."""
+"""What access control costs on a warm token: CPU of the authenticator, beside a token seen for the first time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from searchbus_edge.auth.gate import Gate
+from searchbus_edge.auth.authenticator import Authenticator
 from searchbus_edge.auth.tokens import TokenVerifier
 
 __all__ = ["run"]
@@ -37,17 +37,17 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
                   "realm_access": {"roles": ["ROLE_MCP-WEB-SEARCH", "A", "B"]}}  # fmt: skip
         return jwt.encode({"alg": "RS256", "kid": "k"}, claims, key)
 
-    gate = Gate(tokens=TokenVerifier(_Key(key), ISSUER), resource_url=RESOURCE)
+    authenticator = Authenticator(tokens=TokenVerifier(_Key(key), ISSUER), resource_url=RESOURCE)
     warm = {b"authorization": f"Bearer {token(0)}".encode()}
-    await gate.identify(warm, "/mcp")
+    await authenticator.identify(warm, "/mcp")
     started_s = time.process_time()
     for _ in range(ROUNDS):
-        await gate.identify(warm, "/mcp")
+        await authenticator.identify(warm, "/mcp")
     warm_s = time.process_time() - started_s
     fresh = [{b"authorization": f"Bearer {token(n)}".encode()} for n in range(1, 201)]
     started_s = time.process_time()
     for headers in fresh:
-        await gate.identify(headers, "/mcp")
+        await authenticator.identify(headers, "/mcp")
     fresh_s = time.process_time() - started_s
     return {
         "warm token CPU us": round(warm_s / ROUNDS * 1e6, 2),

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from searchbus_cli.stack import nats_server_binary
+from searchbus_cli.nats_server import nats_server_binary
 
 __all__ = ["nats", "service"]
 

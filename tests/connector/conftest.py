@@ -27,11 +27,12 @@ from searchbus_contracts.retrieval import (
     SearchReply,
     SearchRequest,
 )
-from searchbus_edge.app import build_app
+from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.edge import Edge
+from searchbus_edge.http.app import build_app
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
-from searchbus_runtime.server import HttpServer
+from searchbus_runtime.server import HttpServer, bind
 from searchbus_web.service import build_worker as build_web_worker
 from searchbus_web.tools import WebExtract, WebSearch
 
@@ -149,23 +150,27 @@ class Stack:
 
 
 @pytest.fixture
-async def stack(request: pytest.FixtureRequest, tmp_path, monkeypatch) -> AsyncIterator[Stack]:
+async def stack(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[Stack]:
     """Edge settings, and `roles` of the caller, by indirect parameter."""
     options = dict(getattr(request, "param", {}))
     roles = options.pop("roles", ("*",))
-    monkeypatch.setattr("searchbus_edge.server.EVERYBODY", Actor(subject="caller", roles=roles))
     broker, sources = MemoryBroker(), Sources()
     async with AsyncExitStack() as exit_:
         servings = {}
         for worker in (sources.retrieval(), sources.web(), _namesake()):
             servings[worker.service] = await broker.connect(name=worker.service).serve(worker)
+        settings = EdgeSettings(data_dir=tmp_path, **options)
+        listener = bind("127.0.0.1", 0)
+        base_url = settings.base_url(listener.getsockname()[1])
+        caller = Actor(subject="caller", roles=roles)
         edge = await exit_.enter_async_context(
-            Edge(broker.connect(name="edge"), EdgeSettings(data_dir=tmp_path, **options))
+            open_edge(
+                broker.connect(name="edge"), settings, base_url=base_url, default_actor=caller
+            )
         )
-        server = await HttpServer.start(build_app(edge, Health()))
+        server = await HttpServer.start(build_app(edge, Health()), listener=listener)
         url = server.url
-        edge.base_url = edge.base_url or url
-        servings["connector"] = await edge.bus.serve(edge.connector())
+        servings["connector"] = await edge.bus.serve(edge.connector)
         await edge.directory.refresh()
         yield Stack(url, edge, sources, broker, servings)
         await edge.end_streams()

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from searchbus_edge.composites.connector import FAILURES
 from searchbus_edge.composites.ids import Ids
-from searchbus_edge.keys import load_key
+from searchbus_edge.state_key import load_key
 
 MODES = ["legacy", "auto"]
 TEXT = {"type": "string", "minLength": 1}
@@ -124,9 +124,9 @@ async def test_ids_outlive_the_edge(stack, tmp_path):
 
 @pytest.mark.parametrize("name", ["retrieval", "web"])
 @pytest.mark.parametrize("mode", ["slow", "garbage", "fault", "dead"])
-async def test_one_failing_source_is_named_and_the_other_answers(stack, name, mode, monkeypatch):
+@pytest.mark.parametrize("stack", [{"call_timeout_cap_s": 2.0}], indirect=True)
+async def test_one_failing_source_is_named_and_the_other_answers(stack, name, mode):
     """By the deadline, in _meta, and never as an error of the whole."""
-    monkeypatch.setattr(stack.edge._caller, "_timeout_cap_s", 2.0)
     if mode == "dead":
         await stack.servings[name].drain(0.1)
     else:
@@ -231,5 +231,5 @@ async def test_research_brief_cites_what_it_read(stack, mode):
 
 async def test_connector_is_found_by_tool_search(stack):
     """It is a worker like any other: the catalogue holds it."""
-    assert "connector" in stack.edge.catalogue.toolsets
-    assert stack.edge.catalogue.view(None).tools["search"].descriptor.toolset == "connector"
+    assert "connector" in stack.edge.registry.toolsets
+    assert stack.edge.registry.view(None).tools["search"].descriptor.toolset == "connector"

@@ -20,8 +20,9 @@ from searchbus_contracts import (
     ToolDescriptor,
     ToolReply,
 )
-from searchbus_edge.app import build_app
+from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.edge import Edge
+from searchbus_edge.http.app import build_app
 from searchbus_edge.settings import EdgeSettings
 from searchbus_ingest.chunking import cut
 from searchbus_retrieval.library import Library
@@ -98,9 +99,8 @@ async def shared_embedder() -> Embedder:
 
 
 @pytest.fixture
-async def stack(request: pytest.FixtureRequest, tmp_path, monkeypatch) -> AsyncIterator[Stack]:
+async def stack(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[Stack]:
     """The stack; edge settings by `@pytest.mark.parametrize("stack", [{...}], indirect=True)`."""
-    monkeypatch.setattr("searchbus_edge.server.EVERYBODY", READER)
     settings = EdgeSettings(**getattr(request, "param", {}))
     broker = MemoryBroker()
     async with AsyncExitStack() as exit_:
@@ -120,7 +120,9 @@ async def stack(request: pytest.FixtureRequest, tmp_path, monkeypatch) -> AsyncI
         await stack.serve(retrieval_worker(library))
         await stack.serve(office())
         await stack.serve(secret_office())
-        stack.edge = await exit_.enter_async_context(Edge(broker.connect(name="edge"), settings))
+        stack.edge = await exit_.enter_async_context(
+            open_edge(broker.connect(name="edge"), settings, default_actor=READER)
+        )
         server = await HttpServer.start(build_app(stack.edge, Health()))
         stack.url = server.url
         while len(index) < 14:

@@ -20,9 +20,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from searchbus_bus import Call, MemoryBroker, Worker
+from searchbus_bus.keyvalue_memory import MemoryKeyValue
 from searchbus_contracts import TextContent, ToolDescriptor, ToolReply
-from searchbus_edge.app import build_app
+from searchbus_edge.auth.jwks import Jwks
+from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.edge import Edge
+from searchbus_edge.http.app import build_app
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
@@ -114,13 +117,30 @@ def worker() -> Worker:
 
 
 @dataclass
+class Clock:
+    """Now, and what a test adds to it."""
+
+    added_s: float = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.added_s
+
+
+@dataclass
 class Secured:
-    """The running edge and its provider."""
+    """The running edge and its provider.
+
+    Args:
+        clock: of the edge; `jwks_clock` is of the provider's keys alone.
+    """
 
     url: str
     edge: Edge
     provider: Provider
     http: httpx.AsyncClient
+    store: MemoryKeyValue
+    clock: Clock
+    jwks_clock: Clock
 
     async def post(
         self, method: str, token: str | None = None, path: str = "/mcp", **params: Any
@@ -141,9 +161,18 @@ class Secured:
 
 
 @pytest.fixture
-async def secured(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[Secured]:
+def edge_options() -> dict[str, Any]:
+    """Settings that a module's tests have in common."""
+    return {}
+
+
+@pytest.fixture
+async def secured(
+    request: pytest.FixtureRequest, tmp_path, edge_options: dict[str, Any]
+) -> AsyncIterator[Secured]:
     """Settings by indirect parameter; mode jwt unless told otherwise."""
-    provider, broker = Provider(), MemoryBroker()
+    provider, broker, clock, jwks_clock = Provider(), MemoryBroker(), Clock(), Clock()
+    store = MemoryKeyValue(ttl_s=3600, clock=clock)
     async with AsyncExitStack() as exit_:
         provider.url = await exit_.enter_async_context(serve(provider.app))
         await broker.connect(name="office").serve(worker())
@@ -153,11 +182,15 @@ async def secured(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[Sec
             "public_url": RESOURCE,
             "data_dir": tmp_path,
         }
-        settings = EdgeSettings(**{**options, **getattr(request, "param", {})})
-        edge = await exit_.enter_async_context(Edge(broker.connect(name="edge"), settings))
+        settings = EdgeSettings(**{**options, **edge_options, **getattr(request, "param", {})})
+        jwks = Jwks(settings.issuer or "", clock=jwks_clock)
+        exit_.push_async_callback(jwks.close)
+        edge = await exit_.enter_async_context(
+            open_edge(broker.connect(name="edge"), settings, jwks=jwks, store=store, clock=clock)
+        )
         server = await HttpServer.start(build_app(edge, Health()))
         url = server.url
         http = await exit_.enter_async_context(httpx.AsyncClient(base_url=url, timeout=10))
-        yield Secured(url, edge, provider, http)
+        yield Secured(url, edge, provider, http, store, clock, jwks_clock)
         await edge.end_streams()
         await server.stop()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from searchbus_edge.auth.keys import KeyFile
+from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_edge.settings import EdgeSettings
 
 SEARCHBUS = Path(sys.executable).with_name("searchbus")
@@ -26,7 +26,7 @@ async def test_keys_are_made_used_and_revoked(secured, tmp_path):
     every, _ = file.add("me", ("*",))
     assert key not in file.path.read_text()
     assert file.path.stat().st_mode & 0o077 == 0
-    secured.edge.gate._keys._looked_s = float("-inf")
+    secured.clock.added_s += 1.1
     answer = await secured.result("tools/call", key, name="role_tool", arguments={})
     assert f"role_tool for key:{record.id}" in answer["result"]["content"][0]["text"]
     assert (
@@ -39,10 +39,10 @@ async def test_keys_are_made_used_and_revoked(secured, tmp_path):
         assert (await secured.post("tools/list", bad)).status_code == 401
     assert file.revoke(record.id)
     assert not file.revoke(record.id)
-    secured.edge.gate._keys._looked_s = float("-inf")
+    secured.clock.added_s += 1.1
     assert (await secured.post("tools/list", key)).status_code == 401
     expired, _ = file.add("old", (), expires_s=1)
-    secured.edge.gate._keys._looked_s = float("-inf")
+    secured.clock.added_s += 1.1
     assert (await secured.post("tools/list", expired)).status_code == 401
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from searchbus_bus.keyvalue_memory import MemoryKeyValue
 from searchbus_contracts import Fault
-from searchbus_edge.limits import LocalLimiter, SharedLimiter
+from searchbus_edge.calls.limits import LocalLimiter, SharedLimiter
 
 
 class Clock:
@@ -33,9 +33,7 @@ async def admitted(limiter, caller="alice") -> bool:
 
 def edges(number, rate, burst, clock, **options):
     kv = MemoryKeyValue(ttl_s=3600, clock=clock)
-    return kv, [
-        SharedLimiter("x", lambda: kv, rate, burst, clock=clock, **options) for _ in range(number)
-    ]
+    return kv, [SharedLimiter("x", kv, rate, burst, clock=clock, **options) for _ in range(number)]
 
 
 async def test_three_edges_admit_no_more_than_one():
@@ -70,11 +68,11 @@ async def test_shared_memory_that_is_away_counts_here_or_refuses():
     """As the limit says: a free tool goes on, one that costs money does not."""
     clock = Clock()
     kv, (limiter,) = edges(1, 10.0, 10, clock)
-    closed = SharedLimiter("y", lambda: kv, 10.0, 10, clock=clock, fail_closed=True)
+    closed = SharedLimiter("y", kv, 10.0, 10, clock=clock, fail_closed=True)
     kv.away = True
     assert sum([await admitted(limiter) for _ in range(50)]) == 10
     assert not await admitted(closed)
-    none = SharedLimiter("z", lambda: None, 10.0, 10, clock=clock)
+    none = SharedLimiter("z", None, 10.0, 10, clock=clock)
     assert sum([await admitted(none) for _ in range(50)]) == 10
     kv.away = False
     clock.now_s += 5
@@ -148,6 +146,6 @@ async def test_tool_that_costs_money_has_a_limit_of_its_own_and_fails_closed(sec
     assert [await code("paid_tool") for _ in range(3)] == ["ok", "ok", "rate_limited"]
     assert await code("open_tool") == "ok"
     token = secured.provider.token("PAYER", sub="carol")
-    secured.edge._limits = None
+    secured.store.away = True
     assert await code("paid_tool") == "rate_limited"
     assert await code("open_tool") == "ok"

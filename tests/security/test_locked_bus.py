@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from searchbus_bus import Bus, connect
-from searchbus_cli.nats_config import authorization, new_seed, public_key
+from searchbus_cli.authorization import authorization
+from searchbus_cli.seeds import new_seed, public_key
 from searchbus_contracts import Fault
 from searchbus_contracts.permissions import inbox_prefix, publishes, subscribes
 from searchbus_runtime.services import bus_users

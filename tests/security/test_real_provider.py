@@ -57,10 +57,14 @@ def token(issuer):
     return ask
 
 
+@pytest.fixture
+def edge_options(issuer):
+    """The edge trusts the real provider."""
+    return {"issuer": issuer}
+
+
 async def test_roles_and_audience_of_a_real_token(secured, issuer, token):
     """With the role the tool is there, without it 403; for another resource 401."""
-    secured.edge._jwks._issuer = issuer
-    secured.edge.gate._tokens._issuer = issuer
     searcher = token("searcher", "read MCP-WEB-SEARCH")
     answer = await secured.result("tools/call", searcher, name="role_tool", arguments={})
     assert answer["result"]["content"][0]["text"].startswith("role_tool for searcher with ")

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from searchbus_cli.commands import CommandGroup, help_line
+from searchbus_cli.commands import CommandGroup
+from searchbus_cli.source import help_line
 
 Run = Callable[..., tuple[int, str]]
 

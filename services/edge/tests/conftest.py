@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from searchbus_bus import Bus, Call, MemoryBroker, Worker
 from searchbus_contracts import (
+    Actor,
     ErrorCode,
     Fault,
     PromptArgument,
@@ -27,8 +28,9 @@ from searchbus_contracts import (
     ToolReply,
     describe_tool,
 )
-from searchbus_edge.app import build_app
+from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.edge import Edge
+from searchbus_edge.http.app import build_app
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
@@ -159,14 +161,18 @@ class Running:
 
 @pytest.fixture
 async def running(request: pytest.FixtureRequest) -> AsyncIterator[Running]:
-    """The edge with both workers; settings by `@pytest.mark.parametrize(..., indirect=True)`."""
+    """The edge with both workers; settings by `@pytest.mark.parametrize(..., indirect=True)`.
+
+    The caller has not every role, so that a tool can be hidden.
+    """
+    reader = Actor(subject="reader", roles=("READER",))
     settings = EdgeSettings(**getattr(request, "param", {"toolset_order": ("dictionary",)}))
     broker = MemoryBroker()
     buses = [broker.connect(name=name) for name in ("edge", "dictionary", "atlas")]
     dictionary = Dictionary()
     await buses[1].serve(dictionary.worker)
     await buses[2].serve(colliding_worker())
-    async with Edge(buses[0], settings) as edge:
+    async with open_edge(buses[0], settings, default_actor=reader) as edge:
         server = await HttpServer.start(build_app(edge, Health()))
         yield Running(server.url, edge, broker, dictionary, buses)
         await edge.end_streams()

@@ -10,9 +10,6 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from searchbus_contracts import Actor
-from searchbus_edge import server
-
 MODES = ["legacy", "auto"]
 """The handshake of revisions to 2025-11-25, and whatever is newest (2026-07-28)."""
 
@@ -38,12 +35,6 @@ def with_client(*modes):
         return pytest.mark.parametrize("mode", modes or MODES)(run)
 
     return decorate
-
-
-@pytest.fixture(autouse=True)
-def caller_without_every_role(monkeypatch):
-    """As with access control, so that a tool can be hidden."""
-    monkeypatch.setattr(server, "EVERYBODY", Actor(subject="reader", roles=("READER",)))
 
 
 async def fault_of(call) -> MCPError:

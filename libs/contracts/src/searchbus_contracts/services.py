@@ -42,6 +42,8 @@ class Service:
         calls: subjects it sends requests to, such as `ddg.search`, `retrieval.*` or `tool.>`.
         follows_catalog: whether it keeps a directory of all workers.
         buckets: of the key-value store that it reads and writes, without the prefix.
+        scalable_with: the environment variable without which a machine can run only one process,
+            because the data folder has one owner. Empty: any number of processes.
         signs_callers: whether it holds the private key of the `Actor` header. For the edge only.
         queue_group: where it is not the name.
     """
@@ -56,6 +58,7 @@ class Service:
     calls: tuple[str, ...] = ()
     follows_catalog: bool = False
     buckets: tuple[str, ...] = ()
+    scalable_with: str = ""
     signs_callers: bool = False
     queue_group: str = ""
 

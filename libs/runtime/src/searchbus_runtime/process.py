@@ -69,13 +69,16 @@ class Process(Generic[S]):
         """Call back when the end begins, before anything is drained."""
         self._before_drain.append(callback)
 
-    async def run_server(self, app: Any, *, host: str, port: int, **options: Any) -> int:
+    async def run_server(self, app: Any, **options: Any) -> int:
         """Serve an ASGI application until the process ends; returns the bound port.
+
+        Args:
+            options: of HttpServer.start, e.g. host and port.
 
         Raises:
             OSError: the port is taken.
         """
-        server = await HttpServer.start(app, host=host, port=port, **options)
+        server = await HttpServer.start(app, **options)
         self._servers.append(server)
         return server.port
 

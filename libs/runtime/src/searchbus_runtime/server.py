@@ -17,10 +17,22 @@ from typing import Any
 
 import uvicorn
 
-__all__ = ["HttpServer"]
+__all__ = ["HttpServer", "bind"]
 
 _BACKLOG = 2048
 _POLL_S = 0.01
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; for who must know the port before the application is built.
+
+    Args:
+        port: 0 takes a free one.
+
+    Raises:
+        OSError: the address cannot be bound, e.g. the port is taken.
+    """
+    return socket.create_server((host, port), backlog=_BACKLOG)
 
 
 class _Server(uvicorn.Server):
@@ -51,19 +63,27 @@ class HttpServer:
 
     @classmethod
     async def start(
-        cls, app: Any, *, host: str = "127.0.0.1", port: int = 0, **options: Any
+        cls,
+        app: Any,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        listener: socket.socket | None = None,
+        **options: Any,
     ) -> HttpServer:
         """Serve an ASGI application; returns when it accepts connections.
 
         Args:
             port: 0 takes a free one.
+            listener: of `bind`; then host and port are taken from it.
             options: of uvicorn.Config.
 
         Raises:
             OSError: the address cannot be bound, e.g. the port is taken.
             RuntimeError: the application failed while it started.
         """
-        listener = socket.create_server((host, port), backlog=_BACKLOG)
+        listener = listener or bind(host, port)
+        host, port = listener.getsockname()[:2]
         config = uvicorn.Config(app, **{"log_config": None, "access_log": False, **options})
         server = _Server(config)
         task = asyncio.get_running_loop().create_task(_serve(server, listener))
@@ -71,7 +91,7 @@ class HttpServer:
             if task.done():
                 await task
             await asyncio.sleep(_POLL_S)
-        return cls(server, task, host, int(listener.getsockname()[1]))
+        return cls(server, task, host, port)
 
     @classmethod
     @asynccontextmanager

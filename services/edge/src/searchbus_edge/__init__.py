@@ -1,4 +1,4 @@
-"""The MCP edge: clients in front, the bus behind. It knows no tool by name."""
+"""The MCP edge: serves MCP to clients and sends their requests over the bus to workers."""
 
 from searchbus_contracts.services import Service
 

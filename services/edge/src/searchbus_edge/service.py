@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 from searchbus_runtime import Process
+from searchbus_runtime.files import write_atomically
+from searchbus_runtime.server import bind
 
-from .app import build_app
-from .edge import Edge
+from .bootstrap import open_edge
+from .http.app import build_app
 from .settings import EdgeSettings
 
 __all__ = ["start"]
@@ -17,30 +18,25 @@ log = logging.getLogger("searchbus.edge")
 
 
 async def start(process: Process[EdgeSettings]) -> None:
-    """Follow the catalogue, then listen."""
+    """Bind the port, build the edge, then serve HTTP and the composites.
+
+    The port comes first, since its number is part of the address that the edge gives to clients.
+    """
     settings = process.settings
-    edge = await process.enter(Edge(process.bus, settings))
+    listener = bind(settings.host, settings.port)
+    port = listener.getsockname()[1]
+    edge = await process.enter(open_edge(process.bus, settings, base_url=settings.base_url(port)))
     process.health.add_readiness("services", edge.ready)
     process.before_drain(edge.end_streams)
-    port = await process.run_server(
+    await process.run_server(
         build_app(edge, process.health),
-        host=settings.host,
-        port=settings.port,
-        # httptools lets trailing spaces of header values through; see guard.py.
+        listener=listener,
+        # httptools leaves trailing spaces in header values; http/guard.py removes them.
         timeout_graceful_shutdown=int(settings.drain_timeout_s) + 1,
         server_header=False,
     )
-    if not edge.base_url:
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        edge.base_url = f"http://{host}:{port}"
-    await process.serve(edge.connector())
+    await process.serve(edge.connector)
     await edge.directory.refresh()
     if settings.port_file is not None:
-        _write(settings.port_file, str(port))
+        write_atomically(settings.port_file, str(port))
     log.info("listening on http://%s:%d/mcp", settings.host, port)
-
-
-def _write(path: Path, text: str) -> None:
-    draft = path.with_suffix(".tmp")
-    draft.write_text(text)
-    draft.replace(path)

@@ -115,6 +115,15 @@ class EdgeSettings(SigningSettings):
             raise ValueError("static keys need a file: set SEARCHBUS_KEYS_FILE")
         return self
 
+    def base_url(self, port: int) -> str:
+        """Where clients reach this edge.
+
+        Args:
+            port: the bound port.
+        """
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return (self.public_url or f"http://{host}:{port}").rstrip("/")
+
     @property
     def mode(self) -> Literal["jwt", "static", "none"]:
         """How callers are known."""

@@ -1,4 +1,4 @@
-"""`searchbus stdio`: the same server over standard input and output, for desktop hosts."""
+"""`searchbus stdio`: MCP over standard input and output, for desktop hosts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from searchbus_runtime import (
 )
 from searchbus_runtime.telemetry import configure_telemetry
 
-from .edge import Edge
+from .bootstrap import open_edge
 from .settings import EdgeSettings
 
 __all__ = ["command"]
@@ -69,8 +69,8 @@ async def _serve(settings: EdgeSettings, toolset: str | None) -> None:
         options |= operator_options(settings.data_dir)
     bus = await connect(settings.nats_url, name="stdio", **options)
     try:
-        async with Edge(bus, settings) as edge, stdio_server() as (incoming, outgoing):
-            server = edge.server(toolset).mcp
+        async with open_edge(bus, settings) as edge, stdio_server() as (incoming, outgoing):
+            server = edge.servers.get(toolset).mcp
             await server.run(incoming, outgoing, server.create_initialization_options())
     finally:
         await bus.close()
@@ -78,7 +78,7 @@ async def _serve(settings: EdgeSettings, toolset: str | None) -> None:
 
 @contextmanager
 def _stack(folder: Path) -> Iterator[StackState]:
-    """The running stack, or one of our own that ends with us."""
+    """The running stack, or one that is started here and stopped at the end."""
     state = read_state(folder)
     if state is not None:
         yield state
@@ -92,12 +92,14 @@ def _stack(folder: Path) -> Iterator[StackState]:
             stderr=log,
         )
     try:
-        give_up_s = time.monotonic() + START_TIMEOUT_S
+        deadline_s = time.monotonic() + START_TIMEOUT_S
         while (state := read_state(folder)) is None:
             if process.poll() is not None:
-                raise TimeoutError(f"the stack did not start; see {folder / 'stdio.log'}")
-            if time.monotonic() > give_up_s:
-                raise TimeoutError(f"the stack is not up yet; see {folder / 'stdio.log'}")
+                raise TimeoutError(f"the stack did not start. See {folder / 'stdio.log'}.")
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(
+                    f"the stack is not up in {START_TIMEOUT_S:.0f} s. See {folder / 'stdio.log'}."
+                )
             time.sleep(0.1)
         yield state
     finally:

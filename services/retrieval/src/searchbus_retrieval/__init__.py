@@ -12,4 +12,5 @@ SERVICE = Service(
     toolsets=("fomc",),
     resources=("documents",),
     endpoints=("search", "get", "list", "ingest", "delete"),
+    scalable_with="SEARCHBUS_QDRANT_URL",
 )

@@ -1,1 +1,1 @@
-"""Who calls: tokens of an identity provider, keys of a file, or nobody in particular."""
+"""Authentication: tokens of an identity provider, static keys from a file, or none."""

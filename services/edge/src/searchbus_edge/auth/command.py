@@ -1,4 +1,4 @@
-"""`searchbus keys`: static keys for machines without an identity provider."""
+"""`searchbus keys`: static keys for deployments without an identity provider."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from searchbus_runtime import data_folder
 
-from .keys import KeyFile
+from .static_keys import KeyFile
 
 __all__ = ["keys"]
 

@@ -1,4 +1,4 @@
-"""What a credential says of its owner."""
+"""Callers: who they are, and the refusal of a request without a valid credential."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ from dataclasses import dataclass
 
 from searchbus_contracts import Actor
 
-__all__ = ["Identity", "Unauthenticated"]
+__all__ = ["ACTOR_KEY", "ANONYMOUS", "Identity", "Unauthenticated"]
+
+ACTOR_KEY = "searchbus.actor"
+"""The key of the authenticated caller in the ASGI scope."""
+ANONYMOUS = Actor(subject="anonymous", roles=("*",))
+"""The caller where there is no access control: the edge then listens on loopback only."""
 
 
 class Unauthenticated(Exception):
-    """No valid credential. The message is for the client: it says what is wrong, not how near.
+    """No valid credential. The message is for the client and does not help to guess one.
 
     Args:
-        code: `invalid_token`, or empty where there was none at all (RFC 6750, 3.1).
+        code: `invalid_token`, or empty where the request had no credential (RFC 6750, 3.1).
     """
 
     def __init__(self, message: str, code: str = "invalid_token") -> None:
@@ -24,7 +29,7 @@ class Unauthenticated(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A caller, and until when (seconds of the epoch) that is known."""
+    """A caller, and until when (seconds of the epoch) the credential need not be verified again."""
 
     actor: Actor
     expires_s: float

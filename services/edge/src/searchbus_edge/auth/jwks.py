@@ -1,4 +1,8 @@
-"""An identity provider's public keys: cached, rotated, asked for seldom, kept while it is away."""
+"""The public keys of an identity provider.
+
+Fetched at most once every ten seconds; the last key set stays valid for a day while the provider is
+unreachable.
+"""
 
 from __future__ import annotations
 
@@ -26,25 +30,26 @@ ALGORITHMS = {
 _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _FRESH_S = 600.0
 _STALE_S = 24 * 3600.0
-_LEAST_APART_S = 10.0
+_MIN_INTERVAL_S = 10.0
 _MAX_BYTES = 512 * 1024
 _MIN_RSA_BITS = 2048
-_PRIVATE = ("d", "p", "q", "dp", "dq", "qi", "oth")
+_PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "oth"))
 
 
 class KeySource(Protocol):
-    """Gives the keys that may have signed a token."""
+    """A source of the keys that may have signed a token."""
 
     async def keys(self, kid: str | None, algorithm: str) -> list[PublicKey]:
-        """Candidates, possibly none."""
+        """The candidates, possibly none."""
 
 
 class Jwks:
-    """Keys of a JWKS address, or of the one that the issuer's metadata names.
+    """The keys of a JWKS address.
 
     Args:
         issuer: exactly as in the tokens.
-        url: of the JWKS; None: by discovery (OpenID Connect, RFC 8414).
+        url: of the JWKS; None: taken from the issuer's metadata (OpenID Connect, RFC 8414).
+        clock: seconds, monotonic.
     """
 
     def __init__(
@@ -65,7 +70,7 @@ class Jwks:
         self._fetching = asyncio.Lock()
 
     async def keys(self, kid: str | None, algorithm: str) -> list[PublicKey]:
-        """Keys that fit; asks the provider for new ones when none has the id."""
+        """The keys of this id and algorithm; fetches the key set again when there is none."""
         found = self._fitting(kid, algorithm)
         age_s = self._clock() - self._fetched_s
         if not found or age_s > _FRESH_S:
@@ -91,10 +96,10 @@ class Jwks:
         ]
 
     async def _refresh(self) -> None:
-        """Fetch the keys, at most once in ten seconds: made-up key ids are cheap to send."""
+        """Fetch the keys, at most once in ten seconds, since anybody can send unknown key ids."""
         async with self._fetching:
             now_s = self._clock()
-            if now_s - self._tried_s < _LEAST_APART_S:
+            if now_s - self._tried_s < _MIN_INTERVAL_S:
                 return
             self._tried_s = now_s
             try:
@@ -103,8 +108,11 @@ class Jwks:
                 self._fetched_s = now_s
                 log.info("%d signing keys of %s", len(self._keys), self._issuer)
             except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-                # The keys that are known stay good for a day.
-                log.warning("the keys of %s cannot be had: %s", self._issuer, type(error).__name__)
+                log.warning(
+                    "the signing keys of %s could not be fetched: %s",
+                    self._issuer,
+                    type(error).__name__,
+                )
 
     async def _discover(self) -> str:
         base = self._issuer.rstrip("/")
@@ -118,18 +126,18 @@ class Jwks:
                 continue
             if isinstance(found, dict) and found.get("issuer") == self._issuer:
                 return str(found["jwks_uri"])
-        raise ValueError("the issuer has no metadata")
+        raise ValueError("the issuer publishes no metadata")
 
     async def _get(self, url: str) -> Any:
         response = await self._client.get(url, headers={"Accept": "application/json"})
         response.raise_for_status()
         if len(response.content) > _MAX_BYTES:
-            raise ValueError("too large")
+            raise ValueError("the response is too large")
         return json.loads(response.content)
 
 
 def _usable(raw: Any) -> list[tuple[dict[str, Any], PublicKey]]:
-    """Public signing keys; one that cannot be used harms no other."""
+    """The public signing keys; an unusable key is left out."""
     found: list[tuple[dict[str, Any], PublicKey]] = []
     for item in raw["keys"]:
         if not isinstance(item, dict) or item.get("kty") not in ("RSA", "EC", "OKP"):
@@ -138,9 +146,7 @@ def _usable(raw: Any) -> list[tuple[dict[str, Any], PublicKey]]:
             continue
         if "key_ops" in item and "verify" not in item["key_ops"]:
             continue
-        public = {
-            k: v for k, v in item.items() if k not in ("d", "p", "q", "dp", "dq", "qi", "oth")
-        }
+        public = {name: value for name, value in item.items() if name not in _PRIVATE}
         try:
             key = import_key(public)
         except (JoseError, ValueError, TypeError, KeyError):

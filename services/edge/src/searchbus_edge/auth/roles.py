@@ -1,16 +1,16 @@
-"""Roles out of a token's claims, wherever an identity provider puts them.
+"""Reads roles from the claims of a token, wherever an identity provider puts them.
 
 | provider | path |
 | --- | --- |
 | Keycloak | `realm_access.roles`, `resource_access.<client>.roles` |
 | Entra ID | `roles` |
-| Auth0 | `permissions`, or a claim of one's own: `https://example.org/roles` |
+| Auth0 | `permissions`, or a custom claim: `https://example.org/roles` |
 | Cognito | `cognito:groups` |
 | Spring | `authorities`, `scope` |
 
-A path is separated by dots; `*` stands for any one name; a claim whose own name holds dots is
-written in quotes. Lists and strings separated by spaces are read. The prefix `ROLE_` is taken off
-once.
+The names of a path are separated by dots; `*` matches any one name; a claim with dots in its name
+is written in quotes. A claim is a list, or a string separated by spaces. The prefix `ROLE_` is
+removed once.
 """
 
 from __future__ import annotations
@@ -37,10 +37,7 @@ _PART = re.compile(r'"([^"]+)"|([^.]+)')
 
 
 def roles_of(claims: Mapping[str, Any], paths: Iterable[str] = DEFAULT_PATHS) -> tuple[str, ...]:
-    """The roles, sorted, each once.
-
-    `*` is no role that a token can give: it would be every role.
-    """
+    """The roles, sorted and unique. `*` (every role) is never read from a token."""
     found: set[str] = set()
     for path in paths:
         parts = [quoted or plain for quoted, plain in _PART.findall(path)]

@@ -1,6 +1,6 @@
-"""Tools that the edge puts together from several services.
+"""Tools that the edge builds from several services.
 
-A composite asks sources at once (`legs`), fuses what came (`fusion`) and assembles one answer. It
-is a tool on the bus like any other, served by the edge: listed, searched, called, traced and
-cancelled in the same way.
+A composite sends one request to each source (`requests`), fuses the replies (`fusion`) and returns
+one result. It is a tool on the bus like any other, served by the edge: listed, searched, called,
+traced and cancelled in the same way.
 """

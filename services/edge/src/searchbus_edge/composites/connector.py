@@ -1,7 +1,7 @@
-"""search, fetch and research_brief: one question to every source (toolset `connector`).
+"""search, fetch and research_brief over all sources (toolset `connector`).
 
-search and fetch are what ChatGPT's connectors and deep research call: one text item with the JSON,
-the same object as structured content, a url that a person can open in every result.
+search and fetch follow the contract of ChatGPT's connectors and deep research: one text item with
+the JSON, the same object as structured content, and in every result a URL that a person can open.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from searchbus_contracts import (
     describe_tool,
 )
 
+from .fanout import Request, request_all, worst_failure
 from .fusion import fuse
 from .ids import unknown_id
-from .legs import Run, ask_all, worst_of
 from .sources import Fetched, Hit, Source
 
 __all__ = ["TOOLSET", "Connector", "build_worker"]
 
 TOOLSET = "connector"
 MAX_RESULTS = 10
-_LEG_LIMIT = 10
+_HITS_PER_SOURCE = 10
 _BRIEF_SOURCES = 4
-_PASSAGES_A_SOURCE = 2
+_PASSAGES_PER_SOURCE = 2
 _PASSAGE_CHARS = 1200
 FAILURES = "dev.searchbus/failures"
 _READ_ONLY = ToolAnnotations(
@@ -186,10 +186,10 @@ class Connector:
         hits, failures = await self._find(call, question, call.remaining_s * 0.4)
         chosen = hits[:_BRIEF_SOURCES]
         await call.progress(1, 3, f"reading {len(chosen)} of {len(hits)} sources")
-        legs: dict[str, Run] = {
+        legs: dict[str, Request] = {
             hit.id: functools.partial(self._fetch, call, hit.id) for hit in chosen
         }
-        read = await ask_all(legs, timeout_s=call.remaining_s)
+        read = await request_all(legs, timeout_s=call.remaining_s)
         await call.progress(2, 3, "picking passages")
         passages, sources = [], []
         for number, hit in enumerate(chosen, 1):
@@ -209,12 +209,12 @@ class Connector:
         serving = [source for source in self._sources if source.serves(call.actor)]
         if not serving:
             raise Fault(ErrorCode.UNAVAILABLE, "No source can be searched now. Try again later.")
-        legs: dict[str, Run] = {
+        legs: dict[str, Request] = {
             source.name: functools.partial(_search, source, query, call.actor) for source in serving
         }
-        gathered = await ask_all(legs, timeout_s=timeout_s)
+        gathered = await request_all(legs, timeout_s=timeout_s)
         if not gathered.replies:
-            raise worst_of(gathered.failures)
+            raise worst_failure(gathered.failures)
         return fuse(gathered.replies, self._weights), gathered.failures
 
     async def _fetch(self, call: Call, hit_id: str, timeout_s: float) -> Fetched:
@@ -226,7 +226,7 @@ class Connector:
 
 
 async def _search(source: Source, query: str, actor: Actor, timeout_s: float) -> list[Hit]:
-    return await source.search(query, _LEG_LIMIT, actor=actor, timeout_s=timeout_s)
+    return await source.search(query, _HITS_PER_SOURCE, actor=actor, timeout_s=timeout_s)
 
 
 def build_worker(connector: Connector, *, max_in_flight: int = 256) -> Worker:
@@ -274,10 +274,10 @@ def _passages(question: str, text: str, found: str) -> list[str]:
         words = {word.lower() for word in _WORD.findall(paragraph)}
         if len(words) >= 8:
             scored.append((-len(words & wanted) / (len(wanted) or 1), place, paragraph.strip()))
-    best = [p for score, _, p in sorted(scored)[:_PASSAGES_A_SOURCE] if score < 0]
+    best = [p for score, _, p in sorted(scored)[:_PASSAGES_PER_SOURCE] if score < 0]
     chosen = [found.strip(), *best] if found.strip() else best
     unique: list[str] = []
     for passage in chosen:
         if not any(passage in other or other in passage for other in unique):
             unique.append(passage[:_PASSAGE_CHARS])
-    return unique[: _PASSAGES_A_SOURCE + 1]
+    return unique[: _PASSAGES_PER_SOURCE + 1]

@@ -1,4 +1,4 @@
-"""Hits of several sources as one list: weighted reciprocal rank fusion, one page once."""
+"""Merges the hits of several sources by weighted reciprocal rank fusion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ K = 20
 
 
 def fuse(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -> list[Hit]:
-    """Best first; ties by id. A page that two sources found stands once, as the first named it."""
+    """Hits, best first; ties by id. A page of several sources is listed once, as first found."""
     scores: dict[str, float] = {}
     known: dict[str, Hit] = {}
     for source, hits in lists.items():

@@ -1,28 +1,28 @@
-"""What composites can ask: the documents, and the web tools that the caller may use."""
+"""Sources of composites: the documents, and the web tools that the caller may use."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import quote
 
 import msgspec
 
-from searchbus_bus import Bus, Hedge
+from searchbus_bus import Bus, Directory, Hedge
 from searchbus_contracts import Actor, ErrorCode, Fault, ToolCall, ToolReply
 from searchbus_contracts.retrieval import Document, GetRequest, SearchReply, SearchRequest
 
-from ..catalogue import View, visible
+from ..lists.registry import Registry
+from ..lists.visible import visible
 from .ids import Ids, unknown_id
 
 __all__ = ["Documents", "Fetched", "Hit", "Source", "Web"]
 
 _MAX_QUERY_CHARS = 1000
 _SURE_COSINE = 0.62
-"""Below it the documents hardly answer the question: they count half beside other sources. Of
-questions about FOMC documents one in eight stays below, of those about aircraft nine in ten."""
+"""Below it the documents rarely answer the question, and count half beside other sources. One in
+eight questions about FOMC documents stays below it, and nine in ten questions about aircraft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Hit:
     """One result.
 
     Args:
-        url: a person can open it.
+        url: an address that a person can open.
         source: `documents/<collection>` or `web`.
         text: the passage or snippet that was found.
-        weight: how sure its source is, 0 to 1.
+        weight: the confidence of its source, 0 to 1.
     """
 
     id: str
@@ -56,43 +56,42 @@ class Fetched:
 
 
 class Source(Protocol):
-    """Something that can be searched and fetched from."""
+    """A source of hits and of full texts."""
 
     name: str
 
     def serves(self, actor: Actor) -> bool:
-        """Whether it is there and the caller may use it."""
+        """Whether the source is available and the caller may use it."""
 
     async def search(self, query: str, limit: int, *, actor: Actor, timeout_s: float) -> list[Hit]:
         """Hits, best first; raises Fault."""
 
     async def fetch(self, hit_id: str, *, actor: Actor, timeout_s: float) -> Fetched | None:
-        """What an id of this source names; None for ids of others; raises Fault(not_found)."""
+        """The text behind an id; None for ids of other sources; raises Fault(not_found)."""
 
 
 class Documents:
-    """Every collection that the caller may read, by the retrieval service.
+    """All collections that the caller may read, through the retrieval service.
 
     Args:
-        base_url: where this edge serves documents that have no address of their own.
+        directory: shows whether the service is available.
+        base_url: the address of this edge, which serves documents without one of their own.
     """
 
     name = "documents"
     _SERVICE = "retrieval"
 
-    def __init__(
-        self, bus: Bus, ids: Ids, *, present: Callable[[str], bool], base_url: Callable[[], str]
-    ) -> None:
+    def __init__(self, bus: Bus, ids: Ids, directory: Directory, *, base_url: str) -> None:
         self._bus = bus
         self._ids = ids
-        self._present = present
+        self._directory = directory
         self._base_url = base_url
         self._hedge_search = Hedge()
         self._hedge_get = Hedge()
 
     def serves(self, actor: Actor) -> bool:
         """See Source."""
-        return self._present(self._SERVICE)
+        return self._directory.knows(self._SERVICE)
 
     async def search(self, query: str, limit: int, *, actor: Actor, timeout_s: float) -> list[Hit]:
         """See Source; one hit a document."""
@@ -122,13 +121,15 @@ class Documents:
         if named is None:
             return None
         document = await self.get(*named, actor=actor, timeout_s=timeout_s)
-        facts = {key: str(value) for key, value in document.metadata.items() if value is not None}
+        metadata = {
+            key: str(value) for key, value in document.metadata.items() if value is not None
+        }
         return Fetched(
             id=hit_id,
             title=document.title or document.document_id,
             text=document.text,
             url=self._url(document.url, document.collection, document.document_id),
-            metadata={"source": "documents", "collection": document.collection, **facts},
+            metadata={"source": "documents", "collection": document.collection, **metadata},
         )
 
     async def get(
@@ -148,20 +149,20 @@ class Documents:
     def _url(self, url: str | None, collection: str, document_id: str) -> str:
         if url and url.startswith(("http://", "https://")):
             return url
-        return f"{self._base_url()}/documents/{collection}/{quote(document_id, safe='')}"
+        return f"{self._base_url}/documents/{collection}/{quote(document_id, safe='')}"
 
 
 class Web:
-    """The web toolset's search and extraction; its roles are the caller's business as ever."""
+    """The web toolset's search and extraction, for callers that have its roles."""
 
     name = "web"
     _SEARCH = ("web", "web_search")
     _EXTRACT = ("web", "web_extract_content")
 
-    def __init__(self, bus: Bus, ids: Ids, view: Callable[[], View]) -> None:
+    def __init__(self, bus: Bus, ids: Ids, registry: Registry) -> None:
         self._bus = bus
         self._ids = ids
-        self._view = view
+        self._registry = registry
 
     def serves(self, actor: Actor) -> bool:
         """See Source."""
@@ -197,7 +198,7 @@ class Web:
         return Fetched(hit_id, url, item["content"], url, {"source": "web"})
 
     def _allowed(self, tool: tuple[str, str], actor: Actor) -> Any:
-        listed = self._view().tool_of.get(tool)
+        listed = self._registry.view(None).tool_of.get(tool)
         return listed if listed is not None and visible(actor, listed.descriptor) else None
 
     async def _call(
@@ -205,7 +206,7 @@ class Web:
     ) -> Any:
         listed = self._allowed(tool, actor)
         if listed is None:
-            raise unknown_id()  # what a caller may not use is not there
+            raise unknown_id()  # a tool that the caller may not use looks absent
         reply = await self._bus.request(
             self._bus.subjects.tool(*tool),
             ToolCall(tool=tool[1], arguments=msgspec.Raw(json.dumps(arguments).encode())),

@@ -1,0 +1,11 @@
+"""Why a stack cannot run; the messages say what to do."""
+
+__all__ = ["AlreadyRunning", "StackError"]
+
+
+class StackError(RuntimeError):
+    """The stack cannot start or continue."""
+
+
+class AlreadyRunning(StackError):
+    """Another `searchbus up` uses the data folder."""

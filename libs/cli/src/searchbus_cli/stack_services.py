@@ -1,0 +1,81 @@
+"""Which services a stack runs: the installed ones, and those of `--service NAME=MODULE`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from searchbus_contracts.services import Service
+from searchbus_runtime.services import DeclarationFault, declared_in, installed_services
+
+from .errors import StackError
+from .source import assigns
+
+__all__ = ["StackService", "find_services"]
+
+RUNNER = "searchbus_runtime"
+
+
+@dataclass(frozen=True)
+class StackService:
+    """One service of a stack.
+
+    Args:
+        name: its name, also of its processes.
+        arguments: of the Python interpreter that runs it.
+        declaration: `None` for a module that declares no service.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    declaration: Service | None = None
+
+    @property
+    def worker(self) -> str | None:
+        """The name under which its worker is found on the bus; `None` where it serves nothing."""
+        if self.declaration is None:
+            return self.name
+        return self.declaration.group if self.declaration.serves else None
+
+
+def find_services(extra: Mapping[str, str]) -> dict[str, StackService]:
+    """Every service of a stack by name.
+
+    Args:
+        extra: name → module. A module with `SERVICE` is run by its declaration, any other as a
+            program (`python -m module`).
+
+    Raises:
+        StackError: a declaration cannot be used.
+    """
+    try:
+        installed = installed_services()
+    except (DeclarationFault, ImportError, AttributeError) as error:
+        raise StackError(f"A service cannot be loaded: {error}") from None
+    found = {
+        name: StackService(name, ("-m", RUNNER, name), declaration)
+        for name, declaration in installed.items()
+    }
+    for name, module in extra.items():
+        found[name] = _extra_service(name, module)
+    return found
+
+
+def _extra_service(name: str, module: str) -> StackService:
+    # `python -m` finds modules in the working folder; so does this.
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    # The source is read first: a module without a declaration may start its work when imported.
+    if not assigns(module, "SERVICE"):
+        return StackService(name, ("-m", module))
+    try:
+        declaration = declared_in(module)
+    except (DeclarationFault, ImportError) as error:
+        raise StackError(f"--service {name}={module}: {error}") from None
+    if declaration is None or declaration.name != name:
+        named = "nothing" if declaration is None else declaration.name
+        raise StackError(f"--service {name}={module}: its SERVICE is named {named}. Use that name.")
+    return StackService(name, ("-m", RUNNER, module), declaration)

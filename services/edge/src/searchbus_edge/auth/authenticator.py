@@ -1,0 +1,107 @@
+"""Authenticates HTTP requests (MCP authorization, RFC 6750, RFC 9728).
+
+A refusal has a status, WWW-Authenticate with the address of the resource's metadata, and a JSON-RPC
+error as its body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+from mcp.shared.auth import ProtectedResourceMetadata
+
+from searchbus_contracts import Actor
+
+from .identity import ANONYMOUS, Identity, Unauthenticated
+from .static_keys import StaticKeys
+from .tokens import TokenVerifier
+
+__all__ = ["METADATA_PATH", "Authenticator", "metadata"]
+
+METADATA_PATH = "/.well-known/oauth-protected-resource"
+
+
+class Authenticator:
+    """Authenticates requests by tokens or static keys; with neither, every request is let in.
+
+    Args:
+        default_actor: the caller where there is no access control.
+        resource_url: the address of the edge for clients, e.g. https://search.example.org; the
+            audience of an endpoint is this address with its path.
+        audiences: further accepted values of `aud`.
+    """
+
+    def __init__(
+        self,
+        *,
+        default_actor: Actor = ANONYMOUS,
+        tokens: TokenVerifier | None = None,
+        keys: StaticKeys | None = None,
+        resource_url: str = "",
+        audiences: Sequence[str] = (),
+    ) -> None:
+        self._default_actor = default_actor
+        self._tokens = tokens
+        self._keys = keys
+        self.resource_url = resource_url.rstrip("/")
+        self._audiences = tuple(audiences)
+
+    @property
+    def open(self) -> bool:
+        """Whether requests need no credential."""
+        return self._tokens is None and self._keys is None
+
+    async def identify(self, headers: Mapping[bytes, bytes], path: str) -> Actor:
+        """The caller of a request to `path`; raises Unauthenticated."""
+        if self.open:
+            return self._default_actor
+        given = headers.get(b"authorization", b"").decode("latin-1")
+        scheme, _, credential = given.partition(" ")
+        if not given:
+            raise Unauthenticated("Send a bearer token.", code="")
+        if scheme.lower() != "bearer" or not credential.strip() or " " in credential.strip():
+            raise Unauthenticated("Send the token as 'Authorization: Bearer <token>'.")
+        identity = await self._verify(credential.strip(), path)
+        return identity.actor
+
+    async def _verify(self, credential: str, path: str) -> Identity:
+        if self._keys is not None:
+            return self._keys.verify(credential)
+        assert self._tokens is not None
+        root = self.resource_url
+        own = (f"{root}{path}", root, f"{root}/") if root else ()
+        return await self._tokens.verify(credential, (*own, *self._audiences))
+
+    def challenge(self, path: str, error: Unauthenticated) -> bytes:
+        """WWW-Authenticate of a 401."""
+        parts = [f'resource_metadata="{self.resource_url}{METADATA_PATH}{path}"']
+        if error.code:
+            parts = [f'error="{error.code}"', f'error_description="{error.message}"', *parts]
+        return ("Bearer " + ", ".join(parts)).encode("latin-1", "replace")
+
+    def insufficient(self, path: str, role: str) -> bytes:
+        """WWW-Authenticate of a 403 (RFC 6750, 3.1); the scope is the missing role."""
+        return (
+            f'Bearer error="insufficient_scope", scope="{role}", '
+            f'error_description="The role {role} is needed.", '
+            f'resource_metadata="{self.resource_url}{METADATA_PATH}{path}"'
+        ).encode("latin-1", "replace")
+
+
+def metadata(authenticator: Authenticator, path: str, issuer: str) -> ProtectedResourceMetadata:
+    """Protected Resource Metadata of an endpoint (RFC 9728, 2).
+
+    The SDK's type, but not its routes: these are made once per resource, and toolsets come and go.
+    """
+    host = urlsplit(authenticator.resource_url).hostname or "searchbus"
+    # Validated from strings: an AnyHttpUrl of an empty path would get a slash at its end, and
+    # clients compare issuers and resources exactly.
+    return ProtectedResourceMetadata.model_validate(
+        {
+            "resource": f"{authenticator.resource_url}{path}",
+            "authorization_servers": [issuer],
+            "bearer_methods_supported": ["header"],
+            "resource_name": f"searchbus at {host}",
+        }
+    )

@@ -1,0 +1,179 @@
+"""Static keys: a file that holds their hashes, never the keys (`searchbus keys add`).
+
+A key is `sbk_<id>_<43 characters>`: 256 random bits, so that a plain SHA-256 is enough of a hash.
+The file is read again when it changes: a revoked key is refused within a second. While the file is
+damaged, the last valid records stay in force.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from opentelemetry import metrics
+
+from searchbus_contracts import Actor
+from searchbus_contracts.headers import bare_role
+from searchbus_runtime.files import write_atomically
+
+from .identity import Identity, Unauthenticated
+
+__all__ = ["KeyFile", "KeyRecord", "StaticKeys"]
+
+log = logging.getLogger("searchbus.edge.auth")
+_PREFIX = "sbk"
+_CHECK_EVERY_S = 1.0
+_REFUSED = "The key is unknown, revoked or expired."
+_unreadable = metrics.get_meter("searchbus.edge").create_counter(
+    "searchbus.auth.keys_file_unreadable",
+    description="Times that a damaged or unreadable keys file was ignored.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """One key without the key itself. Times are seconds of the epoch; 0: it does not expire."""
+
+    id: str
+    name: str
+    sha256: str
+    roles: tuple[str, ...]
+    created_s: int
+    expires_s: int = 0
+
+
+class KeyFile:
+    """The file of hashed keys."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> list[KeyRecord]:
+        """All records, none where the file does not exist.
+
+        Raises:
+            ValueError: the file is damaged.
+            OSError: it cannot be read.
+        """
+        try:
+            text = self.path.read_text()
+        except FileNotFoundError:
+            return []
+        try:
+            return [_record(item) for item in json.loads(text)["keys"]]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"{self.path} is not a valid keys file: {error}") from None
+
+    def add(
+        self, name: str, roles: tuple[str, ...], *, expires_s: int = 0
+    ) -> tuple[str, KeyRecord]:
+        """Make a key. It is returned here and stored nowhere."""
+        key_id = secrets.token_hex(4)
+        key = f"{_PREFIX}_{key_id}_{secrets.token_urlsafe(32)}"
+        record = KeyRecord(
+            id=key_id, name=name, sha256=_hash(key), roles=tuple(bare_role(r) for r in roles),
+            created_s=int(time.time()), expires_s=expires_s,
+        )  # fmt: skip
+        self._write([*self.read(), record])
+        return key, record
+
+    def revoke(self, key_id: str) -> bool:
+        """Remove a key; False where no key has that id."""
+        records = self.read()
+        kept = [record for record in records if record.id != key_id]
+        self._write(kept)
+        return len(kept) < len(records)
+
+    def _write(self, records: list[KeyRecord]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        content = {"keys": [asdict(record) for record in records]}
+        write_atomically(self.path, json.dumps(content, indent=1), mode=0o600)
+
+
+class StaticKeys:
+    """Verifies keys against a file.
+
+    Args:
+        clock: seconds of the epoch.
+    """
+
+    def __init__(self, file: KeyFile, *, clock: Callable[[], float] = time.time) -> None:
+        self._file = file
+        self._clock = clock
+        self._records: dict[str, KeyRecord] = {}
+        self._stamp: tuple[int, int] | None = None
+        self._checked_s = float("-inf")
+        self._fault = ""
+
+    def verify(self, key: str) -> Identity:
+        """The owner of a key; raises Unauthenticated."""
+        self._reload()
+        parts = key.split("_", 2)
+        record = self._records.get(parts[1]) if len(parts) == 3 and parts[0] == _PREFIX else None
+        matches = hmac.compare_digest(_hash(key), record.sha256 if record else "0" * 64)
+        now_s = self._clock()
+        if record is None or not matches or (record.expires_s and record.expires_s <= now_s):
+            raise Unauthenticated(_REFUSED)
+        # Every role, if whoever made the key said so.
+        roles = ("*",) if "*" in record.roles else record.roles
+        return Identity(Actor(subject=f"key:{record.id}", roles=roles), now_s + _CHECK_EVERY_S)
+
+    def _reload(self) -> None:
+        """Read the file if it has changed; a file that was removed holds no keys."""
+        now_s = self._clock()
+        if now_s - self._checked_s < _CHECK_EVERY_S:
+            return
+        self._checked_s = now_s
+        try:
+            status = self._file.path.stat()
+        except FileNotFoundError:
+            self._records, self._stamp = {}, None
+            return
+        except OSError as error:
+            self._keep(error)
+            return
+        stamp = (status.st_mtime_ns, status.st_size)
+        if stamp == self._stamp:
+            return
+        try:
+            self._records = {record.id: record for record in self._file.read()}
+        except (ValueError, OSError) as error:
+            self._keep(error)
+            return
+        self._stamp, self._fault = stamp, ""
+
+    def _keep(self, error: Exception) -> None:
+        """Keep the last valid records; count every failed read, log each fault once."""
+        _unreadable.add(1)
+        if str(error) != self._fault:
+            self._fault = str(error)
+            log.error(
+                "%s. The %d keys read before stay valid. Repair the file or restore a copy.",
+                error,
+                len(self._records),
+            )
+
+
+def _record(item: dict[str, object]) -> KeyRecord:
+    roles = item["roles"]
+    record = KeyRecord(**{**item, "roles": tuple(roles)})  # type: ignore[arg-type]
+    texts = (record.id, record.name, record.sha256, *record.roles)
+    times_s = (record.created_s, record.expires_s)
+    if not isinstance(roles, list) or not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"the record {record.id!r} has a field of the wrong type")
+    if not all(isinstance(time_s, int) for time_s in times_s):
+        raise TypeError(f"the record {record.id!r} has a time that is not a whole number")
+    if not record.sha256.isascii():
+        raise ValueError(f"the record {record.id!r} has an invalid hash")
+    return record
+
+
+def _hash(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()

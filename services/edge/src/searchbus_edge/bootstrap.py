@@ -1,0 +1,216 @@
+"""Builds the edge: every part in dependency order, each replaceable by keyword.
+
+async with open_edge(bus, settings, default_actor=reader) as edge:
+    app = build_app(edge, health)
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+
+from searchbus_bus import Bus, Directory, KeyValue
+from searchbus_contracts import Actor, Fault
+
+from .auth.authenticator import Authenticator
+from .auth.identity import ANONYMOUS
+from .auth.jwks import Jwks
+from .auth.static_keys import KeyFile, StaticKeys
+from .auth.tokens import TokenVerifier
+from .calls.caller import ToolCaller
+from .calls.limits import LocalLimiter, SharedLimiter
+from .calls.telemetry import Tracing
+from .composites.connector import Connector, build_worker
+from .composites.ids import Ids
+from .composites.sources import Documents, Source, Web
+from .edge import Edge
+from .endpoint import EndpointServers, Handlers
+from .http.endpoints import Endpoints, HttpPolicy
+from .lists.changes import ListChanges
+from .lists.cursors import Cursors
+from .lists.pages import Pages
+from .lists.registry import Registry
+from .lists.resources import Resources
+from .search.finder import Finder
+from .search.lazy import LAZY_TOOLS, LazyTools
+from .search.methods import SearchMethods
+from .settings import EdgeSettings
+from .state_key import load_key
+
+__all__ = ["open_edge"]
+
+log = logging.getLogger("searchbus.edge")
+
+
+@asynccontextmanager
+async def open_edge(
+    bus: Bus,
+    settings: EdgeSettings,
+    *,
+    base_url: str | None = None,
+    default_actor: Actor = ANONYMOUS,
+    jwks: Jwks | None = None,
+    authenticator: Authenticator | None = None,
+    store: KeyValue | None = None,
+    sources: Sequence[Source] | None = None,
+    tracing: Tracing | None = None,
+    clock: Callable[[], float] = time.time,
+) -> AsyncIterator[Edge]:
+    """Build the edge and follow the services on the bus; leaving the context ends both.
+
+    Args:
+        base_url: where clients reach the edge; by default of the settings' host and port.
+        default_actor: the caller where there is no access control, and on stdio.
+        jwks: the keys of tokens; by default those of the settings ISSUER and JWKS_URL.
+        authenticator: by default what the setting AUTH says.
+        store: holds the counts of shared limits; by default the bus's bucket `limits`.
+        sources: of the composites; by default documents and web.
+        tracing: by default what the setting TRUST_TRACES says.
+        clock: seconds of the epoch, for credentials and shared limits.
+    """
+    base_url = base_url or settings.base_url(settings.port)
+    key = _state_key(settings)
+    async with AsyncExitStack() as stack:
+        if authenticator is None:
+            if jwks is None and settings.mode == "jwt":
+                jwks = Jwks(settings.issuer or "", settings.jwks_url)
+                stack.push_async_callback(jwks.close)
+            authenticator = _authenticator(settings, base_url, default_actor, jwks, clock)
+        tracing = tracing or Tracing(trust=settings.trusts_traces)
+        limits = _Limits(settings, store or await _open_store(bus), clock)
+
+        changes = ListChanges()
+        directory = Directory(bus, grace_s=settings.grace_s, on_change=changes.notify)
+        cursors = Cursors(key)
+        finder = Finder(bus, directory, cursors, limits.search, enabled=settings.search)
+        registry = Registry(
+            directory,
+            settings.toolset_order,
+            own=LAZY_TOOLS,
+            own_offered=lambda: finder.available,
+            pinned=settings.pinned_tools,
+        )
+        caller = ToolCaller(
+            bus,
+            registry,
+            LazyTools(finder),
+            limiter=limits.call,
+            costly=limits.costly,
+            timeout_cap_s=settings.call_timeout_cap_s,
+            audit_arguments=settings.audit_arguments,
+        )
+        search = SearchMethods(finder)
+        # State that a client carries for a tool comes back unchanged or not at all.
+        state_boundary = RequestStateBoundary(
+            RequestStateSecurity(keys=[key.hex()]), default_audience="searchbus"
+        )
+        servers = EndpointServers(
+            Handlers(
+                registry=registry,
+                caller=caller,
+                pages=Pages(cursors, page_size=settings.page_size),
+                resources=Resources(bus, cursors, page_size=settings.page_size),
+                search=search,
+                listen=changes.handler,
+                middleware=(tracing.middleware, search.declare, state_boundary),
+                default_actor=default_actor,
+                list_ttl_ms=settings.list_ttl_ms,
+            )
+        )
+
+        ids = Ids(key)
+        documents = Documents(bus, ids, directory, base_url=base_url)
+        if sources is None:
+            sources = (documents, Web(bus, ids, registry))
+        weights = settings.connector_sources
+        connector = Connector([(source, weights.get(source.name, 0.0)) for source in sources])
+
+        await directory.start()
+        stack.push_async_callback(directory.close)
+        endpoints = await stack.enter_async_context(
+            Endpoints(
+                registry,
+                servers,
+                HttpPolicy(
+                    authenticator=authenticator,
+                    abuse=limits.abuse,
+                    tracing=tracing,
+                    allowed_hosts=settings.hosts,
+                    allowed_origins=settings.origins,
+                    body_limit_bytes=settings.body_limit_bytes,
+                ),
+            )
+        )
+        yield Edge(
+            settings=settings,
+            bus=bus,
+            directory=directory,
+            registry=registry,
+            servers=servers,
+            endpoints=endpoints,
+            authenticator=authenticator,
+            documents=documents,
+            connector=build_worker(connector),
+            changes=changes,
+        )
+
+
+class _Limits:
+    """The four limits of the settings."""
+
+    def __init__(
+        self, settings: EdgeSettings, store: KeyValue | None, clock: Callable[[], float]
+    ) -> None:
+        def shared(name: str, rate_per_s: float, burst: int, **options: bool) -> SharedLimiter:
+            return SharedLimiter(name, store, rate_per_s, burst, clock=clock, **options)
+
+        search_rate_per_s, call_rate_per_s, abuse_rate_per_s = settings.rates_per_s
+        self.search = shared("search", search_rate_per_s, settings.search_burst)
+        self.call = shared("call", call_rate_per_s, settings.call_burst)
+        self.costly = shared(
+            "costly", settings.costly_rate_per_s, settings.costly_burst, fail_closed=True
+        )
+        # Each edge counts on its own: this limit applies before a request is read.
+        self.abuse = LocalLimiter(abuse_rate_per_s, settings.abuse_burst)
+
+
+def _state_key(settings: EdgeSettings) -> bytes:
+    key = settings.state_key
+    return load_key(key.get_secret_value() if key else None, settings.data_dir)
+
+
+async def _open_store(bus: Bus) -> KeyValue | None:
+    try:
+        return await bus.key_value("limits", ttl_s=3600.0, max_bytes=16 * 2**20)
+    except Fault as fault:
+        log.warning("%s Each edge counts its callers on its own.", fault.failure.message)
+        return None
+
+
+def _authenticator(
+    settings: EdgeSettings,
+    base_url: str,
+    default_actor: Actor,
+    jwks: Jwks | None,
+    clock: Callable[[], float],
+) -> Authenticator:
+    """What the setting AUTH says."""
+    tokens, keys = None, None
+    if settings.mode == "static":
+        assert settings.key_file is not None
+        keys = StaticKeys(KeyFile(settings.key_file), clock=clock)
+    if settings.mode == "jwt":
+        assert settings.issuer is not None
+        assert jwks is not None
+        tokens = TokenVerifier(jwks, settings.issuer, role_paths=settings.role_paths, clock=clock)
+    return Authenticator(
+        default_actor=default_actor,
+        tokens=tokens,
+        keys=keys,
+        resource_url=base_url,
+        audiences=settings.audiences,
+    )

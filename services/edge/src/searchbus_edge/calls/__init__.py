@@ -1,0 +1,1 @@
+"""tools/call: limits, arguments, the request on the bus, rendering, audit and telemetry."""

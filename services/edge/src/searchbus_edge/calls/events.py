@@ -1,0 +1,68 @@
+"""Progress and log events of a worker, forwarded to the client before the result."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+
+from searchbus_contracts import ToolEvent
+
+__all__ = ["forwarded_events"]
+
+log = logging.getLogger("searchbus.edge")
+Context = ServerRequestContext[Any, Any]
+MAX_PENDING_EVENTS = 1000
+
+
+@asynccontextmanager
+async def forwarded_events(ctx: Context) -> AsyncIterator[Callable[[ToolEvent], None]]:
+    """A callback that sends events to the client, in order and before the result.
+
+    A client that does not read loses events beyond `MAX_PENDING_EVENTS`, and never the result.
+    """
+    queue: asyncio.Queue[ToolEvent | None] = asyncio.Queue(maxsize=MAX_PENDING_EVENTS)
+    forwarding: asyncio.Task[None] | None = None
+
+    async def forward() -> None:
+        while (event := await queue.get()) is not None:
+            try:
+                await _send(ctx, event)
+            except Exception:
+                log.debug("an event could not be sent to the client", exc_info=True)
+
+    def on_event(event: ToolEvent) -> None:
+        nonlocal forwarding
+        if forwarding is None:
+            forwarding = asyncio.get_running_loop().create_task(forward())
+        if not queue.full():
+            queue.put_nowait(event)
+
+    try:
+        yield on_event
+    except BaseException:
+        if forwarding is not None:
+            forwarding.cancel()
+        raise
+    if forwarding is not None:
+        await queue.put(None)
+        await forwarding
+
+
+async def _send(ctx: Context, event: ToolEvent) -> None:
+    if event.kind == "progress":
+        await ctx.session.report_progress(event.progress, event.total, event.message)
+    else:
+        # Deprecated in 2026-07-28, where it is sent only to a request that asked for it.
+        data = event.data if event.data is not None else event.message
+        await ctx.session.send_log_message(
+            event.level,
+            json.loads(json.dumps(data, default=str)),
+            event.logger,
+            related_request_id=ctx.request_id,
+        )

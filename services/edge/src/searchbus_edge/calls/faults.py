@@ -1,0 +1,68 @@
+"""Typed failures as MCP clients receive them.
+
+| failure | becomes |
+| --- | --- |
+| arguments outside the schema, unknown tool | JSON-RPC -32602 |
+| internal | JSON-RPC -32603, fixed text with the trace id |
+| every other code of a call | a result with isError: the code in text and structuredContent.error |
+"""
+
+from __future__ import annotations
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from opentelemetry import trace
+
+from searchbus_contracts import ErrorCode, Fault
+
+__all__ = ["error_result", "internal_error", "invalid_params", "raise_for"]
+
+
+_OWN_CODES: dict[str, int] = {ErrorCode.FORBIDDEN: -31403, ErrorCode.RATE_LIMITED: -31429}
+"""Outside of -32768..-32000, which JSON-RPC reserves; after HTTP's. All others are -31503."""
+
+
+def error_result(fault: Fault) -> types.CallToolResult:
+    """A failed tool call: `<code>: <message>` as text, the failure as structured content."""
+    failure = fault.failure
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=f"{failure.code}: {failure.message}")],
+        structured_content={
+            "error": {
+                "code": failure.code,
+                "message": failure.message,
+                "retryable": failure.retryable,
+                "retry_after_ms": failure.retry_after_ms,
+            }
+        },
+        is_error=True,
+    )
+
+
+def invalid_params(message: str) -> MCPError:
+    """JSON-RPC -32602."""
+    return MCPError(types.INVALID_PARAMS, message)
+
+
+def internal_error() -> MCPError:
+    """JSON-RPC -32603 with a fixed text and the trace id, so that nothing internal leaks."""
+    trace_id = trace.get_current_span().get_span_context().trace_id
+    return MCPError(
+        types.INTERNAL_ERROR, f"An internal error occurred. Report it with trace {trace_id:032x}."
+    )
+
+
+def raise_for(fault: Fault) -> MCPError:
+    """A failure of methods without error results (resources, prompts, search): a JSON-RPC error."""
+    if fault.code == ErrorCode.INTERNAL:
+        return MCPError(types.INTERNAL_ERROR, fault.failure.message)
+    failure = fault.failure
+    data = {
+        "code": failure.code,
+        "retryable": failure.retryable,
+        "retry_after_ms": failure.retry_after_ms,
+    }
+    if fault.code in (ErrorCode.INVALID_ARGUMENT, ErrorCode.INVALID_QUERY, ErrorCode.NOT_FOUND):
+        return MCPError(types.INVALID_PARAMS, f"{fault.code}: {fault.failure.message}", data)
+    number = _OWN_CODES.get(failure.code, -31503)
+    return MCPError(number, f"{failure.code}: {failure.message}", data)

@@ -1,0 +1,182 @@
+"""Rate limits of callers.
+
+`LocalLimiter` counts in this process; `SharedLimiter` over all edges, by leases from the key-value
+store. While the store is unreachable, each edge counts on its own: a caller then gets at most its
+rate at each of them; where that would cost money (`fail_closed`), calls are refused instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+from searchbus_bus import KeyValue
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_upstream import count_limit
+
+__all__ = ["Limiter", "LocalLimiter", "SharedLimiter"]
+
+_LEASE_S = 0.25
+"""A lease holds a caller's requests for this time: traffic to the store is independent of rates."""
+_ATTEMPTS = 20
+
+
+class Limiter(Protocol):
+    """Admits requests, on this edge alone or over several."""
+
+    async def admit(self, caller: str) -> None:
+        """Count one request; raises Fault(rate_limited) with the time to wait."""
+
+
+class LocalLimiter:
+    """Keeps one time a caller, in this process.
+
+    Args:
+        rate_per_s: sustained requests of one caller; 0 switches the limit off.
+        burst: requests at once after a pause.
+        clock: seconds, monotonic.
+    """
+
+    _MAX_CALLERS = 100_000
+
+    def __init__(
+        self, rate_per_s: float, burst: int, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.rate_per_s = rate_per_s
+        self.burst = max(1, burst)
+        self._interval_s = 1 / rate_per_s if rate_per_s > 0 else 0.0
+        self._tolerance_s = self._interval_s * (max(1, burst) - 1)
+        self._clock = clock
+        self._arrival_s: OrderedDict[str, float] = OrderedDict()
+
+    async def admit(self, caller: str) -> None:
+        """Count one request.
+
+        Raises:
+            Fault: rate_limited, with retry_after_ms.
+        """
+        if not self._interval_s:
+            return
+        now_s = self._clock()
+        arrival_s = max(now_s, self._arrival_s.get(caller, 0.0))
+        wait_s = arrival_s - now_s - self._tolerance_s
+        if wait_s > 1e-9:
+            retry_after_ms = max(1, int(wait_s * 1000) + 1)
+            raise _limited(retry_after_ms)
+        self._arrival_s[caller] = arrival_s + self._interval_s
+        self._arrival_s.move_to_end(caller)
+        while self._arrival_s and (
+            len(self._arrival_s) > self._MAX_CALLERS
+            or next(iter(self._arrival_s.values())) < now_s - 60
+        ):
+            self._arrival_s.popitem(last=False)
+
+
+class SharedLimiter:
+    """One limit of a caller over all edges.
+
+    Args:
+        name: of the limit; callers of different limits do not share.
+        store: None: this edge counts on its own.
+        fail_closed: refuse while the store is unreachable, rather than count on its own.
+        clock: seconds of the epoch.
+    """
+
+    _MAX_CALLERS = 50_000
+
+    def __init__(
+        self,
+        name: str,
+        store: KeyValue | None,
+        rate_per_s: float,
+        burst: int,
+        *,
+        fail_closed: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.rate_per_s = rate_per_s
+        self.burst = max(1, burst)
+        self._name = name
+        self._store = store
+        self._fail_closed = fail_closed
+        self._clock = clock
+        self._local = LocalLimiter(rate_per_s, burst, clock=clock)
+        self._interval_s = 1 / rate_per_s if rate_per_s > 0 else 0.0
+        self._size = max(1, min(self.burst // 4, int(rate_per_s * _LEASE_S)))
+        self._leases: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        # A lock lives only while a request holds or awaits it: callers that left cost nothing.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def admit(self, caller: str) -> None:
+        """Count one request; raises Fault(rate_limited) with retry_after_ms."""
+        if not self._interval_s:
+            return
+        try:
+            await self._admit(caller)
+        except Fault:
+            count_limit(self._name, admitted=False)
+            raise
+        count_limit(self._name, admitted=True)
+
+    async def _admit(self, caller: str) -> None:
+        if self._spend(caller):
+            return
+        lock = self._locks.setdefault(caller, asyncio.Lock())
+        async with lock:
+            if self._spend(caller):
+                return
+            try:
+                await self._lease(caller)
+            except Fault as fault:
+                if fault.code == ErrorCode.RATE_LIMITED:
+                    raise
+                if self._fail_closed:
+                    raise _limited(1000) from None
+                await self._local.admit(caller)
+        while len(self._leases) > self._MAX_CALLERS:
+            self._leases.popitem(last=False)
+
+    def _spend(self, caller: str) -> bool:
+        left, end_s = self._leases.get(caller, (0, 0.0))
+        if left < 1 or end_s < self._clock():
+            return False
+        self._leases[caller] = (left - 1, end_s)
+        return True
+
+    async def _lease(self, caller: str) -> None:
+        """Move the caller's time forward by a lease, and spend the first request of it."""
+        if self._store is None:
+            raise Fault(ErrorCode.UNAVAILABLE, "There is no key-value store.")
+        key = hashlib.sha256(f"{self._name}/{caller}".encode()).hexdigest()[:40]
+        tolerance_s = self._interval_s * (self.burst - 1)
+        for _ in range(_ATTEMPTS):
+            entry = await self._store.get(key)
+            now_s = self._clock()
+            arrival_s = max(now_s, float(entry.value)) if entry is not None else now_s
+            room_s = now_s + tolerance_s - arrival_s
+            if room_s < -1e-9:
+                raise _limited(max(1, int(-room_s * 1000) + 1))
+            size = max(1, min(self._size, int(room_s / self._interval_s + 1e-9) + 1))
+            value = repr(arrival_s + size * self._interval_s).encode()
+            if entry is None:
+                written = await self._store.create(key, value)
+            else:
+                written = await self._store.update(key, value, entry.revision)
+            if written is not None:
+                self._leases[caller] = (size - 1, now_s + 2 * _LEASE_S)
+                self._leases.move_to_end(caller)
+                return
+        raise Fault(ErrorCode.UNAVAILABLE, "Too many edges count this caller at the same time.")
+
+
+def _limited(retry_after_ms: int) -> Fault:
+    return Fault(
+        ErrorCode.RATE_LIMITED,
+        f"Too many requests. Wait {retry_after_ms} ms.",
+        retry_after_ms=retry_after_ms,
+    )

@@ -1,0 +1,173 @@
+"""Converts descriptors and replies of the bus to the types of MCP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+import msgspec
+
+from searchbus_contracts import (
+    Content,
+    PromptDescriptor,
+    ResourceBody,
+    ResourceDescriptor,
+    ResourceTemplate,
+    ToolDescriptor,
+    ToolReply,
+    encode,
+)
+from searchbus_contracts.tools import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+)
+
+from ..lists.view import ListedTool
+
+__all__ = [
+    "content_block",
+    "output_schema",
+    "prompt",
+    "resource",
+    "resource_contents",
+    "template",
+    "tool",
+    "tool_result",
+]
+
+
+ERROR_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "title": "Failure",
+    "description": "With isError: what failed.",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {
+                "code": {"type": "string"},
+                "message": {"type": "string"},
+                "retryable": {"type": "boolean"},
+                "retry_after_ms": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            },
+            "required": ["code", "message", "retryable"],
+        }
+    },
+    "required": ["error"],
+}
+
+
+def output_schema(descriptor: ToolDescriptor) -> dict[str, Any] | None:
+    """The worker's schema or the failure's: some hosts validate failed results against it too."""
+    if descriptor.output_schema is None:
+        return None
+    schema = dict(descriptor.output_schema)
+    definitions = schema.pop("$defs", None)
+    either: dict[str, Any] = {"type": "object", "anyOf": [schema, ERROR_SCHEMA]}
+    if definitions:
+        either["$defs"] = definitions  # "#/$defs/…" is resolved from the root
+    return either
+
+
+def tool(listed: ListedTool) -> types.Tool:
+    """A tool as tools/list shows it: the worker's own schema under the listed name."""
+    descriptor = listed.descriptor
+    hints = descriptor.annotations
+    return types.Tool(
+        name=listed.name,
+        title=descriptor.title,
+        description=descriptor.description,
+        input_schema=descriptor.input_schema,
+        output_schema=output_schema(descriptor),
+        annotations=types.ToolAnnotations.model_validate(msgspec.to_builtins(hints))
+        if hints
+        else None,
+        _meta=descriptor.meta,
+    )
+
+
+def tool_result(listed: ListedTool, reply: ToolReply) -> types.CallToolResult:
+    """A reply as the result of tools/call.
+
+    With the renderers "json" and "results" the text is made here, from the same value as the
+    structured content, so that the two cannot differ.
+    """
+    blocks = [content_block(block) for block in reply.content]
+    structured: Any = reply.structured
+    renderer = listed.descriptor.renderer
+    if not blocks and structured is not None and renderer != "content":
+        value = structured.get("results") if renderer == "results" else structured
+        blocks = [types.TextContent(type="text", text=encode(value).decode())]
+    return types.CallToolResult(
+        content=blocks, structured_content=structured, is_error=reply.is_error, _meta=reply.meta
+    )
+
+
+def content_block(block: Content) -> types.ContentBlock:
+    """One content block."""
+    if isinstance(block, TextContent):
+        notes = block.annotations
+        return types.TextContent(
+            type="text",
+            text=block.text,
+            annotations=types.Annotations.model_validate(notes) if notes else None,
+        )
+    if isinstance(block, ImageContent):
+        return types.ImageContent(type="image", data=block.data, mime_type=block.mime_type)
+    if isinstance(block, AudioContent):
+        return types.AudioContent(type="audio", data=block.data, mime_type=block.mime_type)
+    if isinstance(block, EmbeddedResource):
+        return types.EmbeddedResource(type="resource", resource=resource_contents(block.resource))
+    return types.ResourceLink(
+        type="resource_link",
+        uri=block.uri,
+        name=block.name,
+        description=block.description,
+        mime_type=block.mime_type,
+    )
+
+
+def resource_contents(
+    body: ResourceBody,
+) -> types.TextResourceContents | types.BlobResourceContents:
+    """The content of a resource: text or base64."""
+    if body.blob is not None:
+        return types.BlobResourceContents(uri=body.uri, mime_type=body.mime_type, blob=body.blob)
+    return types.TextResourceContents(uri=body.uri, mime_type=body.mime_type, text=body.text or "")
+
+
+def resource(descriptor: ResourceDescriptor) -> types.Resource:
+    """A resource as resources/list shows it."""
+    return types.Resource(
+        uri=descriptor.uri,
+        name=descriptor.name,
+        title=descriptor.title,
+        description=descriptor.description,
+        mime_type=descriptor.mime_type,
+        size=descriptor.size_bytes,
+    )
+
+
+def template(descriptor: ResourceTemplate) -> types.ResourceTemplate:
+    """A template as resources/templates/list shows it."""
+    return types.ResourceTemplate(
+        uri_template=descriptor.uri_template,
+        name=descriptor.name,
+        title=descriptor.title,
+        description=descriptor.description,
+        mime_type=descriptor.mime_type,
+    )
+
+
+def prompt(name: str, descriptor: PromptDescriptor) -> types.Prompt:
+    """A prompt as prompts/list shows it."""
+    return types.Prompt(
+        name=name,
+        title=descriptor.title,
+        description=descriptor.description,
+        arguments=[
+            types.PromptArgument(name=a.name, description=a.description, required=a.required)
+            for a in descriptor.arguments
+        ],
+    )

@@ -1,0 +1,228 @@
+"""The MCP server of each endpoint: handlers over the registry.
+
+The same server serves HTTP and stdio, in all revisions that the SDK negotiates.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import mcp_types as types
+from mcp.server import Server
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.subscriptions import ListenHandler
+from mcp.shared.exceptions import MCPError
+
+from searchbus_contracts import VERSION, Actor, Fault
+
+from .auth.identity import ACTOR_KEY
+from .calls.caller import ToolCaller
+from .calls.faults import internal_error, invalid_params, raise_for
+from .lists.pages import Pages
+from .lists.prompts import complete, fill
+from .lists.registry import Registry
+from .lists.resources import Resources
+from .lists.view import View
+from .lists.visible import visible
+from .search.methods import ListToolsParams, SearchMethods, SearchParams
+
+__all__ = ["EndpointServer", "EndpointServers", "Handlers"]
+
+log = logging.getLogger("searchbus.edge")
+Context = ServerRequestContext[Any, Any]
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """What all endpoints share.
+
+    Args:
+        listen: serves `subscriptions/listen`.
+        middleware: of the SDK's server, outermost first.
+        default_actor: the caller of a request that carries none (no access control, stdio).
+        list_ttl_ms: how long clients may cache a list.
+    """
+
+    registry: Registry
+    caller: ToolCaller
+    pages: Pages
+    resources: Resources
+    search: SearchMethods
+    listen: ListenHandler
+    middleware: Sequence[Any]
+    default_actor: Actor
+    list_ttl_ms: int
+
+
+class EndpointServers:
+    """One server per endpoint, made at its first use: a new toolset needs no restart."""
+
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
+        self._servers: dict[str | None, EndpointServer] = {}
+
+    def get(self, toolset: str | None) -> EndpointServer:
+        """The server of `/mcp` (None) or `/mcp/<toolset>`."""
+        server = self._servers.get(toolset)
+        if server is None:
+            server = self._servers[toolset] = EndpointServer(toolset, self._handlers)
+        return server
+
+
+class EndpointServer:
+    """The handlers of one endpoint; `mcp` is the SDK's server."""
+
+    def __init__(self, toolset: str | None, handlers: Handlers) -> None:
+        self._toolset = toolset
+        self._handlers = handlers
+        hint = CacheHint(ttl_ms=handlers.list_ttl_ms, scope="private")
+        self.mcp: Server[Any] = Server(
+            "searchbus" if toolset is None else f"searchbus-{toolset}",
+            version=VERSION,
+            title="searchbus",
+            instructions="Search and retrieval tools for agents.",
+            cache_hints={
+                "tools/list": hint,
+                "prompts/list": hint,
+                "resources/list": hint,
+                "resources/templates/list": hint,
+            },
+            get_tool_input_schema=self._input_schema,
+            on_call_tool=_guarded(self._call_tool),
+            on_list_prompts=_guarded(self._list_prompts),
+            on_get_prompt=_guarded(self._get_prompt),
+            on_completion=_guarded(self._complete),
+            on_list_resources=_guarded(self._list_resources),
+            on_list_resource_templates=_guarded(self._list_templates),
+            on_read_resource=_guarded(self._read_resource),
+            on_subscribe_resource=_guarded(self._accept),
+            on_unsubscribe_resource=_guarded(self._accept),
+            on_subscriptions_listen=handlers.listen,
+        )
+        self.mcp.add_request_handler("tools/list", ListToolsParams, _guarded(self._list_tools))
+        for method, search in (
+            ("tools/search", handlers.search.tools),
+            ("prompts/search", handlers.search.prompts),
+            ("resources/search", handlers.search.resources),
+        ):
+            self.mcp.add_request_handler(method, SearchParams, _guarded(self._searching(search)))
+        self.mcp.middleware[:] = handlers.middleware
+        # Deprecated in 2026-07-28, and the constructor warns of it; older clients still send it.
+        self.mcp.add_request_handler(
+            "logging/setLevel", types.SetLevelRequestParams, _guarded(self._accept)
+        )
+
+    @property
+    def view(self) -> View:
+        """What the endpoint offers now."""
+        return self._handlers.registry.view(self._toolset)
+
+    def _actor(self, ctx: Context) -> Actor:
+        """The authenticated caller, whom http/guard.py puts into the scope; else the default."""
+        scope = getattr(ctx.request, "scope", None)
+        found = scope.get(ACTOR_KEY) if scope is not None else None
+        return found if isinstance(found, Actor) else self._handlers.default_actor
+
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        listed = self.view.tools.get(name)
+        return None if listed is None else listed.descriptor.input_schema
+
+    async def _list_tools(self, ctx: Context, params: ListToolsParams) -> types.ListToolsResult:
+        search = self._handlers.search
+        if params.query is not None and search.available:
+            query = SearchParams(query=params.query, cursor=params.cursor)
+            return await search.tools(self._actor(ctx), self.view, query)
+        return self._handlers.pages.tools(self._actor(ctx), self.view, params.cursor)
+
+    async def _call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        return await self._handlers.caller.call(ctx, self.view, self._actor(ctx), params)
+
+    async def _list_prompts(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        return self._handlers.pages.prompts(self._actor(ctx), self.view, _cursor(params))
+
+    async def _get_prompt(
+        self, ctx: Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        descriptor = self.view.prompts.get(params.name)
+        if descriptor is None or not visible(self._actor(ctx), descriptor):
+            raise invalid_params(f"Unknown prompt: {params.name[:64]}.")
+        return fill(descriptor, params.arguments or {})
+
+    async def _complete(
+        self, ctx: Context, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
+        descriptor = None
+        if isinstance(params.ref, types.PromptReference):
+            descriptor = self.view.prompts.get(params.ref.name)
+            if descriptor is None or not visible(self._actor(ctx), descriptor):
+                raise invalid_params(f"Unknown prompt: {params.ref.name[:64]}.")
+        return complete(descriptor, params.argument.name, params.argument.value)
+
+    async def _list_resources(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        return await self._handlers.resources.list_page(
+            self._actor(ctx), self.view, _cursor(params)
+        )
+
+    async def _list_templates(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        return self._handlers.pages.templates(self._actor(ctx), self.view, _cursor(params))
+
+    async def _read_resource(
+        self, ctx: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        return await self._handlers.resources.read(
+            self._actor(ctx), self.view, str(params.uri), revision=ctx.protocol_version
+        )
+
+    async def _accept(self, ctx: Context, params: Any) -> types.EmptyResult:
+        """Accept without effect: a stateless edge keeps nothing between requests.
+
+        Clients follow changes by `subscriptions/listen` of revision 2026-07-28.
+        """
+        return types.EmptyResult()
+
+    def _searching(
+        self, search: Callable[[Actor, View, SearchParams], Awaitable[R]]
+    ) -> Callable[[Context, SearchParams], Awaitable[R]]:
+        async def handler(ctx: Context, params: SearchParams) -> R:
+            return await search(self._actor(ctx), self.view, params)
+
+        return handler
+
+
+def _cursor(params: types.PaginatedRequestParams | None) -> str | None:
+    return params.cursor if params is not None else None
+
+
+def _guarded(
+    handler: Callable[[Context, P], Awaitable[R]],
+) -> Callable[[Context, P], Awaitable[R]]:
+    """Raise MCP errors only: the SDK would show the text of any other exception to the client."""
+
+    @functools.wraps(handler)
+    async def guarded(ctx: Context, params: P) -> R:
+        try:
+            return await handler(ctx, params)
+        except MCPError:
+            raise
+        except Fault as fault:
+            raise raise_for(fault) from None
+        except Exception:
+            log.exception("%s failed", ctx.method)
+            raise internal_error() from None
+
+    return guarded

@@ -1,0 +1,1 @@
+"""HTTP: routes, checks before the MCP transport, batches, one transport per endpoint."""

@@ -1,0 +1,75 @@
+"""prompts/get and completion/complete, from the registry alone: no request to a worker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types as types
+import msgspec
+
+from searchbus_contracts import PromptDescriptor
+from searchbus_contracts.catalog import PromptMessage
+
+from ..calls.faults import invalid_params
+from ..calls.render import content_block
+
+__all__ = ["complete", "fill"]
+
+MAX_ARGUMENT_CHARS = 100_000
+_MAX_COMPLETIONS = 100
+
+
+def fill(descriptor: PromptDescriptor, arguments: Mapping[str, str]) -> types.GetPromptResult:
+    """A prompt with its arguments in place of `{name}`.
+
+    Raises:
+        MCPError: -32602 naming the argument that is missing, unknown or too long.
+    """
+    known = {argument.name: argument for argument in descriptor.arguments}
+    for argument in descriptor.arguments:
+        if argument.required and argument.name not in arguments:
+            raise invalid_params(f"Prompt {descriptor.name} needs the argument {argument.name}.")
+    for name, value in arguments.items():
+        if name not in known:
+            allowed = ", ".join(known) or "none"
+            raise invalid_params(f"Unknown prompt argument {name[:64]!r}. Allowed: {allowed}.")
+        if len(value) > MAX_ARGUMENT_CHARS:
+            raise invalid_params(f"Prompt argument {name} is over {MAX_ARGUMENT_CHARS} characters.")
+    values = {name: arguments.get(name, "") for name in known}
+    return types.GetPromptResult(
+        description=descriptor.description,
+        messages=[_message(message, values) for message in descriptor.messages],
+    )
+
+
+def complete(
+    descriptor: PromptDescriptor | None, argument: str, typed: str
+) -> types.CompleteResult:
+    """The declared values of an argument that begin with `typed`, ignoring case."""
+    values: list[str] = []
+    if descriptor is not None:
+        for declared in descriptor.arguments:
+            if declared.name == argument:
+                values = [v for v in declared.values if v.lower().startswith(typed.lower())]
+    shown = values[:_MAX_COMPLETIONS]
+    return types.CompleteResult(
+        completion=types.Completion(
+            values=shown, total=len(values), has_more=len(values) > len(shown)
+        )
+    )
+
+
+def _message(message: PromptMessage, values: Mapping[str, str]) -> types.PromptMessage:
+    filled = msgspec.convert(_replace(msgspec.to_builtins(message), values), PromptMessage)
+    return types.PromptMessage(role=filled.role, content=content_block(filled.content))
+
+
+def _replace(node: Any, values: Mapping[str, str]) -> Any:
+    if isinstance(node, str):
+        # One pass: braces inside a value are not replaced again.
+        return re.sub(r"\{([A-Za-z0-9_-]+)\}", lambda m: values.get(m[1], m[0]), node)
+    if isinstance(node, dict):
+        return {key: _replace(value, values) for key, value in node.items()}
+    return node

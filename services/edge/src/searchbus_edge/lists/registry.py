@@ -1,0 +1,166 @@
+"""The registry: the merged view of all workers' catalogs.
+
+On `/mcp` a name belongs to the first toolset in the configured order; a later toolset's tool is
+listed as `<toolset>_<name>`. On `/mcp/<toolset>` every name is the toolset's own. Views are
+immutable and rebuilt when the directory's generation changes.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import jsonschema_rs
+
+from searchbus_bus import Directory
+from searchbus_contracts import Catalog, ToolDescriptor, is_token
+
+from .view import ListedTool, View
+
+__all__ = ["Registry", "template_pattern"]
+
+log = logging.getLogger("searchbus.edge")
+T = TypeVar("T")
+
+
+class Registry:
+    """Builds one view per endpoint and caches it until the directory changes.
+
+    Args:
+        order: toolsets in the order in which they get names on `/mcp`.
+        own: the edge's own tools, all of one toolset; listed last, and only while `own_offered()`.
+        pinned: names on `/mcp` of tools that the endpoint of the own toolset also lists.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        order: Sequence[str],
+        *,
+        own: Sequence[ToolDescriptor] = (),
+        own_offered: Callable[[], bool] = lambda: True,
+        pinned: Sequence[str] = (),
+    ) -> None:
+        self._directory = directory
+        self._order = tuple(order)
+        self._own = {tool.toolset: tuple(own) for tool in own}
+        self._own_offered = own_offered
+        self._pinned = tuple(pinned)
+        self._views: dict[str | None, View] = {}
+        self._validators: dict[int, tuple[ToolDescriptor, jsonschema_rs.Validator]] = {}
+
+    @property
+    def toolsets(self) -> list[str]:
+        """All toolsets, in naming order."""
+        names = {t for catalog in self._directory.catalogs for t in catalog.toolsets}
+        own = list(self._own) if self._own_offered() else []
+        return [*sorted(names - set(self._own), key=self._rank), *own]
+
+    def view(self, toolset: str | None) -> View:
+        """What `/mcp` (None) or `/mcp/<toolset>` offers now."""
+        version = (self._directory.generation, self._own_offered())
+        view = self._views.get(toolset)
+        if view is None or view.version != version:
+            view = self._views[toolset] = self._build(toolset, version)
+        return view
+
+    def _rank(self, toolset: str) -> tuple[int, str]:
+        try:
+            return self._order.index(toolset), ""
+        except ValueError:
+            return len(self._order), toolset
+
+    def _build(self, toolset: str | None, version: tuple[int, bool]) -> View:
+        owned = [
+            catalog
+            for catalog in self._directory.catalogs
+            if toolset is None or toolset in catalog.toolsets
+        ]
+        view = View(
+            version,
+            toolset,
+            services={t: s for t in self.toolsets if (s := self._directory.owner(t))},
+        )
+        for tool, service in self._of(owned, toolset, lambda catalog: catalog.tools):
+            listed = self._listed_name(view.tools, tool.toolset, tool.name)
+            validator = self._validator(tool)
+            if listed is not None and validator is not None:
+                found = ListedTool(listed, tool, service, validator)
+                view.tools[listed] = view.tool_of[tool.toolset, tool.name] = found
+        self._add_own(view)
+        for prompt, _ in self._of(owned, toolset, lambda catalog: catalog.prompts):
+            listed = self._listed_name(view.prompts, prompt.toolset, prompt.name)
+            if listed is not None:
+                view.prompts[listed] = prompt
+        for resource, _ in self._of(owned, toolset, lambda catalog: catalog.resources):
+            view.resources.setdefault(resource.uri, resource)
+        templates = tuple(
+            (template_pattern(template.uri_template), template)
+            for template, _ in self._of(owned, toolset, lambda c: c.resource_templates)
+        )
+        return replace(view, templates=templates)
+
+    def _add_own(self, view: View) -> None:
+        """Add the edge's own tools to `/mcp` and, with the pinned tools, to their own endpoint."""
+        own = [tool for tools in self._own.values() for tool in tools]
+        if not view.version[1] or (view.toolset is not None and view.toolset not in self._own):
+            return
+        for tool in own:
+            listed = self._listed_name(view.tools, tool.toolset, tool.name)
+            validator = self._validator(tool)
+            if listed is not None and validator is not None:
+                view.tools[listed] = ListedTool(listed, tool, "", validator)
+        if view.toolset is not None:
+            everything = self.view(None).tools
+            for name in self._pinned:
+                if name in everything:
+                    view.tools.setdefault(name, everything[name])
+
+    def _of(
+        self,
+        catalogs: Iterable[Catalog],
+        toolset: str | None,
+        items: Callable[[Catalog], Iterable[T]],
+    ) -> list[tuple[T, str]]:
+        """Items of toolsets that their service owns, in naming order, then as declared."""
+        found: list[tuple[Any, str]] = [
+            (item, catalog.service)
+            for catalog in catalogs
+            for item in items(catalog)
+            if toolset in (None, item.toolset)  # type: ignore[attr-defined]
+            and self._directory.owner(item.toolset) == catalog.service  # type: ignore[attr-defined]
+        ]
+        return sorted(found, key=lambda pair: self._rank(pair[0].toolset))
+
+    def _listed_name(self, taken: Mapping[str, Any], toolset: str, name: str) -> str | None:
+        for candidate in (name, f"{toolset}_{name}"):
+            if candidate not in taken and is_token(candidate):
+                return candidate
+        log.warning("%s of toolset %s is not listed: its name is taken", name, toolset)
+        return None
+
+    def _validator(self, tool: ToolDescriptor) -> jsonschema_rs.Validator | None:
+        known = self._validators.get(id(tool))
+        if known is not None and known[0] is tool:
+            return known[1]
+        try:
+            validator = jsonschema_rs.Draft202012Validator(tool.input_schema)
+        except (ValueError, RecursionError) as error:
+            log.warning(
+                "%s of toolset %s is not listed: invalid input schema: %s",
+                tool.name,
+                tool.toolset,
+                error,
+            )
+            return None
+        self._validators[id(tool)] = (tool, validator)
+        return validator
+
+
+def template_pattern(template: str) -> re.Pattern[str]:
+    """A URI template of RFC 6570 level 1 as a pattern; each `{name}` matches one path segment."""
+    parts = re.split(r"\{[A-Za-z0-9_]+\}", template)
+    return re.compile("([^/]+)".join(re.escape(part) for part in parts))

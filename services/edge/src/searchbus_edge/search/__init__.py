@@ -1,0 +1,1 @@
+"""Search for tools, prompts and resources by meaning."""

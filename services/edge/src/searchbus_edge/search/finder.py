@@ -1,0 +1,212 @@
+"""Finds tools, prompts and resources by meaning.
+
+The tool index ranks; the edge maps its reply to the names that an endpoint lists. Resources are
+found by their descriptors (in the index) and by their content (at the toolsets that offer it), and
+the rankings are fused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from searchbus_bus import Bus, Directory, Request
+from searchbus_contracts import (
+    Actor,
+    ErrorCode,
+    Fault,
+    PromptDescriptor,
+    ResourceDescriptor,
+    ResourceSearchReply,
+    ResourceSearchRequest,
+)
+from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindReply, FindRequest, Found, Kind
+
+from ..calls.limits import Limiter
+from ..lists.cursors import BadCursor, Cursors
+from ..lists.view import ListedTool, View
+from ..lists.visible import visible
+
+__all__ = ["PAGE_SIZE", "Finder"]
+
+INDEX = "toolindex"
+PAGE_SIZE = 10
+"""The most items on one page (MCP search proposal, "Search Results")."""
+SEARCH_TIMEOUT_S = 15.0
+_MAX_RESOURCES = 50
+_RANK_CONSTANT = 60
+_PUBLIC = {ErrorCode.INVALID_QUERY, ErrorCode.INVALID_ARGUMENT}
+
+
+class Finder:
+    """Searches on behalf of callers, within their limits.
+
+    Args:
+        limiter: of searches.
+        enabled: the setting SEARCH.
+    """
+
+    def __init__(
+        self, bus: Bus, directory: Directory, cursors: Cursors, limiter: Limiter, *, enabled: bool
+    ) -> None:
+        self._bus = bus
+        self._directory = directory
+        self._cursors = cursors
+        self._limiter = limiter
+        self._enabled = enabled
+
+    @property
+    def available(self) -> bool:
+        """Whether search is offered: it is enabled, and an index is listed."""
+        return self._enabled and self._directory.knows(INDEX)
+
+    async def tools(
+        self, actor: Actor, view: View, query: str, cursor: str | None
+    ) -> tuple[list[ListedTool], str | None]:
+        """A page of tools, best first, and the cursor of the next."""
+        found, following = await self._page("tool", actor, view, query, cursor)
+        listed = (view.tool_of.get((f.toolset, f.name)) for f in found)
+        return [t for t in listed if t is not None and visible(actor, t.descriptor)], following
+
+    async def best_tools(
+        self, actor: Actor, view: View, query: str, limit: int
+    ) -> list[ListedTool]:
+        """The best tools, without paging."""
+        await self._admit(actor, query)
+        reply = await self._find("tool", actor, view, query, limit, 0, None)
+        listed = (view.tool_of.get((f.toolset, f.name)) for f in reply.found)
+        return [t for t in listed if t is not None and visible(actor, t.descriptor)]
+
+    async def prompts(
+        self, actor: Actor, view: View, query: str, cursor: str | None
+    ) -> tuple[list[tuple[str, PromptDescriptor]], str | None]:
+        """A page of prompts under their listed names, best first, and the next cursor."""
+        found, following = await self._page("prompt", actor, view, query, cursor)
+        named = {(p.toolset, p.name): (name, p) for name, p in view.prompts.items()}
+        pairs = [named[f.toolset, f.name] for f in found if (f.toolset, f.name) in named]
+        return [(name, p) for name, p in pairs if visible(actor, p)], following
+
+    async def resources(
+        self, actor: Actor, view: View, query: str, cursor: str | None
+    ) -> tuple[list[ResourceDescriptor], str | None]:
+        """A page of resources, best first, and the next cursor.
+
+        At most 50 resources per source are ranked. The cursor holds a fingerprint of the pages
+        before; if these have changed, it is refused rather than repeat or drop a resource.
+        """
+        bound = ("resources/search", query, actor.subject, sorted(actor.roles), view.toolset)
+        state = self._open(cursor, bound)
+        await self._admit(actor, query)
+        ranked = await self._ranked_resources(actor, view, query)
+        start = int(state.get("o", 0))
+        if state and state.get("g") != _fingerprint(ranked[:start]):
+            raise Fault(ErrorCode.INVALID_ARGUMENT, _CHANGED)
+        end = start + PAGE_SIZE
+        if end >= len(ranked):
+            return ranked[start:end], None
+        following = {"o": end, "g": _fingerprint(ranked[:end])}
+        return ranked[start:end], self._cursors.seal(following, *bound)
+
+    async def _page(
+        self, kind: Kind, actor: Actor, view: View, query: str, cursor: str | None
+    ) -> tuple[Sequence[Found], str | None]:
+        bound = (f"{kind}/search", query, actor.subject, sorted(actor.roles), view.toolset)
+        state = self._open(cursor, bound)
+        await self._admit(actor, query)
+        offset = int(state.get("o", 0))
+        generation = state.get("g")
+        reply = await self._find(kind, actor, view, query, PAGE_SIZE, offset, generation)
+        end = offset + len(reply.found)
+        if not reply.found or end >= reply.total:
+            return reply.found, None
+        return reply.found, self._cursors.seal({"o": end, "g": reply.generation}, *bound)
+
+    async def _find(
+        self,
+        kind: Kind,
+        actor: Actor,
+        view: View,
+        query: str,
+        limit: int,
+        offset: int,
+        generation: str | None,
+    ) -> FindReply:
+        request = FindRequest(
+            query=query, kind=kind, limit=limit, offset=offset, generation=generation,
+            toolsets=(view.toolset,) if view.toolset else (),
+        )  # fmt: skip
+        return await self._bus.request(
+            self._bus.subjects.endpoint(INDEX, "search"), request, FindReply,
+            service=INDEX, timeout_s=SEARCH_TIMEOUT_S, actor=actor,
+        )  # fmt: skip
+
+    async def _ranked_resources(
+        self, actor: Actor, view: View, query: str
+    ) -> list[ResourceDescriptor]:
+        toolsets = [view.toolset] if view.toolset else []
+        legs: dict[str, Request[Any]] = {
+            INDEX: Request(
+                self._bus.subjects.endpoint(INDEX, "search"),
+                FindRequest(
+                    query=query, kind="resource", limit=_MAX_RESOURCES, toolsets=tuple(toolsets)
+                ),
+                FindReply, service=INDEX, actor=actor,
+            )
+        }  # fmt: skip
+        for toolset, service in view.searched_toolsets(actor):
+            legs[toolset] = Request(
+                self._bus.subjects.resource(toolset, "search"),
+                ResourceSearchRequest(query=query, limit=_MAX_RESOURCES),
+                ResourceSearchReply, service=service, actor=actor,
+            )  # fmt: skip
+        gathered = await self._bus.gather(legs, timeout_s=SEARCH_TIMEOUT_S)
+        for failure in gathered.failures.values():
+            if failure.code in _PUBLIC or len(gathered.failures) == len(legs):
+                raise Fault.of(failure)
+        rankings: list[list[ResourceDescriptor]] = []
+        for reply in gathered.replies.values():
+            if isinstance(reply, FindReply):
+                listed = (view.resources.get(found.name) for found in reply.found)
+                rankings.append([r for r in listed if r is not None])
+            else:
+                rankings.append(list(reply.resources))
+        return _fuse([[r for r in ranking if visible(actor, r)] for ranking in rankings])
+
+    def _open(self, cursor: str | None, bound: tuple[object, ...]) -> dict[str, Any]:
+        if cursor is None:
+            return {}
+        try:
+            return self._cursors.open(cursor, *bound)
+        except BadCursor:
+            raise Fault(ErrorCode.INVALID_ARGUMENT, _UNKNOWN_CURSOR) from None
+
+    async def _admit(self, actor: Actor, query: str) -> None:
+        if not query.strip():
+            raise Fault(ErrorCode.INVALID_QUERY, "query is empty. Say what you look for.")
+        if len(query) > MAX_FIND_CHARS:
+            raise Fault(
+                ErrorCode.INVALID_QUERY,
+                f"query has {len(query)} characters; at most {MAX_FIND_CHARS} are allowed.",
+            )
+        await self._limiter.admit(actor.subject)
+
+
+_UNKNOWN_CURSOR = "Unknown cursor for this query. Omit it to start from the first page."
+_CHANGED = "The results have changed since the first page. Omit the cursor to start from there."
+
+
+def _fuse(rankings: Sequence[Sequence[ResourceDescriptor]]) -> list[ResourceDescriptor]:
+    """Reciprocal rank fusion (Cormack et al. 2009); ties by URI."""
+    scores: dict[str, float] = {}
+    known: dict[str, ResourceDescriptor] = {}
+    for ranking in rankings:
+        for rank, resource in enumerate(ranking):
+            scores[resource.uri] = scores.get(resource.uri, 0.0) + 1 / (_RANK_CONSTANT + rank)
+            known.setdefault(resource.uri, resource)
+    return [known[uri] for uri in sorted(scores, key=lambda uri: (-scores[uri], uri))]
+
+
+def _fingerprint(resources: Sequence[ResourceDescriptor]) -> str:
+    text = "\n".join(resource.uri for resource in resources)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
