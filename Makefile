@@ -36,8 +36,8 @@ check: setup ## lint, format, types
 bench: setup ## measure; figures go to build/bench.json
 	@$(PY) -m tests.bench
 
-proto: setup ## generate proto/schema and proto/asyncapi.yaml from the contracts
-	@$(PY) proto/generate.py
+proto: setup ## generate proto/, and the services' blocks for Compose and Kubernetes, from the code
+	@$(PY) proto/generate.py && $(PY) deploy/generate.py
 
 lock: ## resolve the lock files again (needs uv)
 	@scripts/lock --upgrade

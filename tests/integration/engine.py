@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from searchbus_runtime.services import installed_services
+
 ROOT = Path(__file__).parents[2]
-SERVICES = ("edge", "retrieval", "toolindex", "ddg", "web")
+SERVICES = tuple(installed_services())
 PYTHON_IMAGE = "python:3.11-slim"
 NATS_IMAGE = "nats:2.15-alpine"
 OFFLINE = ("searchbus/base:offline", "searchbus/nats:offline")

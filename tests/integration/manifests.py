@@ -9,7 +9,6 @@ import functools
 import importlib
 import json
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -23,6 +22,7 @@ import yaml
 from pydantic import ValidationError
 
 from searchbus_runtime import ServiceSettings
+from searchbus_runtime.services import installed_services
 
 from .documents import Document, fits, labels_of, name_of, pod_of
 from .engine import ROOT, SERVICES
@@ -101,7 +101,7 @@ class Manifests:
             *self.scaling_faults(), *network_faults(self.of("NetworkPolicy"), self.workloads),
             *self.settings_faults(),
             *self.image_faults(), *self.monitoring_faults(), *self.ingress_faults(),
-            *self.account_faults(),
+            *self.account_faults(), *self.unused_faults(), *self.declaration_faults(),
         ]  # fmt: skip
 
     def namespace_faults(self) -> Iterator[str]:
@@ -153,8 +153,11 @@ class Manifests:
             if mount["name"] not in volumes:
                 yield f"{title} mounts {mount['name']}, which is no volume"
         for source in container.get("envFrom", []):
-            if ("ConfigMap", source["configMapRef"]["name"]) not in self.names:
-                yield f"{title} reads the ConfigMap {source['configMapRef']['name']}"
+            reference = source["configMapRef"]
+            # Only a service's own settings may be absent.
+            absent_is_fine = reference.get("optional") and title.endswith(f" {reference['name']}")
+            if ("ConfigMap", reference["name"]) not in self.names and not absent_is_fine:
+                yield f"{title} reads the ConfigMap {reference['name']}"
         if container["securityContext"].get("readOnlyRootFilesystem") is not True:
             yield f"{title}: its root is writable"
 
@@ -202,6 +205,48 @@ class Manifests:
             if name_of(claim) not in used:
                 yield f"PersistentVolumeClaim {name_of(claim)} is nobody's"
 
+    def unused_faults(self) -> Iterator[str]:
+        """ConfigMaps that no pod reads: their settings would be lost without a word."""
+        read = {
+            name
+            for workload in self.workloads
+            for name in (
+                *(
+                    source["configMapRef"]["name"]
+                    for container in pod_of(workload)["containers"]
+                    for source in container.get("envFrom", [])
+                ),
+                *(v["configMap"]["name"] for v in pod_of(workload)["volumes"] if "configMap" in v),
+            )
+        }
+        for config in self.of("ConfigMap"):
+            if name_of(config) not in read:
+                yield f"ConfigMap {name_of(config)} is read by no pod"
+
+    def declaration_faults(self) -> Iterator[str]:
+        """What every declared service has: an account, a Service, a budget, labels, limits."""
+        for name, service in installed_services().items():
+            for kind in ("Deployment", "ServiceAccount", "Service", "PodDisruptionBudget"):
+                if (kind, name) not in self.names:
+                    yield f"{kind} {name} is missing"
+            if ("Deployment", name) not in self.names:
+                continue
+            workload = next(w for w in self.workloads if name_of(w) == name)
+            labels = labels_of(workload)
+            if labels.get("app.kubernetes.io/part-of") != "searchbus":
+                yield f"Deployment {name} has no label part-of: no policy applies to it"
+            if (labels.get("searchbus.io/internet") == "true") != service.container.internet:
+                yield f"Deployment {name}: its label for the internet is not what it declares"
+            resources = pod_of(workload)["containers"][0]["resources"]
+            needs = service.container
+            if resources != {
+                "requests": {"cpu": needs.cpu, "memory": needs.memory},
+                "limits": {"cpu": needs.cpu_limit, "memory": needs.memory_limit},
+            }:
+                yield f"Deployment {name}: its resources are not what it declares"
+            if pod_of(workload).get("serviceAccountName") != name:
+                yield f"Deployment {name} runs under another account"
+
     def scaling_faults(self) -> Iterator[str]:
         scaled: set[str] = set()
         for kind, least, most in (
@@ -237,7 +282,6 @@ class Manifests:
     def settings_faults(self) -> Iterator[str]:
         for service in SERVICES:
             if ("Deployment", service) not in self.names:
-                yield f"Deployment {service} is missing"
                 continue
             environment = self.environment(service)
             cls = settings_of(service)
@@ -273,6 +317,8 @@ class Manifests:
             ]
             if {name_of(s) for s in watched} < set(SERVICES):
                 yield f"ServiceMonitor {name_of(monitor)} does not watch every service"
+            if "app.kubernetes.io/part-of" not in monitor["spec"].get("targetLabels", []):
+                yield f"ServiceMonitor {name_of(monitor)} drops the label that alerts select by"
             for endpoint in monitor["spec"]["endpoints"]:
                 for service in watched:
                     if endpoint["port"] not in {p["name"] for p in service["spec"]["ports"]}:
@@ -306,6 +352,5 @@ class Manifests:
 
 def settings_of(service: str) -> type[ServiceSettings]:
     """The settings class of a service."""
-    module = importlib.import_module(f"searchbus_{service}.settings")
-    name = next(n for n in module.__all__ if re.fullmatch(r"[A-Z]\w+Settings", n))
-    return getattr(module, name)
+    module, _, name = installed_services()[service].settings.partition(":")
+    return getattr(importlib.import_module(module), name)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from searchbus_runtime.services import installed_services
+
 from .documents import Document, fits, labels_of, name_of, ports_of
 
 __all__ = ["network_faults"]
 
+MAY_LEAVE = {name for name, service in installed_services().items() if service.container.internet}
+"""Services that declare a need for public addresses."""
 CHARTS = {"nats": {4222, 6222, 7777, 8222}, "qdrant": {6333, 6334, 6335}}
 """Workloads that overlays may take from official charts, with their ports."""
 
@@ -34,6 +38,16 @@ def network_faults(policies: list[Document], workloads: list[Document]) -> Itera
                     yield f"NetworkPolicy {name_of(policy)} admits to port {port['port']}"
         for rule in spec.get("egress") or []:
             yield from _egress_faults(workloads, policy, rule, here)
+    let_out = {
+        name
+        for policy in policies
+        for rule in policy["spec"].get("egress") or []
+        if any(peer.get("ipBlock", {}).get("cidr") == "0.0.0.0/0" for peer in rule.get("to", []))
+        if {port["port"] for port in rule["ports"]} >= {80, 443}
+        for name in _selected(workloads, policy["spec"]["podSelector"])
+    }
+    for name in sorted(MAY_LEAVE - let_out):
+        yield f"NetworkPolicy: {name} declares internet and no policy lets it out"
     for workload in workloads:
         for port in ports_of(workload):
             if port not in admitted.get(name_of(workload), set()) and port != 8222:
@@ -46,8 +60,8 @@ def _egress_faults(
     for peer in rule.get("to", []):
         block = peer.get("ipBlock")
         if block is not None and block["cidr"].endswith(("/0", "/3")):
-            if not set(here) <= {"web", "ddg"}:
-                yield f"NetworkPolicy {name_of(policy)} lets {sorted(here)} out"
+            if not set(here) <= MAY_LEAVE:
+                yield f"NetworkPolicy {name_of(policy)} lets {sorted(set(here) - MAY_LEAVE)} out"
             if block["cidr"] == "0.0.0.0/0":
                 missing = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"}
                 missing -= set(block.get("except", []))

@@ -79,6 +79,14 @@ FAULTS = {
         "prod", at("Deployment", "edge", *POD, "volumes", 2, "projected", "sources", 0, "secret", "name"), "searchbus-egde"),
     "Deployment with another's image": (
         "prod", at("Deployment", "edge", *POD, "containers", 0, "image"), "registry.example.org/searchbus/web:0.1.0"),
+    "Deployment that leaves without declaring it": (
+        "prod", at("Deployment", "toolindex", "spec", "template", "metadata", "labels", "searchbus.io/internet"), "true"),
+    "Deployment that cannot leave though it declares it": (
+        "prod", at("Deployment", "web", "spec", "template", "metadata", "labels", "searchbus.io/internet"), "false"),
+    "Deployment that no policy applies to": (
+        "prod", at("Deployment", "web", "spec", "template", "metadata", "labels", "app.kubernetes.io/part-of"), "serchbus"),
+    "Deployment with less memory than it declares": (
+        "prod", at("Deployment", "web", *POD, "containers", 0, "resources", "limits", "memory"), "512Mi"),
     "StatefulSet with a ConfigMap that is not there": (
         "dev", at("StatefulSet", "nats", *POD, "volumes", 0, "configMap", "name"), "nats"),
     "StatefulSet with a writable root": (
@@ -93,10 +101,14 @@ FAULTS = {
         "prod", at("ConfigMap", "ddg", "data", "SEARCHBUS_DDG_EGRESS"), '["ftp://x"]'),
     "ConfigMap that opens the edge without saying how": (
         "prod", at("ConfigMap", "edge", "data", "SEARCHBUS_ISSUER"), ""),
+    "ConfigMap that no pod reads": (
+        "prod", at("ConfigMap", "ddg", "metadata", "name"), "dgd"),
     "HorizontalPodAutoscaler of nobody": (
         "prod", at("HorizontalPodAutoscaler", "edge", "spec", "scaleTargetRef", "name"), "egde"),
     "PodDisruptionBudget of nobody": (
         "prod", at("PodDisruptionBudget", "web", "spec", "selector", "matchLabels"), {"app.kubernetes.io/name": "w"}),
+    "PodDisruptionBudget that a service lacks": (
+        "prod", at("PodDisruptionBudget", "web", "metadata", "name"), "wbe"),
     "NetworkPolicy that admits to a wrong port": (
         "prod", at("NetworkPolicy", "edge", "spec", "ingress", 0, "ports", 0, "port"), 8081),
     "NetworkPolicy that lets everybody out": (
@@ -113,6 +125,8 @@ FAULTS = {
         "prod", at("Ingress", "edge", "spec", "rules", 0, "host"), "other.example.org"),
     "ServiceMonitor at a port that is not there": (
         "prod", at("ServiceMonitor", "searchbus", "spec", "endpoints", 0, "port"), "metricz"),
+    "ServiceMonitor without the label of the alerts": (
+        "prod", at("ServiceMonitor", "searchbus", "spec", "targetLabels"), []),
     "PrometheusRule about a metric that is not there": (
         "prod", at("PrometheusRule", "searchbus", "spec", "groups", 0, "rules", 3, "expr"), "rate(searchbus_worker_sheds_total[5m]) > 1"),
     "ScaledObject of nobody": (
@@ -126,10 +140,13 @@ FAULTS = {
 def test_planted_fault_is_caught(title):
     """One wrong value in each kind of manifest is found, and named with its kind."""
     overlay, find, value = FAULTS[title]
-    documents = copy.deepcopy(render(overlay))
+    whole = render(overlay)
+    documents = copy.deepcopy(whole)
     holder, key = find(documents)
     holder[key] = value
-    found = [*schema_faults(documents, VERSIONS[0])]
+    changed = [new for new, old in zip(documents, whole, strict=True) if new != old]
+    assert len(changed) == 1
+    found = [*schema_faults(changed, VERSIONS[0])]
     if not found:
         found = Manifests(documents).faults()
     assert found
@@ -140,6 +157,15 @@ def test_every_kind_of_manifest_has_its_planted_fault():
     """A new kind wants a line above."""
     kinds = {d["kind"] for overlay in OVERLAYS for d in render(overlay)}
     assert kinds == {title.split()[0] for title in FAULTS}
+
+
+def test_files_of_every_service_are_generated():
+    """docker-compose.yml and services.yaml say what the declarations say: else `make proto`."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "deploy" / "generate.py", "--check"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 def test_prometheus_reads_the_same_alerts_everywhere():

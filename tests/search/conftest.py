@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
-from searchbus_bus import Call, MemoryBroker, Serving, Toolset, Worker, prompt
+from searchbus_bus import Call, MemoryBroker, Serving, Worker
 from searchbus_contracts import (
     Actor,
+    PromptDescriptor,
+    PromptMessage,
     TextContent,
-    ToolCall,
     ToolDescriptor,
     ToolReply,
 )
@@ -43,19 +45,24 @@ TOOLS = {
 }
 
 
+class Anything(Struct):
+    pass
+
+
 def office(tools: dict[str, str] = TOOLS, *, name: str = "office", **more: Any) -> Worker:
     """A worker whose tools say their own names."""
     worker = Worker(name)
     for tool, about in tools.items():
 
-        async def reply(call: Call, request: ToolCall, tool: str = tool) -> ToolReply:
+        async def answer(call: Call, _: Anything, tool: str = tool) -> ToolReply:
             return ToolReply(content=(TextContent(text=f"{tool} was called"),))
 
-        worker.add_tool(
+        worker.tool(
             ToolDescriptor(
                 name=tool, toolset=name, description=about, input_schema={"type": "object"}, **more
             ),
-            reply,
+            Anything,
+            answer,
         )
     return worker
 
@@ -131,15 +138,14 @@ def secret_office() -> Worker:
         {"get_secret_forecast": "Get the secret weather forecast.", "zebra": "Counts zebras."},
         name="vault", required_roles=("SPY",),
     )  # fmt: skip
-    worker.add(SecretPrompts())
+    message = PromptMessage(role="user", content=TextContent(text="psst"))
+    worker.prompts(
+        PromptDescriptor(
+            name="zebra_prompt", toolset="vault", description="Write about zebras.",
+            messages=(message,), required_roles=("SPY",),
+        )
+    )  # fmt: skip
     return worker
-
-
-class SecretPrompts(Toolset, name="vault"):
-    @prompt(title="Zebras", required_roles=("SPY",))
-    def zebra_prompt(self) -> str:
-        """Write about zebras."""
-        return "psst"
 
 
 async def add_document(library: Library, collection: str, key: str, title: str, text: str) -> None:

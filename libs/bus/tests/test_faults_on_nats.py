@@ -15,36 +15,32 @@ import psutil
 import pytest
 from msgspec import Struct
 
-from searchbus_bus import Bus, Call, Worker, connect, endpoint
+from searchbus_bus import Bus, Call, Worker, connect
 from searchbus_contracts import Fault
 
 
-class EchoRequest(Struct):
+class Ask(Struct):
     wait_s: float = 0.0
 
 
-class EchoReply(Struct):
+class Told(Struct):
     pid: int
 
 
-class Echo:
-    @endpoint
-    async def say(self, call: Call, request: EchoRequest) -> EchoReply:
-        await asyncio.sleep(request.wait_s)
-        return EchoReply(pid=os.getpid())
+async def say(call: Call, ask: Ask) -> Told:
+    await asyncio.sleep(ask.wait_s)
+    return Told(pid=os.getpid())
 
 
 def echo_worker() -> Worker:
     worker = Worker("echo", max_in_flight=256)
-    worker.add(Echo())
+    worker.endpoint("say", Ask, say)
     return worker
 
 
-async def call_echo(
-    bus: Bus, wait_s: float = 0.0, timeout_s: float = 10.0, **options: Any
-) -> EchoReply:
+async def ask(bus: Bus, wait_s: float = 0.0, timeout_s: float = 10.0, **options: Any) -> Told:
     return await bus.request(
-        bus.subjects.endpoint("echo", "say"), EchoRequest(wait_s), EchoReply, service="echo",
+        bus.subjects.endpoint("echo", "say"), Ask(wait_s), Told, service="echo",
         timeout_s=timeout_s, **options,
     )  # fmt: skip
 
@@ -64,10 +60,10 @@ async def test_idempotent_requests_survive_a_restart_of_nats(own_nats_server):
     worker_bus = await connect(server.url, name="worker")
     await worker_bus.serve(echo_worker())
     bus = await connect(server.url, name="caller")
-    under_way = [asyncio.create_task(call_echo(bus, wait_s=0.5, timeout_s=20)) for _ in range(50)]
+    under_way = [asyncio.create_task(ask(bus, wait_s=0.5, timeout_s=20)) for _ in range(50)]
     await asyncio.sleep(0.2)
     server.stop()
-    during = [asyncio.create_task(call_echo(bus, timeout_s=20)) for _ in range(50)]
+    during = [asyncio.create_task(ask(bus, timeout_s=20)) for _ in range(50)]
     await asyncio.sleep(0.3)
     server.start()
     assert len(await asyncio.gather(*under_way, *during)) == 100
@@ -81,7 +77,7 @@ async def test_request_that_may_not_be_repeated_is_not_after_a_lost_connection(o
     worker_bus = await connect(server.url, name="worker")
     await worker_bus.serve(echo_worker())
     bus = await connect(server.url, name="caller")
-    task = asyncio.create_task(call_echo(bus, wait_s=5, idempotent=False))
+    task = asyncio.create_task(ask(bus, wait_s=5, idempotent=False))
     await asyncio.sleep(0.2)
     server.stop()
     with pytest.raises(Fault, match="connection to the message bus was lost"):
@@ -91,13 +87,13 @@ async def test_request_that_may_not_be_repeated_is_not_after_a_lost_connection(o
 
 
 async def test_request_while_disconnected_ends_by_its_deadline(own_nats_server):
-    """While the server is unreachable the caller receives unavailable, in time."""
+    """With the server away the caller hears unavailable, in time."""
     server = own_nats_server()
     bus = await connect(server.url, name="caller")
     server.stop()
     await asyncio.sleep(0.2)
     with pytest.raises(Fault) as caught:
-        await call_echo(bus, timeout_s=0.4)
+        await ask(bus, timeout_s=0.4)
     assert caught.value.code == "unavailable"
     await bus.close()
 
@@ -117,20 +113,18 @@ async def test_drain_without_a_server_ends_soon(own_nats_server):
 WORKER_PROGRAM = textwrap.dedent("""
     import asyncio, os, sys
     from msgspec import Struct
-    from searchbus_bus import Call, Worker, connect, endpoint
-    class EchoRequest(Struct):
+    from searchbus_bus import Worker, connect
+    class Ask(Struct):
         wait_s: float = 0.0
-    class EchoReply(Struct):
+    class Told(Struct):
         pid: int
-    class Echo:
-        @endpoint
-        async def say(self, call: Call, request: EchoRequest) -> EchoReply:
-            await asyncio.sleep(request.wait_s)
-            return EchoReply(pid=os.getpid())
+    async def say(call, ask):
+        await asyncio.sleep(ask.wait_s)
+        return Told(pid=os.getpid())
     async def main():
         bus = await connect(sys.argv[1], name="worker")
         worker = Worker("echo", max_in_flight=256)
-        worker.add(Echo())
+        worker.endpoint("say", Ask, say)
         await bus.serve(worker)
         print("ready", flush=True)
         await asyncio.sleep(60)
@@ -149,14 +143,14 @@ async def test_killed_worker_costs_only_what_it_held(own_nats_server):
         for worker in workers:
             assert worker.stdout.readline() == b"ready\n"
         bus = await connect(server.url, name="caller")
-        assert {
-            reply.pid for reply in await asyncio.gather(*(call_echo(bus) for _ in range(40)))
-        } == {worker.pid for worker in workers}
+        assert {told.pid for told in await asyncio.gather(*(ask(bus) for _ in range(40)))} == {
+            worker.pid for worker in workers
+        }
         workers[0].kill()
         workers[0].wait()
         await asyncio.sleep(0.1)
-        after = await asyncio.gather(*(call_echo(bus) for _ in range(40)))
-        assert {reply.pid for reply in after} == {workers[1].pid}
+        after = await asyncio.gather(*(ask(bus) for _ in range(40)))
+        assert {told.pid for told in after} == {workers[1].pid}
         await bus.close()
     finally:
         for worker in workers:
@@ -192,7 +186,7 @@ async def test_ten_thousand_malformed_messages_kill_and_silence_nothing(own_nats
     worker = echo_worker()
     serving = await worker_bus.serve(worker)
     bus = await connect(server.url, name="caller", prefix="t")
-    await call_echo(bus)
+    await ask(bus)
     disconnects: list[int] = []
     worker_bus.transport.on_disconnect(lambda: disconnects.append(1))
     process = psutil.Process()
@@ -204,10 +198,10 @@ async def test_ten_thousand_malformed_messages_kill_and_silence_nothing(own_nats
         writer.write(_hostile(rng, b"t.v1.echo.say", number))
         if number % 200 == 0:
             await writer.drain()
-            assert (await call_echo(bus)).pid == os.getpid()
+            assert (await ask(bus)).pid == os.getpid()
     await writer.drain()
     writer.close()
-    assert (await call_echo(bus)).pid == os.getpid()
+    assert (await ask(bus)).pid == os.getpid()
     assert await serving.healthy()
     assert not disconnects
     assert serving.served > 1000

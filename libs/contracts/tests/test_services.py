@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_contracts.services import OPERATOR, Service, may_call
+from searchbus_contracts.services import (
+    OPERATOR,
+    Container,
+    Service,
+    declarations_from_json,
+    declarations_to_json,
+    may_call,
+)
 
 DDG = Service(name="ddg", toolsets=("ddg",), endpoints=("search", "fetch"), calls=("ddg.fetch",))
 WEB = Service(name="web", toolsets=("web",), calls=("ddg.search",))
@@ -65,3 +72,17 @@ def test_names_are_subject_tokens(changes):
     """A declaration cannot widen its own permissions."""
     with pytest.raises(ValueError, match="subject token"):
         Service(**{"name": "x", **changes})
+
+
+def test_declarations_survive_as_json():
+    """What an image is told about the services that it does not hold."""
+    web = Service(name="web", toolsets=("web",), container=Container(internet=True, replicas=None))
+    declared = {"ddg": DDG, "web": web}
+    assert declarations_from_json(declarations_to_json(declared)) == declared
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"web": {}}', b'{"web": {"name": 3}}'])
+def test_other_json_is_refused(text):
+    """A damaged file is an error, not an empty list of services."""
+    with pytest.raises(ValueError):
+        declarations_from_json(text)

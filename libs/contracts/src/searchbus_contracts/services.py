@@ -9,6 +9,7 @@
         endpoints=("search", "fetch"),
         calls=("ddg.fetch",),
         buckets=("ddg_leases",),
+        container=Container(cpu="50m", internet=True),
     )
 
 The package names it in an entry point of group `searchbus.services`. Permissions and keys of the
@@ -17,14 +18,48 @@ bus, `searchbus up`, `doctor`, the tests and the deployment files are derived fr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import msgspec
 
 from .subjects import check_tokens
 
-__all__ = ["ENTRY_POINT_GROUP", "OPERATOR", "Service", "may_call"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "OPERATOR",
+    "Container",
+    "Service",
+    "declarations_from_json",
+    "declarations_to_json",
+    "may_call",
+]
 
 ENTRY_POINT_GROUP = "searchbus.services"
 _ANY = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """What a service's container needs; deploy/generate.py writes Compose and Kubernetes from it.
+
+    Args:
+        cpu: requested, in Kubernetes' units: "50m" is 5 % of a core.
+        cpu_limit: at most.
+        memory: requested, in Mi or Gi.
+        memory_limit: at most; also the limit in Compose.
+        replicas: of the Deployment; `None` where an autoscaler decides.
+        internet: whether it connects to public addresses. The network policy denies them otherwise.
+        volume: of Compose, at /data; without one /data is in memory.
+    """
+
+    cpu: str = "100m"
+    cpu_limit: str = "1"
+    memory: str = "128Mi"
+    memory_limit: str = "256Mi"
+    replicas: int | None = 2
+    internet: bool = False
+    volume: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +81,7 @@ class Service:
             because the data folder has one owner. Empty: any number of processes.
         signs_callers: whether it holds the private key of the `Actor` header. For the edge only.
         queue_group: where it is not the name.
+        container: what its container needs.
     """
 
     name: str
@@ -61,6 +97,7 @@ class Service:
     scalable_with: str = ""
     signs_callers: bool = False
     queue_group: str = ""
+    container: Container = Container()
 
     def __post_init__(self) -> None:
         check_tokens(
@@ -91,6 +128,20 @@ class Service:
 def may_call(caller: Service, service: Service) -> bool:
     """Whether a service sends requests to another."""
     return bool(service.serves) and bool(caller.asks & {_ANY, service.name})
+
+
+def declarations_to_json(services: Mapping[str, Service]) -> bytes:
+    """Name → declaration as JSON, for processes in which the packages are not installed."""
+    return msgspec.json.encode(services)
+
+
+def declarations_from_json(text: bytes) -> dict[str, Service]:
+    """The declarations that `declarations_to_json` wrote.
+
+    Raises:
+        ValueError: the text is something else.
+    """
+    return msgspec.json.decode(text, type=dict[str, Service])
 
 
 _EVERY_REQUEST = ("tool.>", "resource.>", "retrieval.*", "toolindex.search")

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
-from searchbus_contracts.services import ENTRY_POINT_GROUP, OPERATOR, Service
+from searchbus_contracts.services import (
+    ENTRY_POINT_GROUP,
+    OPERATOR,
+    Service,
+    declarations_from_json,
+)
 
-__all__ = ["DeclarationFault", "bus_users", "declared_in", "installed_services", "run_service"]
+__all__ = [
+    "DECLARATIONS",
+    "DeclarationFault",
+    "bus_users",
+    "declared_in",
+    "installed_services",
+    "known_services",
+    "run_service",
+]
 
 ATTRIBUTE = "SERVICE"
 """The name of the declaration in a service's package."""
+DECLARATIONS = "SEARCHBUS_DECLARATIONS"
+"""Environment variable: a file with the declarations of services that are not installed here."""
 
 
 class DeclarationFault(TypeError):
@@ -28,9 +45,26 @@ def installed_services() -> dict[str, Service]:
     return {entry.name: _declaration(entry) for entry in found}
 
 
+def known_services() -> dict[str, Service]:
+    """The installed services, and those that the file of SEARCHBUS_DECLARATIONS lists.
+
+    A container image holds one service and that file (scripts/declarations.py), so that its
+    `searchbus` command can write keys and permissions for all.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it holds something else.
+    """
+    found = installed_services()
+    path = os.environ.get(DECLARATIONS)
+    if path:
+        found = {**declarations_from_json(Path(path).read_bytes()), **found}
+    return dict(sorted(found.items()))
+
+
 def bus_users() -> dict[str, Service]:
     """Every holder of a key on a secured bus: the services, and the operator's command line."""
-    return {**installed_services(), OPERATOR.name: OPERATOR}
+    return {**known_services(), OPERATOR.name: OPERATOR}
 
 
 def declared_in(module: str) -> Service | None:

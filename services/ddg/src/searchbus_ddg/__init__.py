@@ -1,6 +1,6 @@
 """DuckDuckGo: web search and instant answers, paced, by a fleet of egress addresses."""
 
-from searchbus_contracts.services import Service
+from searchbus_contracts.services import Container, Service
 
 __all__ = ["SERVICE"]
 
@@ -13,4 +13,12 @@ SERVICE = Service(
     endpoints=("search", "fetch"),
     calls=("ddg.fetch",),
     buckets=("ddg_leases", "ddg_refusals", "ddg_answers", "ddg_flights"),
+    container=Container(
+        cpu="50m",
+        cpu_limit="500m",
+        memory="128Mi",
+        memory_limit="256Mi",
+        replicas=None,
+        internet=True,
+    ),
 )

@@ -1,6 +1,6 @@
 """The MCP edge: serves MCP to clients and sends their requests over the bus to workers."""
 
-from searchbus_contracts.services import Service
+from searchbus_contracts.services import Container, Service
 
 __all__ = ["SERVICE"]
 
@@ -15,4 +15,12 @@ SERVICE = Service(
     buckets=("limits",),
     signs_callers=True,
     queue_group="connector",
+    container=Container(
+        cpu="250m",
+        cpu_limit="2",
+        memory="256Mi",
+        memory_limit="512Mi",
+        replicas=None,
+        volume="edge",
+    ),
 )

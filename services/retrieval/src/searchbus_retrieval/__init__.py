@@ -1,6 +1,6 @@
 """Documents in Qdrant: ingest, hybrid search, whole documents."""
 
-from searchbus_contracts.services import Service
+from searchbus_contracts.services import Container, Service
 
 __all__ = ["SERVICE"]
 
@@ -13,4 +13,5 @@ SERVICE = Service(
     resources=("documents",),
     endpoints=("search", "get", "list", "ingest", "delete"),
     scalable_with="SEARCHBUS_QDRANT_URL",
+    container=Container(cpu="500m", cpu_limit="2", memory="768Mi", memory_limit="2Gi"),
 )

@@ -1,6 +1,6 @@
 """Finds tools, prompts and resources among thousands, by meaning and by words."""
 
-from searchbus_contracts.services import Service
+from searchbus_contracts.services import Container, Service
 
 __all__ = ["SERVICE"]
 
@@ -11,4 +11,7 @@ SERVICE = Service(
     settings="searchbus_toolindex.settings:ToolindexSettings",
     endpoints=("search",),
     follows_catalog=True,
+    container=Container(
+        cpu="250m", cpu_limit="2", memory="512Mi", memory_limit="1Gi", volume="index"
+    ),
 )

@@ -1,6 +1,6 @@
 """Web search and page extraction."""
 
-from searchbus_contracts.services import Service
+from searchbus_contracts.services import Container, Service
 
 __all__ = ["SERVICE"]
 
@@ -12,4 +12,7 @@ SERVICE = Service(
     toolsets=("web",),
     calls=("ddg.search",),
     buckets=("web_pace", "web_answers", "web_flights", "pages_answers", "pages_flights"),
+    container=Container(
+        cpu="250m", cpu_limit="2", memory="384Mi", memory_limit="1Gi", internet=True
+    ),
 )

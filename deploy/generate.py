@@ -1,0 +1,136 @@
+"""Writes what Compose and Kubernetes say about each service, from the services' declarations.
+
+    python deploy/generate.py           # write
+    python deploy/generate.py --check   # exit 1 and name the files that differ
+
+`make proto` runs the first, a test the second. The texts are in deploy/templates/, filled
+in once for each service; a line that uses an unset value is left out. Two files are written: the
+end of docker-compose.yml, from its marker on, and deploy/k8s/base/services.yaml.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from string import Template
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from declarations import declared  # noqa: E402
+
+from searchbus_contracts.services import OPERATOR, Service  # noqa: E402
+from searchbus_contracts.version import VERSION  # noqa: E402
+
+COMPOSE = ROOT / "docker-compose.yml"
+KUBERNETES = ROOT / "deploy" / "k8s" / "base" / "services.yaml"
+TEMPLATES = ROOT / "deploy" / "templates"
+MARKER = "  # ---- From here on written by `make proto`; do not edit. ----\n"
+SECRETS = "/run/secrets/searchbus"
+
+
+def fill(template: str, values: Mapping[str, Any]) -> str:
+    """The template with its values; lines that use a value of None are left out.
+
+    Raises:
+        KeyError: the template uses a name that is not among the values.
+    """
+    lines = []
+    for line in (TEMPLATES / template).read_text().splitlines(keepends=True):
+        used = Template(line).get_identifiers()
+        if all(values[name] is not None for name in used):
+            lines.append(Template(line).substitute(values))
+    return "".join(lines)
+
+
+def kubernetes(services: Collection[Service]) -> str:
+    """deploy/k8s/base/services.yaml."""
+    text = "# Written by `make proto` from the services' declarations; do not edit.\n"
+    for service in services:
+        needs = service.container
+        text += fill(
+            "kubernetes.yaml",
+            {
+                "name": service.name,
+                "description": service.description,
+                "version": VERSION,
+                "replicas": needs.replicas,
+                "internet": "true" if needs.internet else None,
+                "cpu": needs.cpu,
+                "cpu_limit": needs.cpu_limit,
+                "memory": needs.memory,
+                "memory_limit": needs.memory_limit,
+            },
+        )
+    return text
+
+
+def compose(services: Collection[Service], head: str) -> str:
+    """docker-compose.yml: what is written by hand, and from the marker on what is generated."""
+    own = set(re.findall(r"^x-([\w-]+): &", head, re.M))
+    holders = ["nats", *(service.name for service in services), OPERATOR.name]
+    blocks = []
+    for service in services:
+        needs = service.container
+        volumes = [f"keys-{service.name}:{SECRETS}:ro"]
+        if needs.volume:
+            volumes.append(f"{needs.volume}:/data")
+        blocks.append(
+            fill(
+                "compose-service.yaml",
+                {
+                    "name": service.name,
+                    "description": service.description,
+                    "merged": f"[*{service.name}, *service]" if service.name in own else "*service",
+                    "memory_limit": needs.memory_limit.removesuffix("i").lower(),
+                    # /data is a volume there, else in memory as in x-service.
+                    "tmpfs": '["/tmp:mode=1777"]' if needs.volume else None,
+                    "volumes": "[" + ", ".join(f'"{volume}"' for volume in volumes) + "]",
+                },
+            )
+        )
+    kept = sorted({"documents", *(s.container.volume for s in services if s.container.volume)})
+    return fill(
+        "compose.yaml",
+        {
+            "mounts": "".join(f"\n      - keys-{name}:/keys/{name}" for name in holders),
+            "services": "\n".join(blocks),
+            "names": ", ".join(service.name for service in services),
+            "volumes": "".join(f"\n  {name}:" for name in [*kept, *(f"keys-{n}" for n in holders)]),
+        },
+    )
+
+
+def files() -> dict[Path, str]:
+    """Every file that is written, and its whole content."""
+    services = declared().values()
+    head, marker, _ = COMPOSE.read_text().partition(MARKER)
+    if not marker:
+        raise SystemExit(f"{COMPOSE.name}: the line {MARKER.strip()!r} is missing")
+    return {
+        COMPOSE: head + MARKER + compose(services, head),
+        KUBERNETES: kubernetes(services),
+    }
+
+
+def main() -> int:
+    """Write the files, or compare them with --check."""
+    wanted = files()
+    differing = [p for p, text in wanted.items() if not p.exists() or p.read_text() != text]
+    if "--check" in sys.argv:
+        for path in differing:
+            sys.stdout.write(
+                f"{path.relative_to(ROOT)} differs from the declarations: make proto\n"
+            )
+        return 1 if differing else 0
+    for path in differing:
+        path.write_text(wanted[path])
+    sys.stdout.write(f"deploy: {len(wanted)} files, {len(differing)} changed\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
