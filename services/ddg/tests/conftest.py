@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from tests.fakes.ddg import FakeDuckDuckGo
 
-from searchbus_bus import Bus, connect
+from searchbus_bus import Bus, MemoryBroker, connect
 from searchbus_contracts import Actor, ToolCall, ToolReply
 from searchbus_ddg.service import start
 from searchbus_ddg.settings import DdgSettings
@@ -22,22 +22,19 @@ from searchbus_testing import serve
 
 @dataclass
 class FleetUnderTest:
-    """Workers, the fake that they ask, and a caller's connection."""
+    """Workers, the fake DuckDuckGo, and a caller's connection."""
 
     fake: FakeDuckDuckGo
     fake_url: str
-    nats_url: str
+    connect: Callable[[str], Awaitable[Bus]]
     bus: Bus
-    prefix: str
     _exit: AsyncExitStack
     processes: list[Process[DdgSettings]] = field(default_factory=list)
 
     async def start_worker(self, **options: Any) -> Process[DdgSettings]:
-        """One more worker; its address is 127.0.0.<number>."""
+        """Start one more worker; the first one's address is 127.0.0.31, and so on."""
         number = len(self.processes)
         settings = DdgSettings(
-            nats_url=self.nats_url,
-            subject_prefix=self.prefix,
             worker_index=number,
             ddg_html_url=f"{self.fake_url}/html/",
             ddg_lite_url=f"{self.fake_url}/lite/",
@@ -49,8 +46,7 @@ class FleetUnderTest:
                 **options,
             },
         )
-        bus = await connect(self.nats_url, name=f"ddg{number}", prefix=self.prefix)
-        process = Process("ddg", settings, bus)
+        process = Process("ddg", settings, await self.connect(f"ddg{number}"))
         self.processes.append(process)
         await start(process)
         self._exit.push_async_callback(process.drain)
@@ -70,18 +66,40 @@ class FleetUnderTest:
         )
 
     async def search(self, query: str, **options: Any) -> str:
-        """The text of web_search."""
+        """Return the text of web_search."""
         reply = await self.call("web_search", query=query, **options)
         return reply.content[0].text
 
 
-@pytest.fixture
-async def fleet(own_nats_server, tmp_path, request) -> AsyncIterator[FleetUnderTest]:
-    """No worker yet; the tests start as many as they need."""
-    server = own_nats_server("-js", "-sd", str(tmp_path / "js"))
+@asynccontextmanager
+async def _fleet(connect_as: Callable[[str], Awaitable[Bus]]) -> AsyncIterator[FleetUnderTest]:
     fake = FakeDuckDuckGo()
     async with AsyncExitStack() as exit_, serve(fake.app) as url:
-        bus = await connect(server.url, name="caller", prefix="t")
+        bus = await connect_as("caller")
         exit_.push_async_callback(bus.close)
-        yield FleetUnderTest(fake, url, server.url, bus, "t", exit_)
+        yield FleetUnderTest(fake, url, connect_as, bus, exit_)
         await exit_.aclose()
+
+
+@pytest.fixture
+async def fleet() -> AsyncIterator[FleetUnderTest]:
+    """A fleet on the in-memory broker; the tests start as many workers as they need."""
+    broker = MemoryBroker()
+
+    async def connect_as(name: str) -> Bus:
+        return broker.connect(name=name)
+
+    async with _fleet(connect_as) as found:
+        yield found
+
+
+@pytest.fixture
+async def nats_fleet(own_nats_server, tmp_path) -> AsyncIterator[FleetUnderTest]:
+    """The same on a real NATS server, for leases and queue groups."""
+    server = own_nats_server("-js", "-sd", str(tmp_path / "js"))
+
+    async def connect_as(name: str) -> Bus:
+        return await connect(server.url, name=name, prefix="t")
+
+    async with _fleet(connect_as) as found:
+        yield found

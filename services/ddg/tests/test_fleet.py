@@ -1,296 +1,146 @@
-"""The fleet against the fake DuckDuckGo: what callers get, and what the upstream sees."""
+"""Leases of egress addresses, and membership of the queue group."""
 
 from __future__ import annotations
 
-import asyncio
+import time
 
 import pytest
 
-from searchbus_contracts import Fault
-from searchbus_contracts.web import WebSearchReply, WebSearchRequest
+from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_ddg.egress import Egress, egress_id
+from searchbus_ddg.fleet import Fleet, claim
 from searchbus_testing import until
+from searchbus_upstream import Pace
+
+EGRESSES = ("direct", "bind:10.0.0.1", "http://proxy:3128")
 
 
-async def test_results_of_one_page_in_the_specifications_form(fleet):
-    """Ten rows without the ad, links decoded, from one request."""
-    await fleet.start_worker()
-    reply = await fleet.call("web_search", query="cats & dogs")
-    text = reply.content[0].text
-    assert text.startswith(
-        '## Web Search Results for "cats & dogs"\n\n### 1. cats & dogs & more, number 0\n'
+class FakeServing:
+    """Keeps whether the worker is in the queue group."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    async def step_in(self) -> None:
+        self.steps.append("in")
+
+    async def step_out(self) -> None:
+        self.steps.append("out")
+
+
+@pytest.fixture
+def leases():
+    return MemoryKeyValue(ttl_s=60)
+
+
+@pytest.fixture
+def refusals():
+    return MemoryKeyValue(ttl_s=3600)
+
+
+def member(leases, refusals, name: str, probe_succeeds: bool = True) -> tuple[Fleet, Egress]:
+    """A worker with a lease; its probe closes the breaker or is refused again."""
+    egress = Egress(name, None, Pace(0.0))
+
+    async def probe() -> bool:
+        if egress.breaker.try_probe():
+            if probe_succeeds:
+                egress.breaker.succeeded()
+            else:
+                egress.breaker.refused(60.0)
+        return egress.breaker.closed
+
+    fleet = Fleet(
+        egress, egress_id(name), f"holder-{name}", leases, refusals, probe, update_every_s=0.01
     )
-    assert "**URL:** http://site0.example.org/a%2Fb?q=cats%20%26%20dogs&n=0" in text
-    assert text.endswith("---\n\n_Source: DuckDuckGo (10 results)_")
-    assert "Buy it" not in text
-    assert reply.structured["results"][0]["published_at"] == "2026-03-02T00:00:00Z"
-    assert len(fleet.fake.requests) == 1
+    return fleet, egress
 
 
-@pytest.mark.parametrize(
-    ("wanted", "requests"), [(1, 1), (7, 1), (10, 1), (11, 2), (25, 3), (30, 3)]
-)
-async def test_max_results_is_exact_over_pages(fleet, wanted, requests):
-    """The next pages by the page's own form, else the fake would refuse."""
-    await fleet.start_worker()
-    reply = await fleet.call("web_search", query="cats", max_results=wanted)
-    urls = [result["url"] for result in reply.structured["results"]]
-    assert len(urls) == len(set(urls)) == wanted
-    assert len(fleet.fake.requests) == requests
-    assert fleet.fake.challenges == 0
+async def test_each_worker_gets_another_egress(leases):
+    """The next free one from its number on; surplus workers get none."""
+    found = [await claim(leases, EGRESSES, f"w{i}", index=1) for i in range(4)]
+    assert found == ["bind:10.0.0.1", "http://proxy:3128", "direct", None]
 
 
-@pytest.mark.parametrize(
-    ("query", "code", "said"),
-    [
-        ("cats empty202", "upstream_blocked", "does not mean that there are no results"),
-        ("cats http429", "upstream_limited", "Try again in"),
-        ("cats http500", "upstream_failed", "HTTP 500"),
-        ("", "invalid_query", "empty"),
-        ("x" * 500, "invalid_query", "499"),
-    ],
-)
-async def test_failures_are_typed_and_never_empty(fleet, query, code, said):
-    """And say what to do."""
-    await fleet.start_worker()
-    with pytest.raises(Fault) as caught:
-        await fleet.search(query)
-    assert caught.value.code == code
-    assert said in caught.value.failure.message
-    if code in ("upstream_blocked", "upstream_limited"):
-        assert caught.value.failure.retry_after_ms > 1000
+async def test_without_a_store_the_number_chooses(leases):
+    """Also where the store is away."""
+    assert [await claim(None, EGRESSES, "w", index=i) for i in (0, 2, 3)] == [
+        "direct", "http://proxy:3128", None,
+    ]  # fmt: skip
+    leases.away = True
+    assert await claim(leases, EGRESSES, "w", index=1) == "bind:10.0.0.1"
 
 
-@pytest.mark.parametrize("query", ["drip cats", "hang cats"])
-async def test_slow_upstream_ends_by_the_deadline(fleet, query):
-    """With an answer, not with silence."""
-    await fleet.start_worker()
-    with pytest.raises(Fault) as caught:
-        await fleet.call("web_search", timeout_s=1.5, query=query)
-    assert caught.value.code in ("upstream_failed", "deadline_exceeded")
+async def test_places_do_not_share_their_own_addresses(leases):
+    """But proxies."""
+    assert await claim(leases, ("direct",), "a", index=0, place="node1") == "direct"
+    assert await claim(leases, ("direct",), "b", index=0, place="node2") == "direct"
+    proxy = ("http://proxy:3128",)
+    assert await claim(leases, proxy, "a", index=0, place="node1") == proxy[0]
+    assert await claim(leases, proxy, "b", index=0, place="node2") is None
 
 
-async def test_explicit_no_results(fleet):
-    """The one case in which the answer is empty."""
-    await fleet.start_worker()
-    assert (await fleet.search("noresult")) == (
-        '## Web Search Results for "noresult"\n\nNo results found.\n\n_Source: DuckDuckGo_'
-    )
+async def test_refused_worker_leaves_and_joins_again_after_its_probe(leases, refusals):
+    """While another address is healthy."""
+    healthy, _ = member(leases, refusals, "healthy")
+    refused, egress = member(leases, refusals, "refused")
+    serving = FakeServing()
+    async with healthy, refused:
+        refused.manage(serving)
+        await until(lambda: refused.healthy_others == 1)
+        egress.breaker.refused(0.05)
+        egress.on_refused()
+        await until(lambda: serving.steps == ["out", "in"])
+        assert egress.breaker.closed
 
 
-async def test_unreadable_html_falls_back_to_lite_and_cut_pages_give_what_is_whole(fleet):
-    """A new design is no end; half a page is half a page."""
-    await fleet.start_worker()
-    assert "Lite text 3." in await fleet.search("garbage cats")
-    cut = (await fleet.call("web_search", query="cutoff cats")).structured["results"]
-    assert 3 <= len(cut) <= 9
-    reset = (await fleet.call("web_search", query="reset cats")).structured["results"]
-    assert 3 <= len(reset) <= 9
+async def test_last_worker_stays_in_the_queue_group(leases, refusals):
+    """Calls fail immediately there, with the time until the first probe."""
+    one, one_egress = member(leases, refusals, "one")
+    other, other_egress = member(leases, refusals, "other")
+    serving = FakeServing()
+    async with one, other:
+        one.manage(serving)
+        other_egress.breaker.refused(1000.0)
+        await until(lambda: other_egress.breaker.open_until_s in one._others.values())
+        one_egress.breaker.refused(5000.0)
+        assert not await one.leave_to_others()
+        assert serving.steps == []
+        assert 900 < one.remaining_s <= 1000
 
 
-async def test_bang_is_searched_for_not_followed(fleet):
-    """In quotes."""
-    await fleet.start_worker()
-    await fleet.search("!g cats")
-    assert fleet.fake.requests[0][2] == "'!g' cats"
+async def test_refusal_is_known_after_a_restart(leases, refusals):
+    """It outlives the lease."""
+    first, egress = member(leases, refusals, "a")
+    async with first:
+        egress.breaker.refused(1000.0)
+        await first.leave_to_others()
+    assert await leases.keys() == []
+    second, egress = member(leases, refusals, "a")
+    async with second:
+        assert not egress.breaker.closed
+        assert egress.breaker.open_until_s > time.time() + 900
 
 
-async def test_hundred_equal_queries_over_four_workers_cost_one_request(fleet):
-    """At the same time, and a minute later nothing at all."""
-    for _ in range(4):
-        await fleet.start_worker()
-    fleet.fake.latency_s = 0.3
-    texts = await asyncio.gather(*(fleet.search("cats", caller=f"c{i}") for i in range(100)))
-    assert len(set(texts)) == 1
-    assert len(fleet.fake.requests) == 1
-    await fleet.search("cats", max_results=3)
-    assert len(fleet.fake.requests) == 1
+async def test_release_leaves_another_workers_lease(leases, refusals):
+    """A worker that was cut off does not delete the lease of its successor."""
+    fleet, _ = member(leases, refusals, "a")
+    serving = FakeServing()
+    async with fleet:
+        fleet.manage(serving)
+        await leases.put(egress_id("a"), b'{"holder":"successor"}')
+        await until(lambda: serving.steps == ["out"])
+    assert await leases.keys() == [egress_id("a")]
 
 
-async def test_old_results_are_given_while_it_refuses(fleet):
-    """Labelled as what they are."""
-    await fleet.start_worker(ddg_cache_ttl_s=0.0, ddg_challenge_rest_s=600)
-    fresh = await fleet.search("cats")
-    fleet.fake.blocked = {"127.0.0.31"}
-    stale = await fleet.call("web_search", query="cats")
-    assert stale.structured["stale"]
-    assert (
-        "_Note: DuckDuckGo cannot be reached now; this is its answer of 20" in stale.content[0].text
-    )
-    assert stale.content[0].text.splitlines()[2] == fresh.splitlines()[2]
-    with pytest.raises(Fault) as caught:
-        await fleet.search("dogs")
-    assert caught.value.code == "upstream_blocked"
-
-
-async def test_one_blocked_address_fails_no_call_and_rejoins(fleet):
-    """The others carry the load; after its rest a probe brings it back."""
-    for _ in range(3):
-        await fleet.start_worker(ddg_challenge_rest_s=1.0, ddg_cache_ttl_s=0.0)
-    fleet.fake.blocked = {"127.0.0.32"}
-    for number in range(30):
-        assert "Source: DuckDuckGo (10 results)" in await fleet.search(f"cats {number}")
-    refused = fleet.fake.challenges
-    assert 1 <= refused <= 4
-    fleet.fake.blocked = set()
-    await asyncio.sleep(0)
-    await until(lambda: fleet.fake.requests[-1][2] == "duckduckgo" or asked(fleet, "127.0.0.32", 3))
-    start = len(fleet.fake.requests)
-    for number in range(300):
-        await fleet.search(f"dogs {number}")
-        if any(address == "127.0.0.32" for _, address, _ in fleet.fake.requests[start:]):
-            break
-        await asyncio.sleep(0.02)
-    assert any(address == "127.0.0.32" for _, address, _ in fleet.fake.requests[start:])
-
-
-def asked(fleet, address: str, times: int) -> bool:
-    return sum(a == address for _, a, _ in fleet.fake.requests) >= times
-
-
-async def test_all_blocked_is_told_at_once_with_the_time_left(fleet):
-    """No time-out, no "unavailable", also for those who ask later."""
-    for _ in range(3):
-        await fleet.start_worker(ddg_challenge_rest_s=60.0)
-    fleet.fake.blocked = {f"127.0.0.{n}" for n in range(31, 39)}
-    loop = asyncio.get_running_loop()
-    for number in range(12):
-        started_s = loop.time()
-        with pytest.raises(Fault) as caught:
-            await fleet.search(f"cats {number}")
-        assert caught.value.code == "upstream_blocked", caught.value
-        assert 50_000 < caught.value.failure.retry_after_ms <= 61_000
-        assert loop.time() - started_s < 5
-        await asyncio.sleep(0.3)
-    assert fleet.fake.challenges == 3
-
-
-@pytest.mark.parametrize("paced", [True, False])
-async def test_pace_keeps_an_address_from_being_blocked(fleet, paced):
-    """Within the sum of three addresses nobody is refused; without pacing the fake blocks."""
-    fleet.fake.quick_requests, fleet.fake.window_s = 5, 2.0
-    for _ in range(3):
-        await fleet.start_worker(
-            ddg_interval_s=0.5 if paced else 0.0, ddg_min_interval_s=0.5 if paced else 0.0
-        )
-
-    async def ask(number: int) -> None:
-        await asyncio.sleep(number / 4.5)
-        try:
-            await fleet.search(f"cats {number}", caller=f"c{number % 4}")
-        except Fault:
-            assert not paced
-
-    if paced:
-        await asyncio.gather(*(ask(number) for number in range(30)))
-        assert fleet.fake.challenges == 0
-    else:
-        await asyncio.gather(*(ask(0) for _ in range(5)), *(fleet_ask(fleet, n) for n in range(30)))
-        assert fleet.fake.challenges > 0
-
-
-async def fleet_ask(fleet, number: int) -> None:
-    try:
-        await fleet.search(f"dogs {number}")
-    except Fault as fault:
-        assert fault.code == "upstream_blocked"
-
-
-async def test_worker_without_an_address_stands_by_and_takes_over(fleet):
-    """Two workers, one address: the second serves when the first is gone."""
-    only = {"ddg_egress": ("bind:127.0.0.31",)}
-    first = await fleet.start_worker(**only)
-    second = await fleet.start_worker(**only)
-    await fleet.search("cats")
-    assert second.health is not None
-    await first.drain()
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                await fleet.search("dogs")
-                break
-            except Fault as fault:
-                assert fault.code == "unavailable"
-                await asyncio.sleep(0.2)
-
-
-async def test_restarted_worker_remembers_that_its_address_is_refused(fleet):
-    """It does not ask again before the rest is over."""
-    only = {"ddg_egress": ("bind:127.0.0.31",), "ddg_challenge_rest_s": 60.0}
-    first = await fleet.start_worker(**only)
-    fleet.fake.blocked = {"127.0.0.31"}
-    with pytest.raises(Fault):
-        await fleet.search("cats")
-    await asyncio.sleep(1.2)
-    await first.drain()
-    await fleet.start_worker(**only)
-    with pytest.raises(Fault) as caught:
-        await fleet.search("dogs")
-    assert caught.value.code == "upstream_blocked"
-    assert fleet.fake.challenges == 1
-
-
-async def test_callers_share_an_address_fairly_and_hopeless_waits_end_at_once(fleet):
-    """One caller's flood does not starve another; who cannot be served in time hears it now."""
-    await fleet.start_worker(ddg_interval_s=0.2, ddg_min_interval_s=0.2)
-    flood = [
-        asyncio.create_task(fleet.call("web_search", 20.0, "greedy", query=f"g{i}"))
-        for i in range(40)
-    ]
-    await asyncio.sleep(0.3)
-    loop = asyncio.get_running_loop()
-    started_s = loop.time()
-    await fleet.call("web_search", 10.0, "modest", query="modest")
-    assert loop.time() - started_s < 3
-    with pytest.raises(Fault) as caught:
-        await fleet.call("web_search", 0.9, "greedy", query="late")
-    assert caught.value.code == "overloaded"
-    for task in flood:
-        task.cancel()
-    await asyncio.gather(*flood, return_exceptions=True)
-
-
-async def test_caller_that_leaves_ends_the_upstream_request(fleet):
-    """Nobody waits for the answer any more."""
-    await fleet.start_worker()
-    fleet.fake.latency_s = 5.0
-    asking = asyncio.create_task(fleet.search("cats"))
-    await until(lambda: fleet.fake.in_flight == 1)
-    asking.cancel()
-    await asyncio.gather(asking, return_exceptions=True)
-    fleet.fake.latency_s = 0.0
-    await asyncio.sleep(0.3)
-    assert "10 results" in await fleet.search("cats")
-
-
-async def test_instant_answers(fleet):
-    """Found, ambiguous, none, failing; equal ones are asked once."""
-    await fleet.start_worker()
-    rust = (await fleet.call("instant_answer", query="rust")).content[0].text
-    assert "### Abstract\nRust is a programming language." in rust
-    assert "- **Cargo** - The Rust package manager" in rust
-    mercury = (await fleet.call("instant_answer", query="mercury")).content[0].text
-    assert "#### Astronomy\n- **Mercury (planet)** - The smallest." in mercury
-    nothing = (await fleet.call("instant_answer", query="xyzzy")).content[0].text
-    assert "No instant answer available for this query." in nothing
-    with pytest.raises(Fault) as caught:
-        await fleet.call("instant_answer", query="http500")
-    assert caught.value.code == "upstream_failed"
-    count = len(fleet.fake.requests)
-    await fleet.call("instant_answer", query="rust")
-    assert len(fleet.fake.requests) == count
-
-
-async def test_typed_endpoint_for_other_services(fleet):
-    """Region, time and safe search reach the upstream; the reply says where it is from."""
-    await fleet.start_worker()
-    reply = await fleet.bus.request(
-        fleet.bus.subjects.endpoint("ddg", "search"),
-        WebSearchRequest(query="cats", limit=4, region="de-de", time="w", safe="strict"),
-        WebSearchReply, service="ddg", timeout_s=10,
-    )  # fmt: skip
-    assert (len(reply.results), reply.provider, reply.stale, reply.note) == (
-        4,
-        "duckduckgo",
-        False,
-        None,
-    )
+async def test_store_that_is_away_does_not_stop_the_worker(leases, refusals):
+    """It stays in the queue group."""
+    fleet, egress = member(leases, refusals, "a", probe_succeeds=False)
+    serving = FakeServing()
+    async with fleet:
+        fleet.manage(serving)
+        leases.away = refusals.away = True
+        egress.breaker.refused(1000.0)
+        assert not await fleet.leave_to_others()
+        assert serving.steps == []
+        leases.away = refusals.away = False

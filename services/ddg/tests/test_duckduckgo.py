@@ -1,0 +1,214 @@
+"""The cache, and the forwarding of refused requests."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
+from searchbus_ddg.duckduckgo import DuckDuckGo, Freshness
+from searchbus_ddg.search import SearchRows
+from searchbus_upstream import Reply, SharedCache, UpstreamTimeout
+
+
+class FakeSearch:
+    """Returns as many rows as requested, or raises."""
+
+    def __init__(self) -> None:
+        self.requests: list[WebSearchRequest] = []
+        self.note: str | None = None
+        self.fault: Fault | None = None
+
+    async def run(self, request, caller, timeout_s) -> SearchRows:
+        self.requests.append(request)
+        await asyncio.sleep(0)
+        if self.fault is not None:
+            raise self.fault
+        rows = [WebResult(title=f"t{n}", url=f"https://a.org/{n}") for n in range(request.limit)]
+        return SearchRows(rows[: 3 if self.note else None], self.note)
+
+
+class FakeFleet:
+    """Other workers are healthy or not."""
+
+    healthy = False
+    remaining_s = 99.5
+
+    async def leave_to_others(self) -> bool:
+        return self.healthy
+
+
+class FakeBus:
+    """Keeps what is forwarded."""
+
+    subjects = SimpleNamespace(endpoint=lambda service, verb: f"t.v1.{service}.{verb}")
+
+    def __init__(self) -> None:
+        self.forwarded: list[tuple[str, WebSearchRequest]] = []
+
+    async def request(self, subject, request, reply_type, **options):
+        self.forwarded.append((subject, request))
+        return WebSearchReply(results=(), provider="duckduckgo", fetched_at_ms=1)
+
+
+class FakeClient:
+    """Replies to instant answers."""
+
+    def __init__(self) -> None:
+        self.result: Reply | Exception = Reply(200, b'{"Answer": "42"}')
+        self.sent = 0
+
+    async def send(self, request, **options):
+        self.sent += 1
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+class Service:
+    """A DuckDuckGo whose parts are all fakes."""
+
+    def __init__(self, **freshness: float) -> None:
+        self.search, self.fleet, self.bus, self.client = (
+            FakeSearch(), FakeFleet(), FakeBus(), FakeClient(),
+        )  # fmt: skip
+        self.now_s = 1_772_445_600.0
+        self.duckduckgo = DuckDuckGo(
+            self.bus,
+            SimpleNamespace(client=self.client),
+            self.search,
+            self.fleet,
+            SharedCache(clock=lambda: self.now_s),
+            instant_url="https://api.example/",
+            freshness=Freshness(**freshness),
+        )
+
+
+def call(remaining_s: float = 20.0):
+    return SimpleNamespace(actor=Actor(subject="caller"), remaining_s=remaining_s)
+
+
+@pytest.fixture
+def service():
+    return Service()
+
+
+async def test_requests_for_up_to_a_page_share_one_search(service):
+    """Each gets as many rows as it asked for."""
+    replies = [
+        await service.duckduckgo.search(call(), WebSearchRequest(query=query, limit=limit))
+        for query, limit in (("cats", 3), (" cats ", 10), ("cats", 7), ("cats", 11))
+    ]
+    assert [len(reply.results) for reply in replies] == [3, 10, 7, 11]
+    assert [request.limit for request in service.search.requests] == [10, 20]
+
+
+async def test_partial_results_are_returned_and_not_stored(service):
+    """A note says why; where the rows suffice there is none."""
+    service.search.note = "Further results could not be fetched: x."
+    request = WebSearchRequest(query="cats", limit=5)
+    reply = await service.duckduckgo.search(call(), request)
+    assert (len(reply.results), reply.note, reply.stale) == (3, service.search.note, False)
+    enough = await service.duckduckgo.search(call(), WebSearchRequest(query="cats", limit=2))
+    assert (len(enough.results), enough.note) == (2, None)
+    service.search.note = None
+    reply = await service.duckduckgo.search(call(), request)
+    assert (len(reply.results), reply.note) == (5, None)
+
+
+async def test_stale_results_are_marked_while_the_search_fails(service):
+    """With their date."""
+    request = WebSearchRequest(query="cats", limit=1)
+    await service.duckduckgo.search(call(), request)
+    service.now_s += 3600
+    service.search.fault = Fault(ErrorCode.UPSTREAM_FAILED, "down")
+    reply = await service.duckduckgo.search(call(), request)
+    assert reply.stale
+    assert reply.note == (
+        "DuckDuckGo cannot be reached now; this is its answer of 2026-03-02 10:00 UTC."
+    )
+    assert reply.fetched_at_ms == 1_772_445_600_000
+
+
+@pytest.mark.parametrize("code", ["upstream_blocked", "upstream_limited", "overloaded"])
+async def test_refused_request_is_forwarded_to_a_healthy_worker(service, code):
+    """With one more hop."""
+    service.search.fault = Fault(code, "refused", retry_after_ms=1000)
+    service.fleet.healthy = True
+    await service.duckduckgo.fetch(call(), WebSearchRequest(query="cats", hops=2))
+    ((subject, request),) = service.bus.forwarded
+    assert (subject, request.hops) == ("t.v1.ddg.fetch", 3)
+
+
+@pytest.mark.parametrize(
+    ("healthy", "hops", "left_s", "code"),
+    [
+        (False, 0, 20.0, "upstream_blocked"),
+        (True, 8, 20.0, "upstream_blocked"),
+        (True, 0, 0.3, "upstream_blocked"),
+        (True, 0, 20.0, "upstream_failed"),
+    ],
+)
+async def test_other_failures_are_raised(service, healthy, hops, left_s, code):
+    """No healthy worker, too many hops, too little time, or a failure that is not the address's."""
+    service.search.fault = Fault(code, "no", retry_after_ms=1)
+    service.fleet.healthy = healthy
+    with pytest.raises(Fault) as caught:
+        await service.duckduckgo.fetch(call(left_s), WebSearchRequest(query="cats", hops=hops))
+    assert caught.value.code == code
+    assert service.bus.forwarded == []
+
+
+async def test_wait_is_that_of_the_first_address_to_be_probed(service):
+    """Whatever this worker's own cooldown is."""
+    service.search.fault = Fault("upstream_blocked", "refused", retry_after_ms=9_000_000)
+    with pytest.raises(Fault) as caught:
+        await service.duckduckgo.search(call(), WebSearchRequest(query="cats"))
+    assert caught.value.failure.retry_after_ms == 100_000
+    assert "does not mean that there are no results" in caught.value.failure.message
+
+
+@pytest.mark.parametrize("query", ["", "   ", "x" * 500])
+async def test_invalid_queries_are_refused(service, query):
+    """Before anything is sent."""
+    with pytest.raises(Fault) as caught:
+        await service.duckduckgo.search(call(), WebSearchRequest(query=query))
+    assert caught.value.code == "invalid_query"
+    with pytest.raises(Fault) as caught:
+        await service.duckduckgo.instant(call(), query)
+    assert caught.value.code == "invalid_query"
+    assert (service.search.requests, service.client.sent) == ([], 0)
+
+
+async def test_instant_answers_are_cached(service):
+    """And marked as stale while they fail."""
+    for _ in range(2):
+        answer, note = await service.duckduckgo.instant(call(), "life")
+        assert (answer.answer, note) == ("42", None)
+    assert service.client.sent == 1
+    service.now_s += 7200
+    service.client.result = Reply(500, b"oops")
+    answer, note = await service.duckduckgo.instant(call(), "life")
+    assert answer.answer == "42"
+    assert note.startswith("DuckDuckGo cannot be reached now")
+
+
+@pytest.mark.parametrize(
+    ("result", "code", "said"),
+    [
+        (Reply(500, b""), "upstream_failed", "HTTP 500"),
+        (Reply(429, b""), "upstream_limited", "60 seconds"),
+        (UpstreamTimeout("no answer"), "upstream_failed", "in time"),
+        (Reply(200, b"<html>"), "upstream_failed", "not JSON"),
+    ],
+)
+async def test_failures_of_instant_answers_have_their_codes(service, result, code, said):
+    """They are never shown as "no instant answer"."""
+    service.client.result = result
+    with pytest.raises(Fault) as caught:
+        await service.duckduckgo.instant(call(), "life")
+    assert caught.value.code == code
+    assert said in caught.value.failure.message

@@ -1,0 +1,100 @@
+"""One egress address: turns, cooldowns, probes."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_contracts import Fault
+from searchbus_ddg.egress import Cooldowns, Egress, egress_id, open_client
+from searchbus_ddg.outcome import DuckDuckGoError, Outcome
+from searchbus_upstream import HttpClient, Pace
+
+
+@pytest.fixture
+def now_s():
+    return [1000.0]
+
+
+@pytest.fixture
+def egress(now_s):
+    return Egress("test", None, Pace(0.0), clock=lambda: now_s[0])
+
+
+async def succeed(left_s: float) -> str:
+    return "page"
+
+
+def failing(outcome: Outcome, retry_after_s: float | None = None):
+    async def fail(left_s: float) -> str:
+        raise DuckDuckGoError(outcome, "refused", retry_after_s)
+
+    return fail
+
+
+async def test_refusal_starts_a_cooldown(egress, now_s):
+    """Requests then fail immediately, with the time left; others are informed once."""
+    informed = []
+    egress.on_refused = lambda: informed.append(1)
+    assert await egress.use("a", 5.0, succeed) == "page"
+    with pytest.raises(DuckDuckGoError):
+        await egress.use("a", 5.0, failing(Outcome.CHALLENGE))
+    now_s[0] += 600
+    with pytest.raises(Fault) as caught:
+        await egress.use("a", 5.0, succeed)
+    assert caught.value.code == "upstream_blocked"
+    assert caught.value.failure.retry_after_ms == 3_000_000
+    assert informed == [1]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.UNKNOWN_MARKUP])
+async def test_other_failures_start_none(egress, outcome):
+    """They do not concern the address."""
+    with pytest.raises(DuckDuckGoError):
+        await egress.use("a", 5.0, failing(outcome))
+    assert await egress.use("a", 5.0, succeed) == "page"
+
+
+async def test_probe_after_the_cooldown_decides(egress, now_s):
+    """A refused probe doubles the cooldown; a successful one ends it."""
+    with pytest.raises(DuckDuckGoError):
+        await egress.use("a", 5.0, failing(Outcome.CHALLENGE))
+    assert not await egress.probe(succeed, 5.0)  # too early: nothing is sent
+    now_s[0] += 3600
+    assert not await egress.probe(failing(Outcome.CHALLENGE), 5.0)
+    assert egress.breaker.remaining_s == 7200
+    now_s[0] += 7200
+    assert await egress.probe(succeed, 5.0)
+    assert await egress.use("a", 5.0, succeed) == "page"
+
+
+async def test_inconclusive_probe_is_repeated_after_a_while(egress, now_s):
+    """A timeout leaves the address refused."""
+    with pytest.raises(DuckDuckGoError):
+        await egress.use("a", 5.0, failing(Outcome.RATE_LIMITED))
+    now_s[0] += 180
+    assert not await egress.probe(failing(Outcome.TIMEOUT), 5.0)
+    assert egress.breaker.remaining_s > 0
+
+
+def test_cooldown_is_at_least_what_was_asked_for():
+    """Different for challenges and rate limits."""
+    cooldowns = Cooldowns(challenge_s=100.0, rate_limited_s=10.0)
+    assert cooldowns.after(DuckDuckGoError(Outcome.CHALLENGE, "x")) == 100.0
+    assert cooldowns.after(DuckDuckGoError(Outcome.RATE_LIMITED, "x")) == 10.0
+    assert cooldowns.after(DuckDuckGoError(Outcome.RATE_LIMITED, "x", 60.0)) == 60.0
+
+
+def test_identity_of_an_address():
+    """A proxy is one address for all machines; others belong to one; no password can be read."""
+    assert egress_id("http://u:secret@p:3128", "a") == egress_id("http://u:secret@p:3128", "b")
+    assert egress_id("direct", "a") != egress_id("direct", "b")
+    assert egress_id("bind:10.0.0.1", "a") != egress_id("bind:10.0.0.2", "a")
+    assert "secret" not in egress_id("http://u:secret@p:3128")
+
+
+@pytest.mark.parametrize("egress", ["direct", "bind:127.0.0.7", "http://proxy.example:3128"])
+async def test_client_of_each_kind_of_egress(egress):
+    """Without a browser to imitate it is httpx's."""
+    client = open_client(egress)
+    assert isinstance(client, HttpClient)
+    await client.close()

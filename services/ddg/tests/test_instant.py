@@ -1,0 +1,82 @@
+"""The parser of the Instant Answer API."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from searchbus_ddg.instant import Group, InstantAnswer, Topic, decode_instant
+from searchbus_ddg.outcome import DuckDuckGoError, Outcome
+from searchbus_upstream import Reply
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def decode(raw) -> InstantAnswer:
+    return decode_instant(Reply(200, json.dumps(raw).encode()))
+
+
+def read(name: str) -> InstantAnswer:
+    return decode_instant(Reply(200, (FIXTURES / f"instant_{name}.json").read_bytes()))
+
+
+def test_article():
+    """Facts in the order of the infobox; ids of Wikidata and category pages are left out."""
+    answer = read("article")
+    assert answer.heading == "Blue whale"
+    assert answer.abstract.startswith("The blue whale is a marine mammal")
+    assert answer.abstract_url == "https://en.encyclopedia.example/wiki/Blue_whale"
+    assert answer.image == "https://duckduckgo.com/i/blue_whale.jpg"
+    assert answer.facts == (("Length", "+30 m"), ("Diet", "Krill"))
+    assert answer.results == (Topic("Official site", "", "https://whales.example.org"),)
+    assert [topic.title for topic in answer.groups[0].topics] == ["History of whaling"]
+    assert not answer.disambiguation
+    assert not answer.empty
+
+
+def test_category():
+    """The link separates the title where the text has no dash."""
+    (group,) = read("category").groups
+    assert [(topic.title, topic.about) for topic in group.topics] == [
+        ("Captain Kelp", "Captain Kelp sails the northern sea."),
+        ("Doctor Foam", "Doctor Foam studies the songs."),
+    ]
+
+
+def test_disambiguation():
+    """Topics without a heading come first."""
+    answer = read("disambiguation")
+    assert answer.disambiguation
+    assert [group.name for group in answer.groups] == ["", "Science"]
+    assert isinstance(answer.groups[1], Group)
+
+
+def test_empty_answer():
+    """Every field is missing or empty."""
+    assert read("empty").empty
+
+
+def test_article_that_may_refer_to_several_is_a_disambiguation():
+    """Whatever its type is."""
+    answer = decode({"Type": "A", "Heading": "TS", "AbstractText": "TS may refer to:",
+                     "RelatedTopics": [{"Text": "TypeScript - A language"}]})  # fmt: skip
+    assert answer.disambiguation
+    assert answer.abstract == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "outcome"),
+    [
+        (200, b"<html>", Outcome.UNKNOWN_MARKUP), (200, b"[1]", Outcome.UNKNOWN_MARKUP),
+        (200, b"", Outcome.UNKNOWN_MARKUP), (500, b"{}", Outcome.UPSTREAM_ERROR),
+        (429, b"", Outcome.RATE_LIMITED), (202, b"", Outcome.RATE_LIMITED),
+        (200, b"[" * 100_000, Outcome.UNKNOWN_MARKUP),
+    ],
+)  # fmt: skip
+def test_unreadable_reply_is_an_error(status, body, outcome):
+    """It is never shown as "no instant answer"."""
+    with pytest.raises(DuckDuckGoError) as caught:
+        decode_instant(Reply(status, body))
+    assert caught.value.outcome is outcome

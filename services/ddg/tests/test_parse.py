@@ -1,0 +1,173 @@
+"""Result pages: written by hand, mutated, cut off, and recorded ones where they are at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from searchbus_ddg.outcome import Outcome
+from searchbus_ddg.parse import parse_page
+from searchbus_upstream.text import plain
+
+FIXTURES = Path(__file__).parent / "fixtures"
+WHALES = [
+    "https://whales.example.org/",
+    "https://en.encyclopedia.example/wiki/Blue_whale_(animal)",
+    "https://news.example.com/2026/whale-counted?a=1&b=2",
+    "https://shop.example.net/whale-mugs",
+]
+
+
+def read(name: str) -> bytes:
+    return (FIXTURES / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["results.html", "results_with_ad.html", "lite.html"])
+def test_rows_of_a_page_in_their_order_without_the_ad(name):
+    """Redirect links are decoded; title and snippet are text."""
+    page = parse_page(200, read(name))
+    assert page.outcome is Outcome.OK
+    assert [row.url for row in page.rows] == WHALES
+    assert page.rows[0].title == "Blue whales & their songs"
+    assert page.rows[1].snippet == "The blue whale is the largest animal known to have existed."
+
+
+def test_dates_are_iso():
+    """A row without a date has none."""
+    dates = [row.published_at for row in parse_page(200, read("results.html")).rows]
+    assert dates == [None, "2026-02-11T00:00:00Z", "2026-03-01T09:30:00Z", None]
+
+
+@pytest.mark.parametrize("name", ["results.html", "lite.html"])
+def test_form_of_the_next_page_is_read_unchanged(name):
+    """With every hidden field, the token among them."""
+    form = parse_page(200, read(name)).next_form
+    assert form["vqd"] == "4-123456789012345678901234567890"
+    assert (form["q"], form["s"], form["dc"], form["kl"]) == ("blue whale", "10", "11", "wt-wt")
+
+
+def test_last_page_has_no_next_form():
+    """The form for the previous page is not the next one."""
+    page = parse_page(200, read("results_last_page.html"))
+    assert (len(page.rows), page.next_form) == (2, {})
+
+
+@pytest.mark.parametrize("status", [200, 202])
+def test_challenge_is_recognised_whatever_the_status(status):
+    """Also where the page holds something like a result."""
+    page = parse_page(status, read("challenge.html"))
+    assert (page.outcome, page.rows) == (Outcome.CHALLENGE, ())
+
+
+@pytest.mark.parametrize("status", [200, 202])
+def test_empty_needs_an_explicit_marker(status):
+    """The page says that there are no results."""
+    assert parse_page(status, read("no_results.html")).outcome is Outcome.EMPTY
+    lite = b"<html><body><table><tr><td>No results.</td></tr></table></body></html>"
+    assert parse_page(status, lite).outcome is Outcome.EMPTY
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "outcome"),
+    [
+        (202, b"<html><body></body></html>", Outcome.FINGERPRINT),
+        (200, b"", Outcome.FINGERPRINT),
+        (403, b"", Outcome.RATE_LIMITED),
+        (429, b"slow down", Outcome.RATE_LIMITED),
+        (500, b"oops", Outcome.UPSTREAM_ERROR),
+        (200, b"<title>x at DuckDuckGo</title><p>a new design", Outcome.UNKNOWN_MARKUP),
+        (202, b"<div class='x anomaly-modal__mask'>", Outcome.CHALLENGE),
+        (200, b"<script src=//duckduckgo.com/anomaly.js?cc=botnet>", Outcome.CHALLENGE),
+    ],
+)
+def test_outcomes_are_told_apart(status, body, outcome):
+    """Four different outcomes look like an empty page."""
+    assert parse_page(status, body).outcome is outcome
+
+
+BAD = [b"javascript:alert(1)", b"http://127.0.0.1/", b"https://duckduckgo.com/y.js?ad_domain=a"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from([read("results.html"), read("lite.html"), read("challenge.html")]),
+    st.lists(
+        st.tuples(st.integers(0, 6000), st.integers(0, 300), st.binary(max_size=40)), max_size=6
+    ),
+    st.lists(st.tuples(st.integers(0, 6000), st.sampled_from(BAD)), max_size=3),
+    st.sampled_from([200, 202]),
+)
+@example(read("results.html"), [], [(900, BAD[0])], 200)
+def test_mutated_pages_yield_public_rows_only(page, cuts, inserts, status):
+    """No crash, no ad, no script, no private address."""
+    body = bytearray(page)
+    for at, length, new in cuts:
+        body[at : at + length] = new
+    for at, bad in inserts:
+        body[at:at] = b'"><div class="result"><a class="result__a" href="' + bad + b'">x</a></div>'
+    found = parse_page(status, bytes(body))
+    for row in found.rows:
+        assert row.url.startswith(("http://", "https://"))
+        assert "y.js" not in urlsplit(row.url).path
+        assert urlsplit(row.url).hostname not in ("127.0.0.1", None)
+        assert row.title == plain(row.title) != ""
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=3000), st.sampled_from([200, 202, 403, 404, 500]))
+def test_any_bytes_have_an_outcome(body, status):
+    """It is `ok` exactly where there are rows."""
+    found = parse_page(status, body)
+    assert (found.outcome is Outcome.OK) == bool(found.rows)
+
+
+@pytest.mark.parametrize("name", ["results.html", "results_with_ad.html", "lite.html"])
+def test_every_prefix_of_a_page_yields_its_complete_rows(name):
+    """In their order; the row that is cut off is left out."""
+    page = read(name)
+    whole = parse_page(200, page).rows
+    for end in range(0, len(page), 97):
+        rows = parse_page(200, page[:end]).rows
+        assert [row.title for row in rows] == [row.title for row in whole[: len(rows)]]
+
+
+RECORDED = {
+    "results_rust_meka.html": (
+        10, "rust-lang.org en.wikipedia.org www.howtogeek.com", 4, "11",
+    ),
+    "results_with_ad_meka.html": (
+        10, "www.rtings.com www.pcmag.com www.nytimes.com", None, "12",
+    ),
+    "results_tpi.html": (4, "rust-lang.org en.wikipedia.org www.w3schools.com", 0, None),
+    "danilo_ddg_lite_pagina_1.html": (10, "rust-lang.org en.wikipedia.org", 0, "11"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_pages(reference, name):
+    """Rows in order without the ad, dates, the form of the next page; checked by eye."""
+    count, hosts, dated, dc = RECORDED[name]
+    page = parse_page(200, (reference / "fixtures" / "ddg" / name).read_bytes())
+    assert page.outcome is Outcome.OK
+    assert len(page.rows) == count
+    found = [urlsplit(row.url).hostname for row in page.rows]
+    assert found[: len(hosts.split())] == hosts.split()
+    if dated is not None:
+        assert sum(row.published_at is not None for row in page.rows) == dated
+    assert page.next_form.get("dc") == dc
+    assert all(row.title and row.snippet for row in page.rows)
+    assert not any("y.js" in row.url or "duckduckgo.com" in row.url for row in page.rows)
+
+
+@pytest.mark.parametrize("status", [200, 202])
+def test_recorded_challenge_and_no_results(reference, status):
+    """A challenge is never an empty result."""
+    folder = reference / "fixtures" / "ddg"
+    challenge = (folder / "anomaly_html_202_meka.html").read_bytes()
+    assert parse_page(status, challenge).outcome is Outcome.CHALLENGE
+    nothing = (folder / "synth_no_results_variants.html").read_bytes()
+    assert parse_page(status, nothing).outcome is Outcome.EMPTY

@@ -1,0 +1,115 @@
+"""One search over several pages."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_contracts import Fault
+from searchbus_contracts.web import WebResult, WebSearchRequest
+from searchbus_ddg.egress import Egress
+from searchbus_ddg.outcome import DuckDuckGoError, Outcome, ResultPage
+from searchbus_ddg.search import Search
+from searchbus_upstream import Pace
+
+
+def page(*numbers: int, more: bool = True) -> ResultPage:
+    rows = tuple(WebResult(title=f"t{n}", url=f"https://a.org/{n}") for n in numbers)
+    return ResultPage(Outcome.OK, rows, {"s": str(numbers[-1])} if more and numbers else {})
+
+
+class FakePages:
+    """Replies with the given pages or errors, in turn."""
+
+    def __init__(self, *outcomes: ResultPage | DuckDuckGoError) -> None:
+        self.outcomes = list(outcomes)
+        self.endpoints: list[str] = []
+
+    async def first_page(self, endpoint, request, timeout_s):
+        return self._next(endpoint)
+
+    async def next_page(self, endpoint, form, request, timeout_s):
+        assert form
+        return self._next(endpoint)
+
+    def _next(self, endpoint: str) -> ResultPage:
+        self.endpoints.append(endpoint)
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, DuckDuckGoError):
+            raise outcome
+        return outcome
+
+
+async def run(limit: int, *outcomes, timeout_s: float = 60.0):
+    """(rows' numbers, note, endpoints) of a search."""
+    pages = FakePages(*outcomes)
+    search = Search(Egress("test", None, Pace(0.0)), pages)
+    found = await search.run(WebSearchRequest(query="q", limit=limit), "caller", timeout_s)
+    return [row.url.rpartition("/")[2] for row in found.rows], found.note, pages.endpoints
+
+
+async def test_pages_are_fetched_until_there_are_enough_rows():
+    """Rows that were already there are not counted again."""
+    rows, note, endpoints = await run(5, page(1, 2, 3), page(3, 4), page(5, 6), page(7))
+    assert (rows, note, endpoints) == (["1", "2", "3", "4", "5"], None, ["html"] * 3)
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [[page(1, 2, more=False)], [page(1), page(1, 2), page(1, 2)], [ResultPage(Outcome.EMPTY)]],
+)
+async def test_search_ends_at_the_last_page(pages):
+    """Without a next form, or where a page adds nothing."""
+    rows, note, endpoints = await run(30, *pages)
+    assert note is None
+    assert len(endpoints) == len(pages)
+    assert rows == ["1", "2"][: len(rows)]
+
+
+async def test_number_of_pages_is_limited():
+    """Whatever the site offers."""
+    rows, _, endpoints = await run(30, *(page(n) for n in range(9)))
+    assert (len(rows), len(endpoints)) == (4, 4)
+
+
+async def test_failure_of_a_later_page_shortens_the_list():
+    """A note says why."""
+    error = DuckDuckGoError(Outcome.TIMEOUT, "no answer within 5.0 s")
+    rows, note, _ = await run(30, page(1, 2), error)
+    assert rows == ["1", "2"]
+    assert note == "Further results could not be fetched: no answer within 5.0 s."
+
+
+async def test_lite_is_used_where_html_cannot_be_read():
+    """And for its next pages."""
+    rows, _, endpoints = await run(
+        3, DuckDuckGoError(Outcome.UNKNOWN_MARKUP, "new"), page(1, 2), page(3)
+    )
+    assert (rows, endpoints) == (["1", "2", "3"], ["html", "lite", "lite"])
+
+
+@pytest.mark.parametrize(
+    ("errors", "code", "retryable", "said"),
+    [
+        ([(Outcome.CHALLENGE, "x")], "upstream_blocked", True, "does not mean"),
+        ([(Outcome.FINGERPRINT, "x")], "upstream_blocked", True, "another search tool"),
+        ([(Outcome.RATE_LIMITED, "x")], "upstream_limited", True, "180 seconds"),
+        ([(Outcome.TIMEOUT, "x")], "upstream_failed", True, "in time"),
+        ([(Outcome.UPSTREAM_ERROR, "HTTP 500")] * 2, "upstream_failed", True, "HTTP 500"),
+        ([(Outcome.UNKNOWN_MARKUP, "new")] * 2, "upstream_failed", False, "another search tool"),
+        ([(Outcome.UNKNOWN_MARKUP, "new"), (Outcome.CHALLENGE, "x")], "upstream_blocked", True,
+         "does not mean"),
+    ],
+)  # fmt: skip
+async def test_failure_of_the_first_page_has_its_code(errors, code, retryable, said):
+    """It never reads as if there were no results."""
+    with pytest.raises(Fault) as caught:
+        await run(10, *(DuckDuckGoError(outcome, detail) for outcome, detail in errors))
+    assert (caught.value.code, caught.value.failure.retryable) == (code, retryable)
+    assert said in caught.value.failure.message
+
+
+async def test_no_time_left_is_an_error():
+    """Nothing is sent."""
+    with pytest.raises(Fault) as caught:
+        await run(10, page(1), timeout_s=0.0)
+    assert caught.value.code == "deadline_exceeded"

@@ -1,0 +1,294 @@
+"""Whole workers against the fake DuckDuckGo: what callers get, and what the upstream receives."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from searchbus_contracts import Fault
+from searchbus_contracts.web import WebSearchReply, WebSearchRequest
+from searchbus_testing import until
+
+
+async def test_results_of_one_page_in_the_specifications_form(fleet):
+    """Ten rows without the ad, links decoded, from one request."""
+    await fleet.start_worker()
+    reply = await fleet.call("web_search", query="cats & dogs")
+    text = reply.content[0].text
+    assert text.startswith(
+        '## Web Search Results for "cats & dogs"\n\n### 1. cats & dogs & more, number 0\n'
+    )
+    assert "**URL:** http://site0.example.org/a%2Fb?q=cats%20%26%20dogs&n=0" in text
+    assert text.endswith("---\n\n_Source: DuckDuckGo (10 results)_")
+    assert "Buy it" not in text
+    assert reply.structured["results"][0]["published_at"] == "2026-03-02T00:00:00Z"
+    assert len(fleet.fake.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "requests"), [(1, 1), (7, 1), (10, 1), (11, 2), (25, 3), (30, 3)]
+)
+async def test_max_results_is_exact_over_pages(fleet, wanted, requests):
+    """The next pages by the page's own form, else the fake would refuse."""
+    await fleet.start_worker()
+    reply = await fleet.call("web_search", query="cats", max_results=wanted)
+    urls = [result["url"] for result in reply.structured["results"]]
+    assert len(urls) == len(set(urls)) == wanted
+    assert len(fleet.fake.requests) == requests
+    assert fleet.fake.challenges == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "said"),
+    [
+        ("cats empty202", "upstream_blocked", "does not mean that there are no results"),
+        ("cats http429", "upstream_limited", "Try again in"),
+        ("cats http500", "upstream_failed", "HTTP 500"),
+        ("", "invalid_query", "empty"),
+        ("x" * 500, "invalid_query", "499"),
+    ],
+)
+async def test_failures_are_typed_and_never_empty(fleet, query, code, said):
+    """And say what to do."""
+    await fleet.start_worker()
+    with pytest.raises(Fault) as caught:
+        await fleet.search(query)
+    assert caught.value.code == code
+    assert said in caught.value.failure.message
+    if code in ("upstream_blocked", "upstream_limited"):
+        assert caught.value.failure.retry_after_ms > 1000
+
+
+@pytest.mark.parametrize("query", ["drip cats", "hang cats"])
+async def test_slow_upstream_ends_by_the_deadline(fleet, query):
+    """The caller gets an error."""
+    await fleet.start_worker()
+    with pytest.raises(Fault) as caught:
+        await fleet.call("web_search", timeout_s=1.5, query=query)
+    assert caught.value.code in ("upstream_failed", "deadline_exceeded")
+
+
+async def test_explicit_no_results(fleet):
+    """The one case in which a reply is empty."""
+    await fleet.start_worker()
+    assert (await fleet.search("noresult")) == (
+        '## Web Search Results for "noresult"\n\nNo results found.\n\n_Source: DuckDuckGo_'
+    )
+
+
+async def test_unreadable_html_falls_back_to_lite_and_cut_pages_yield_complete_rows(fleet):
+    """After a new design of one endpoint, and after a connection that broke."""
+    await fleet.start_worker()
+    assert "Lite text 3." in await fleet.search("garbage cats")
+    cut = (await fleet.call("web_search", query="cutoff cats")).structured["results"]
+    assert 3 <= len(cut) <= 9
+    reset = (await fleet.call("web_search", query="reset cats")).structured["results"]
+    assert 3 <= len(reset) <= 9
+
+
+async def test_bang_is_quoted(fleet):
+    """It is searched for and not followed."""
+    await fleet.start_worker()
+    await fleet.search("!g cats")
+    assert fleet.fake.requests[0][2] == "'!g' cats"
+
+
+async def test_hundred_equal_queries_over_four_workers_cost_one_request(nats_fleet):
+    """At the same time; later ones are served from the cache."""
+    fleet = nats_fleet
+    for _ in range(4):
+        await fleet.start_worker()
+    fleet.fake.latency_s = 0.3
+    texts = await asyncio.gather(*(fleet.search("cats", caller=f"c{i}") for i in range(100)))
+    assert len(set(texts)) == 1
+    assert len(fleet.fake.requests) == 1
+    await fleet.search("cats", max_results=3)
+    assert len(fleet.fake.requests) == 1
+
+
+async def test_stale_results_are_returned_while_it_refuses(fleet):
+    """They are marked as stale."""
+    await fleet.start_worker(ddg_cache_ttl_s=0.0, ddg_challenge_rest_s=600)
+    fresh = await fleet.search("cats")
+    fleet.fake.blocked = {"127.0.0.31"}
+    stale = await fleet.call("web_search", query="cats")
+    assert stale.structured["stale"]
+    assert (
+        "_Note: DuckDuckGo cannot be reached now; this is its answer of 20" in stale.content[0].text
+    )
+    assert stale.content[0].text.splitlines()[2] == fresh.splitlines()[2]
+    with pytest.raises(Fault) as caught:
+        await fleet.search("dogs")
+    assert caught.value.code == "upstream_blocked"
+
+
+async def test_one_blocked_address_fails_no_call_and_rejoins(nats_fleet):
+    """The others carry the load; after the cooldown a probe brings it back."""
+    fleet = nats_fleet
+    for _ in range(3):
+        await fleet.start_worker(ddg_challenge_rest_s=1.0, ddg_cache_ttl_s=0.0)
+    fleet.fake.blocked = {"127.0.0.32"}
+    for number in range(30):
+        assert "Source: DuckDuckGo (10 results)" in await fleet.search(f"cats {number}")
+    refused = fleet.fake.challenges
+    assert 1 <= refused <= 4
+    fleet.fake.blocked = set()
+    await asyncio.sleep(0)
+    await until(lambda: fleet.fake.requests[-1][2] == "duckduckgo" or asked(fleet, "127.0.0.32", 3))
+    start = len(fleet.fake.requests)
+    for number in range(300):
+        await fleet.search(f"dogs {number}")
+        if any(address == "127.0.0.32" for _, address, _ in fleet.fake.requests[start:]):
+            break
+        await asyncio.sleep(0.02)
+    assert any(address == "127.0.0.32" for _, address, _ in fleet.fake.requests[start:])
+
+
+def asked(fleet, address: str, times: int) -> bool:
+    return sum(a == address for _, a, _ in fleet.fake.requests) >= times
+
+
+async def test_all_blocked_fails_immediately_with_the_time_left(fleet):
+    """Neither a timeout nor `unavailable`, also for later calls."""
+    for _ in range(3):
+        await fleet.start_worker(ddg_challenge_rest_s=600.0)
+    fleet.fake.blocked = {f"127.0.0.{n}" for n in range(31, 39)}
+    for number in range(12):
+        with pytest.raises(Fault) as caught:
+            await fleet.search(f"cats {number}")
+        assert caught.value.code == "upstream_blocked", caught.value
+        assert 500_000 < caught.value.failure.retry_after_ms <= 601_000
+        await asyncio.sleep(0.3)
+    assert fleet.fake.challenges == 3
+
+
+@pytest.mark.parametrize("paced", [True, False])
+async def test_pace_keeps_an_address_from_being_blocked(fleet, paced):
+    """At the sum of three addresses' paces nobody is refused; without pacing the fake blocks."""
+    fleet.fake.quick_requests, fleet.fake.window_s = 8, 2.0
+    for _ in range(3):
+        await fleet.start_worker(
+            ddg_interval_s=0.5 if paced else 0.0, ddg_min_interval_s=0.5 if paced else 0.0
+        )
+
+    async def ask(number: int) -> None:
+        await asyncio.sleep(number / 4.5)
+        try:
+            await fleet.search(f"cats {number}", caller=f"c{number % 4}")
+        except Fault:
+            assert not paced
+
+    if paced:
+        await asyncio.gather(*(ask(number) for number in range(15)))
+        assert fleet.fake.challenges == 0
+    else:
+        await asyncio.gather(*(ask(0) for _ in range(5)), *(fleet_ask(fleet, n) for n in range(30)))
+        assert fleet.fake.challenges > 0
+
+
+async def fleet_ask(fleet, number: int) -> None:
+    try:
+        await fleet.search(f"dogs {number}")
+    except Fault as fault:
+        assert fault.code == "upstream_blocked"
+
+
+async def test_worker_on_standby_takes_over(nats_fleet):
+    """Two workers, one address: the second serves when the first has stopped."""
+    fleet = nats_fleet
+    only = {"ddg_egress": ("bind:127.0.0.31",)}
+    first = await fleet.start_worker(**only)
+    second = await fleet.start_worker(**only)
+    await fleet.search("cats")
+    assert second.health is not None
+    await first.drain()
+    async with asyncio.timeout(100):
+        while True:
+            try:
+                await fleet.search("dogs")
+                break
+            except Fault as fault:
+                assert fault.code == "unavailable"
+                await asyncio.sleep(0.2)
+
+
+async def test_restarted_worker_remembers_that_its_address_is_refused(fleet):
+    """It sends no request before the cooldown ends."""
+    only = {"ddg_egress": ("bind:127.0.0.31",), "ddg_challenge_rest_s": 60.0}
+    first = await fleet.start_worker(**only)
+    fleet.fake.blocked = {"127.0.0.31"}
+    with pytest.raises(Fault):
+        await fleet.search("cats")
+    await asyncio.sleep(1.2)
+    await first.drain()
+    await fleet.start_worker(**only)
+    with pytest.raises(Fault) as caught:
+        await fleet.search("dogs")
+    assert caught.value.code == "upstream_blocked"
+    assert fleet.fake.challenges == 1
+
+
+async def test_callers_take_turns_and_hopeless_waits_fail_immediately(fleet):
+    """One caller's many requests do not delay another's; a wait past the deadline is refused."""
+    await fleet.start_worker(ddg_interval_s=0.2, ddg_min_interval_s=0.2)
+    flood = [
+        asyncio.create_task(fleet.call("web_search", 20.0, "greedy", query=f"g{i}"))
+        for i in range(40)
+    ]
+    await until(lambda: len(fleet.fake.requests) > 0)
+    await fleet.call("web_search", 60.0, "modest", query="modest")
+    assert [query for _, _, query in fleet.fake.requests].index("modest") < 20
+    with pytest.raises(Fault) as caught:
+        await fleet.call("web_search", 0.9, "greedy", query="late")
+    assert caught.value.code == "overloaded"
+    for task in flood:
+        task.cancel()
+    await asyncio.gather(*flood, return_exceptions=True)
+
+
+async def test_caller_that_leaves_ends_the_upstream_request(fleet):
+    """Nobody waits for the reply any more."""
+    await fleet.start_worker()
+    fleet.fake.latency_s = 5.0
+    asking = asyncio.create_task(fleet.search("cats"))
+    await until(lambda: fleet.fake.in_flight == 1)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    fleet.fake.latency_s = 0.0
+    await asyncio.sleep(0.3)
+    assert "10 results" in await fleet.search("cats")
+
+
+async def test_instant_answers(fleet):
+    """Found, ambiguous, none, failing; equal requests are sent once."""
+    await fleet.start_worker()
+    rust = (await fleet.call("instant_answer", query="rust")).content[0].text
+    assert "### Abstract\nRust is a programming language." in rust
+    assert "- **Cargo** - The Rust package manager" in rust
+    mercury = (await fleet.call("instant_answer", query="mercury")).content[0].text
+    assert "#### Astronomy\n- **Mercury (planet)** - The smallest." in mercury
+    nothing = (await fleet.call("instant_answer", query="xyzzy")).content[0].text
+    assert "No instant answer available for this query." in nothing
+    with pytest.raises(Fault) as caught:
+        await fleet.call("instant_answer", query="http500")
+    assert caught.value.code == "upstream_failed"
+    count = len(fleet.fake.requests)
+    await fleet.call("instant_answer", query="rust")
+    assert len(fleet.fake.requests) == count
+
+
+async def test_typed_endpoint_for_other_services(fleet):
+    """Region, time and safe search reach the upstream; the reply names its provider."""
+    await fleet.start_worker()
+    reply = await fleet.bus.request(
+        fleet.bus.subjects.endpoint("ddg", "search"),
+        WebSearchRequest(query="cats", limit=4, region="de-de", time="w", safe="strict"),
+        WebSearchReply, service="ddg", timeout_s=10,
+    )  # fmt: skip
+    assert (len(reply.results), reply.provider, reply.stale, reply.note) == (
+        4,
+        "duckduckgo",
+        False,
+        None,
+    )
