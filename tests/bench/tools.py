@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from msgspec import Struct
 
-from searchbus_bus import Bus, Worker, connect
-from searchbus_contracts import Actor, Fault, ToolDescriptor, ToolReply
+from searchbus_bus import Bus, Call, Worker, connect
+from searchbus_contracts import Actor, Fault, ToolCall, ToolDescriptor, ToolReply
 from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_evaluation.evaluation import evaluate, read_catalogue
-from searchbus_toolindex.vector_file import VectorFile
+from searchbus_toolindex.vectors import VectorFile
 from searchbus_vectors import load_embedder
 
 from .stack import nats, service
@@ -121,17 +120,13 @@ async def _measure(folder: Path, *, services: int, tools_each: int) -> dict[str,
     }
 
 
-class _Anything(Struct):
-    pass
+async def _reply(call: Call, request: ToolCall) -> ToolReply:
+    return ToolReply()
 
 
 def _worker(number: int, tools: int, dice: random.Random) -> Worker:
     toolset = f"app{number}"
     worker = Worker(toolset)
-
-    async def answer(call: Any, _: _Anything) -> ToolReply:
-        return ToolReply()
-
     for index in range(tools):
         verb, noun, other = dice.choice(VERBS), dice.choice(NOUNS), dice.choice(NOUNS)
         place = dice.choice(PLACES)
@@ -144,15 +139,14 @@ def _worker(number: int, tools: int, dice: random.Random) -> Worker:
             },
             "required": [f"{noun}_id"],
         }
-        worker.tool(
+        worker.add_tool(
             ToolDescriptor(
                 name=f"{verb}_{noun}_{index}",
                 toolset=toolset,
                 description=f"{verb.title()} one {noun} {place}, with its {other}, for {toolset}.",
                 input_schema=schema,
             ),
-            _Anything,
-            answer,
+            _reply,
         )
     return worker
 
@@ -196,17 +190,12 @@ async def _load(bus: Bus, query: Callable[[], str], *, pause_s: float) -> dict[s
 
 async def _add_one(bus: Bus, other: Bus, url: str) -> float:
     worker = Worker("newcomer")
-
-    async def answer(call: Any, _: _Anything) -> ToolReply:
-        return ToolReply()
-
-    worker.tool(
+    worker.add_tool(
         ToolDescriptor(
             name="measure_tide", toolset="newcomer", description="Height of the tide.",
             input_schema={"type": "object"},
         ),
-        _Anything,
-        answer,
+        _reply,
     )  # fmt: skip
     started_s = time.perf_counter()
     serving = await other.serve(worker)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from searchbus_bus import Worker, connect
+from searchbus_bus import Call, Worker, connect, endpoint
 from searchbus_contracts import Fault
 from searchbus_contracts.control import Ping, Pong
 
@@ -66,13 +66,18 @@ def server(nats_kind, own_nats_server) -> Iterator[Server]:
 
 def echo_worker(delay_s: float = 0.0) -> Worker:
     worker = Worker("echo")
-
-    async def answer(call, ping: Ping) -> Pong:
-        await asyncio.sleep(delay_s)
-        return Pong(instance="me", in_flight=0)
-
-    worker.endpoint("ping", Ping, answer)
+    worker.add(Echo(delay_s))
     return worker
+
+
+class Echo:
+    def __init__(self, delay_s: float) -> None:
+        self._delay_s = delay_s
+
+    @endpoint
+    async def ping(self, call: Call, request: Ping) -> Pong:
+        await asyncio.sleep(self._delay_s)
+        return Pong(instance="me", in_flight=0)
 
 
 async def ask(bus, timeout_s: float = 5.0) -> Pong:

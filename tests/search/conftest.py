@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from msgspec import Struct
 
-from searchbus_bus import Call, MemoryBroker, Serving, Worker
+from searchbus_bus import Call, MemoryBroker, Serving, Toolset, Worker, prompt
 from searchbus_contracts import (
     Actor,
-    PromptDescriptor,
-    PromptMessage,
     TextContent,
+    ToolCall,
     ToolDescriptor,
     ToolReply,
 )
@@ -33,7 +31,7 @@ from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.follower import Follower
 from searchbus_toolindex.index import Index
 from searchbus_toolindex.service import build_worker as toolindex_worker
-from searchbus_toolindex.vector_file import VectorFile
+from searchbus_toolindex.vectors import VectorFile
 from searchbus_vectors import Embedder, load_embedder, open_store
 
 READER = Actor(subject="reader", roles=("READER",))
@@ -45,24 +43,19 @@ TOOLS = {
 }
 
 
-class Anything(Struct):
-    pass
-
-
 def office(tools: dict[str, str] = TOOLS, *, name: str = "office", **more: Any) -> Worker:
     """A worker whose tools say their own names."""
     worker = Worker(name)
     for tool, about in tools.items():
 
-        async def answer(call: Call, _: Anything, tool: str = tool) -> ToolReply:
+        async def reply(call: Call, request: ToolCall, tool: str = tool) -> ToolReply:
             return ToolReply(content=(TextContent(text=f"{tool} was called"),))
 
-        worker.tool(
+        worker.add_tool(
             ToolDescriptor(
                 name=tool, toolset=name, description=about, input_schema={"type": "object"}, **more
             ),
-            Anything,
-            answer,
+            reply,
         )
     return worker
 
@@ -138,14 +131,15 @@ def secret_office() -> Worker:
         {"get_secret_forecast": "Get the secret weather forecast.", "zebra": "Counts zebras."},
         name="vault", required_roles=("SPY",),
     )  # fmt: skip
-    message = PromptMessage(role="user", content=TextContent(text="psst"))
-    worker.prompts(
-        PromptDescriptor(
-            name="zebra_prompt", toolset="vault", description="Write about zebras.",
-            messages=(message,), required_roles=("SPY",),
-        )
-    )  # fmt: skip
+    worker.add(SecretPrompts())
     return worker
+
+
+class SecretPrompts(Toolset, name="vault"):
+    @prompt(title="Zebras", required_roles=("SPY",))
+    def zebra_prompt(self) -> str:
+        """Write about zebras."""
+        return "psst"
 
 
 async def add_document(library: Library, collection: str, key: str, title: str, text: str) -> None:

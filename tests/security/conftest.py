@@ -1,4 +1,4 @@
-"""An edge that knows its callers: an identity provider on loopback, tools that need roles."""
+"""An edge that authenticates its callers: a provider on loopback, tools that need roles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import httpx
 import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
-from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -21,7 +20,7 @@ from starlette.routing import Route
 
 from searchbus_bus import Call, MemoryBroker, Worker
 from searchbus_bus.keyvalue_memory import MemoryKeyValue
-from searchbus_contracts import TextContent, ToolDescriptor, ToolReply
+from searchbus_contracts import TextContent, ToolCall, ToolDescriptor, ToolReply
 from searchbus_edge.auth.jwks import Jwks
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.edge import Edge
@@ -86,10 +85,6 @@ class Provider:
         )
 
 
-class Nothing(Struct):
-    pass
-
-
 def worker() -> Worker:
     """Tools for everybody, for one role, for two."""
     worker = Worker("office")
@@ -99,19 +94,19 @@ def worker() -> Worker:
         ("two_tool", ("A", "B")),
     ):
 
-        async def answer(call: Call, _: Nothing, name: str = name) -> ToolReply:
+        async def reply(call: Call, request: ToolCall, name: str = name) -> ToolReply:
             text = f"{name} for {call.actor.subject} with {' '.join(call.actor.roles)}"
             return ToolReply(content=(TextContent(text=text),))
 
-        worker.tool(
+        worker.add_tool(
             ToolDescriptor(name=name, toolset="office", description=f"The {name}.",
                            input_schema={"type": "object"}, required_roles=roles),
-            Nothing, answer,
+            reply,
         )  # fmt: skip
-    worker.tool(
+    worker.add_tool(
         ToolDescriptor(name="paid_tool", toolset="office", description="Costs money.", costly=True,
                        input_schema={"type": "object"}, required_roles=("PAYER",)),
-        Nothing, answer,
+        reply,
     )  # fmt: skip
     return worker
 

@@ -9,17 +9,17 @@ from typing import Annotated, Any
 import pytest
 from msgspec import Meta, Struct
 
-from searchbus_bus import Bus, Call, Request, Serving, Worker
-from searchbus_contracts import Actor, ErrorCode, Fault, ToolCall, ToolReply, describe_tool
+from searchbus_bus import Bus, Call, Request, Serving, Toolset, Worker, endpoint, tool
+from searchbus_contracts import Actor, ErrorCode, Fault, ToolCall, ToolReply
 from searchbus_testing import until
 
 
-class Ask(Struct, frozen=True):
+class EchoRequest(Struct, frozen=True):
     text: str = ""
     wait_s: Annotated[float, Meta(ge=0, le=10)] = 0.0
 
 
-class Told(Struct, frozen=True):
+class EchoReply(Struct, frozen=True):
     text: str
     by: str = ""
 
@@ -28,61 +28,61 @@ class Arguments(Struct, forbid_unknown_fields=True):
     word: Annotated[str, Meta(min_length=1, max_length=10)]
 
 
-SHOUT = describe_tool(
-    "shout", toolset="voice", title="Shout", description="Shouts.", arguments=Arguments,
-    reply=Told, renderer="json",
-)  # fmt: skip
+class Voice(Toolset, name="voice"):
+    @tool(title="Shout")
+    async def shout(self, call: Call, arguments: Arguments) -> EchoReply:
+        """Shouts."""
+        return EchoReply(text=arguments.word.upper())
 
 
 class Echo:
-    """A service whose handlers show everything the suite asks about."""
+    """A service whose endpoints show what the suite checks."""
 
     def __init__(self, name: str = "echo", **options: Any) -> None:
         self.name = name
         self.started = 0
         self.cancelled = 0
         self.worker = Worker("echo", **options)
-        self.worker.endpoint("say", Ask, self.say)
-        self.worker.endpoint("fail", Ask, self.fail)
-        self.worker.endpoint("break", Ask, self.break_)
-        self.worker.endpoint("steps", Ask, self.steps)
-        self.worker.endpoint("who", Ask, self.who)
-        self.worker.tool(SHOUT, Arguments, self.shout)
+        self.worker.add(self, Voice())
 
-    async def say(self, call: Call, ask: Ask) -> Told:
+    @endpoint
+    async def say(self, call: Call, request: EchoRequest) -> EchoReply:
         self.started += 1
         try:
-            await asyncio.sleep(ask.wait_s)
+            await asyncio.sleep(request.wait_s)
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        return Told(text=ask.text, by=self.name)
+        return EchoReply(text=request.text, by=self.name)
 
-    async def fail(self, call: Call, ask: Ask) -> Told:
+    @endpoint
+    async def fail(self, call: Call, request: EchoRequest) -> EchoReply:
         raise Fault(ErrorCode.NOT_FOUND, "No such thing: take another.")
 
-    async def break_(self, call: Call, ask: Ask) -> Told:
+    @endpoint
+    async def break_(self, call: Call, request: EchoRequest) -> EchoReply:
         raise RuntimeError("secret-canary")
 
-    async def steps(self, call: Call, ask: Ask) -> Told:
+    @endpoint
+    async def steps(self, call: Call, request: EchoRequest) -> EchoReply:
         for step in range(3):
             await call.progress(step + 1, 3, f"step {step + 1}")
         await call.log("info", {"at": "end"})
-        return Told(text="done")
+        return EchoReply(text="done")
 
-    async def who(self, call: Call, ask: Ask) -> Told:
-        return Told(text=call.actor.subject, by=",".join(call.actor.roles))
-
-    async def shout(self, call: Call, arguments: Arguments) -> Told:
-        return Told(text=arguments.word.upper())
+    @endpoint
+    async def who(self, call: Call, request: EchoRequest) -> EchoReply:
+        return EchoReply(text=call.actor.subject, by=",".join(call.actor.roles))
 
 
-async def ask(bus: Bus, verb: str = "say", *, timeout_s: float = 5.0, **options: Any) -> Told:
-    message = options.pop("message", None) or Ask(**options.pop("ask", {}))
+async def call_echo(
+    bus: Bus, verb: str = "say", *, timeout_s: float = 5.0, **options: Any
+) -> EchoReply:
+    message = options.pop("message", None) or EchoRequest(**options.pop("fields", {}))
     return await bus.request(
         bus.subjects.endpoint("echo", verb),
         message,
-        Told,
+        EchoReply,
         service="echo",
         timeout_s=timeout_s,
         **options,
@@ -102,24 +102,26 @@ async def start(bus: Bus, echo: Echo) -> Serving:
 async def test_request_gets_the_workers_reply(connect_bus):
     """A typed request is answered with the typed reply."""
     await start(await connect_bus("worker"), Echo())
-    assert await ask(await connect_bus("caller"), ask={"text": "hé ✓"}) == Told("hé ✓", by="echo")
+    assert await call_echo(await connect_bus("caller"), fields={"text": "hé ✓"}) == EchoReply(
+        "hé ✓", by="echo"
+    )
 
 
 async def test_no_responders_is_unavailable_at_once(connect_bus):
-    """A request that nobody listens to fails long before its deadline."""
+    """A request without a subscriber fails long before its deadline."""
     bus = await connect_bus()
     started_s = time.monotonic()
-    fault = await fault_of(ask(bus, timeout_s=30))
+    fault = await fault_of(call_echo(bus, timeout_s=30))
     assert fault.code == "unavailable"
     assert fault.failure.retryable
     assert time.monotonic() - started_s < 10
 
 
 async def test_deadline_is_a_typed_failure_and_stops_the_worker(connect_bus):
-    """At the deadline the caller hears deadline_exceeded and the handler is cancelled."""
+    """At the deadline the caller receives deadline_exceeded, and the handler is cancelled."""
     echo = Echo()
     await start(await connect_bus(), echo)
-    fault = await fault_of(ask(await connect_bus(), ask={"wait_s": 9}, timeout_s=0.2))
+    fault = await fault_of(call_echo(await connect_bus(), fields={"wait_s": 9}, timeout_s=0.2))
     assert fault.code == "deadline_exceeded"
     await until(lambda: echo.cancelled == 1)
 
@@ -149,7 +151,7 @@ async def _append(target: list[bytes], data: bytes) -> None:
 async def test_typed_failure_travels(connect_bus):
     """A Fault raised by a handler reaches the caller with code and message."""
     await start(await connect_bus(), Echo())
-    fault = await fault_of(ask(await connect_bus(), "fail"))
+    fault = await fault_of(call_echo(await connect_bus(), "fail"))
     assert (fault.code, fault.failure.message) == ("not_found", "No such thing: take another.")
     assert not fault.failure.retryable
 
@@ -157,7 +159,7 @@ async def test_typed_failure_travels(connect_bus):
 async def test_unforeseen_exception_leaks_no_text(connect_bus):
     """An exception becomes internal with fixed text."""
     await start(await connect_bus(), Echo())
-    fault = await fault_of(ask(await connect_bus(), "break"))
+    fault = await fault_of(call_echo(await connect_bus(), "break"))
     assert fault.code == "internal"
     assert "canary" not in fault.failure.message
 
@@ -165,7 +167,7 @@ async def test_unforeseen_exception_leaks_no_text(connect_bus):
 async def test_bad_message_names_the_field_and_the_limit(connect_bus):
     """A request outside its limits is refused with the path of the field."""
     await start(await connect_bus(), Echo())
-    fault = await fault_of(ask(await connect_bus(), message={"wait_s": 99}))
+    fault = await fault_of(call_echo(await connect_bus(), message={"wait_s": 99}))
     assert fault.code == "invalid_argument"
     assert "<= 10" in fault.failure.message
     assert "wait_s" in fault.failure.message
@@ -177,7 +179,11 @@ async def test_garbage_answer_is_a_typed_failure(connect_bus):
     bus = await connect_bus()
     with pytest.raises(Fault, match="could not be understood"):
         await bus.request(
-            bus.subjects.endpoint("echo", "say"), Ask(), list[int], service="echo", timeout_s=2
+            bus.subjects.endpoint("echo", "say"),
+            EchoRequest(),
+            list[int],
+            service="echo",
+            timeout_s=2,
         )  # type: ignore[type-var]
 
 
@@ -186,12 +192,12 @@ async def test_requests_run_side_by_side_and_the_excess_is_shed(connect_bus):
     echo = Echo(max_in_flight=4)
     serving = await start(await connect_bus(), echo)
     bus = await connect_bus()
-    running = [asyncio.create_task(ask(bus, ask={"wait_s": 0.5})) for _ in range(4)]
+    running = [asyncio.create_task(call_echo(bus, fields={"wait_s": 0.5})) for _ in range(4)]
     await until(lambda: serving.in_flight == 4)
-    fault = await fault_of(ask(bus, timeout_s=5))
+    fault = await fault_of(call_echo(bus, timeout_s=5))
     assert fault.code == "overloaded"
     assert fault.failure.retry_after_ms == 200
-    assert [told.by for told in await asyncio.gather(*running)] == ["echo"] * 4
+    assert [reply.by for reply in await asyncio.gather(*running)] == ["echo"] * 4
 
 
 async def test_two_workers_share_the_queue_group(connect_bus):
@@ -200,8 +206,8 @@ async def test_two_workers_share_the_queue_group(connect_bus):
     for echo in echoes:
         await start(await connect_bus(), echo)
     bus = await connect_bus()
-    replies = await asyncio.gather(*(ask(bus) for _ in range(60)))
-    assert {told.by for told in replies} == {"a", "b"}
+    replies = await asyncio.gather(*(call_echo(bus) for _ in range(60)))
+    assert {reply.by for reply in replies} == {"a", "b"}
     assert echoes[0].started + echoes[1].started == 60
 
 
@@ -210,13 +216,13 @@ async def test_shed_request_is_retried_on_another_worker(connect_bus):
     full, free = Echo("full", max_in_flight=1), Echo("free", max_in_flight=64)
     first = await start(await connect_bus(), full)
     bus = await connect_bus()
-    blocker = asyncio.create_task(ask(bus, ask={"wait_s": 3}))
+    blocker = asyncio.create_task(call_echo(bus, fields={"wait_s": 3}))
     await until(lambda: first.in_flight == 1)
     await start(await connect_bus(), free)
     outcomes = await asyncio.gather(
-        *(ask(bus) for _ in range(40)), return_exceptions=True
+        *(call_echo(bus) for _ in range(40)), return_exceptions=True
     )  # each fails only when both of its attempts met the full worker
-    assert sum(isinstance(o, Told) for o in outcomes) > 20
+    assert sum(isinstance(o, EchoReply) for o in outcomes) > 20
     assert first.shed > 0
     blocker.cancel()
 
@@ -226,22 +232,22 @@ async def test_cancelled_caller_cancels_the_worker(connect_bus):
     echoes = [Echo("a"), Echo("b")]
     servings = [await start(await connect_bus(), echo) for echo in echoes]
     bus = await connect_bus()
-    task = asyncio.create_task(ask(bus, ask={"wait_s": 9}, timeout_s=20))
+    task = asyncio.create_task(call_echo(bus, fields={"wait_s": 9}, timeout_s=20))
     await until(lambda: sum(e.started for e in echoes) == 1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     await until(lambda: sum(e.cancelled for e in echoes) == 1)
     await until(lambda: sum(s.in_flight for s in servings) == 0)
-    assert (await ask(bus)).by in {"a", "b"}
+    assert (await call_echo(bus)).by in {"a", "b"}
 
 
 async def test_large_request_and_reply_arrive_whole(connect_bus):
     """5 MiB in both directions, over a limit of 1 MiB a message."""
     await start(await connect_bus(), Echo())
     text = "".join(chr(0x4E00 + i % 9000) for i in range(5 * 1024 * 1024 // 3))
-    told = await ask(await connect_bus(), ask={"text": text}, timeout_s=30)
-    assert told.text == text
+    reply = await call_echo(await connect_bus(), fields={"text": text}, timeout_s=30)
+    assert reply.text == text
 
 
 async def test_large_request_works_with_several_workers(connect_bus):
@@ -250,14 +256,18 @@ async def test_large_request_works_with_several_workers(connect_bus):
         await start(await connect_bus(), Echo(name))
     bus = await connect_bus()
     texts = [str(i) * 700_000 for i in range(6)]
-    replies = await asyncio.gather(*(ask(bus, ask={"text": t}, timeout_s=30) for t in texts))
-    assert [told.text for told in replies] == texts
+    replies = await asyncio.gather(
+        *(call_echo(bus, fields={"text": t}, timeout_s=30) for t in texts)
+    )
+    assert [reply.text for reply in replies] == texts
 
 
 async def test_oversized_request_is_refused_before_it_is_sent(connect_bus):
-    """Over 64 MiB the caller is told so."""
+    """Over 64 MiB the failure says so."""
     await start(await connect_bus(), Echo())
-    fault = await fault_of(ask(await connect_bus(), ask={"text": "x" * (64 * 1024 * 1024)}))
+    fault = await fault_of(
+        call_echo(await connect_bus(), fields={"text": "x" * (64 * 1024 * 1024)})
+    )
     assert fault.code == "invalid_argument"
     assert "64 MiB" in fault.failure.message
 
@@ -266,8 +276,8 @@ async def test_progress_and_log_events_come_before_the_reply_in_order(connect_bu
     """Events sent by the handler reach the caller's callback."""
     await start(await connect_bus(), Echo())
     events: list[Any] = []
-    told = await ask(await connect_bus(), "steps", on_event=events.append)
-    assert told.text == "done"
+    reply = await call_echo(await connect_bus(), "steps", on_event=events.append)
+    assert reply.text == "done"
     assert [(e.kind, e.progress) for e in events] == [
         ("progress", 1), ("progress", 2), ("progress", 3), ("log", 0)
     ]  # fmt: skip
@@ -275,10 +285,12 @@ async def test_progress_and_log_events_come_before_the_reply_in_order(connect_bu
 
 
 async def test_actor_travels(connect_bus):
-    """The worker knows on whose behalf it acts, also with names outside ASCII."""
+    """The worker receives on whose behalf it acts, also with names outside ASCII."""
     await start(await connect_bus(), Echo())
-    told = await ask(await connect_bus(), "who", actor=Actor(subject="Zoë ✓", roles=("a", "b")))
-    assert told == Told("Zoë ✓", by="a,b")
+    reply = await call_echo(
+        await connect_bus(), "who", actor=Actor(subject="Zoë ✓", roles=("a", "b"))
+    )
+    assert reply == EchoReply("Zoë ✓", by="a,b")
 
 
 async def test_tool_call_is_decoded_and_shaped(connect_bus):
@@ -308,20 +320,24 @@ async def test_tool_call_is_decoded_and_shaped(connect_bus):
 
 
 async def test_gather_names_what_did_not_arrive(connect_bus):
-    """A fan-out returns the replies and a failure for every other leg, in the legs' order."""
+    """A fan-out returns the replies and a failure for every other request, in the given order."""
     await start(await connect_bus(), Echo())
     bus = await connect_bus()
     say = bus.subjects.endpoint("echo", "say")
     legs = {
-        "slow": Request(say, Ask(wait_s=9), Told, service="echo", timeout_s=0.2),
-        "good": Request(say, Ask(text="1"), Told, service="echo"),
-        "absent": Request(bus.subjects.endpoint("nobody", "say"), Ask(), Told, service="nobody"),
-        "garbage": Request(say, Ask(), list[int], service="echo"),
-        "bad": Request(bus.subjects.endpoint("echo", "fail"), Ask(), Told, service="echo"),
-        "also": Request(say, Ask(text="2"), Told, service="echo"),
+        "slow": Request(say, EchoRequest(wait_s=9), EchoReply, service="echo", timeout_s=0.2),
+        "good": Request(say, EchoRequest(text="1"), EchoReply, service="echo"),
+        "absent": Request(
+            bus.subjects.endpoint("nobody", "say"), EchoRequest(), EchoReply, service="nobody"
+        ),
+        "garbage": Request(say, EchoRequest(), list[int], service="echo"),
+        "bad": Request(
+            bus.subjects.endpoint("echo", "fail"), EchoRequest(), EchoReply, service="echo"
+        ),
+        "also": Request(say, EchoRequest(text="2"), EchoReply, service="echo"),
     }
     gathered = await bus.gather(legs, timeout_s=3)
-    assert {name: told.text for name, told in gathered.replies.items()} == {
+    assert {name: reply.text for name, reply in gathered.replies.items()} == {
         "good": "1",
         "also": "2",
     }
@@ -334,12 +350,14 @@ async def test_gather_names_what_did_not_arrive(connect_bus):
     }
 
 
-async def test_cancelled_gather_cancels_every_leg(connect_bus):
-    """No worker goes on for a caller that left."""
+async def test_cancelled_gather_cancels_every_request(connect_bus):
+    """No worker continues for a caller that went away."""
     echo = Echo()
     serving = await start(await connect_bus(), echo)
     bus = await connect_bus()
-    leg = Request(bus.subjects.endpoint("echo", "say"), Ask(wait_s=9), Told, service="echo")
+    leg = Request(
+        bus.subjects.endpoint("echo", "say"), EchoRequest(wait_s=9), EchoReply, service="echo"
+    )
     task = asyncio.create_task(bus.gather({str(i): leg for i in range(5)}, timeout_s=20))
     await until(lambda: serving.in_flight == 5)
     task.cancel()
@@ -353,15 +371,15 @@ async def test_drain_answers_everything_it_received(connect_bus):
     leaving, staying = Echo("leaving"), Echo("staying")
     serving = await start(await connect_bus(), leaving)
     bus = await connect_bus()
-    under_way = [asyncio.create_task(ask(bus, ask={"wait_s": 0.3})) for _ in range(50)]
+    under_way = [asyncio.create_task(call_echo(bus, fields={"wait_s": 0.3})) for _ in range(50)]
     await until(lambda: leaving.started == 50)
     await start(await connect_bus(), staying)
     drained = asyncio.create_task(serving.drain())
-    later = [asyncio.create_task(ask(bus)) for _ in range(50)]
-    assert [told.by for told in await asyncio.gather(*under_way)] == ["leaving"] * 50
+    later = [asyncio.create_task(call_echo(bus)) for _ in range(50)]
+    assert [reply.by for reply in await asyncio.gather(*under_way)] == ["leaving"] * 50
     assert len(await asyncio.gather(*later)) == 50
     await drained
-    assert (await ask(bus)).by == "staying"
+    assert (await call_echo(bus)).by == "staying"
 
 
 async def test_drain_answers_unavailable_for_what_takes_too_long(connect_bus):
@@ -369,13 +387,13 @@ async def test_drain_answers_unavailable_for_what_takes_too_long(connect_bus):
     echo = Echo()
     serving = await start(await connect_bus(), echo)
     bus = await connect_bus()
-    task = asyncio.create_task(ask(bus, ask={"wait_s": 9}, timeout_s=20))
+    task = asyncio.create_task(call_echo(bus, fields={"wait_s": 9}, timeout_s=20))
     await until(lambda: echo.started == 1)
     await serving.drain(timeout_s=0.1)
     assert (await fault_of(task)).code == "unavailable"
 
 
-async def test_health_is_a_request_to_oneself(connect_bus):
+async def test_health_is_a_request_to_the_own_instance(connect_bus):
     """A serving worker is healthy; a drained one is not."""
     serving = await start(await connect_bus(), Echo())
     assert await serving.healthy()
@@ -384,10 +402,10 @@ async def test_health_is_a_request_to_oneself(connect_bus):
 
 
 async def test_busy_worker_is_healthy_and_its_pings_are_no_requests(connect_bus):
-    """At its limit it sheds requests, not the question whether it lives."""
+    """At its limit it refuses requests, but replies to pings."""
     serving = await start(await connect_bus(), Echo(max_in_flight=1))
     bus = await connect_bus()
-    task = asyncio.create_task(ask(bus, ask={"wait_s": 2}, timeout_s=20))
+    task = asyncio.create_task(call_echo(bus, fields={"wait_s": 2}, timeout_s=20))
     await until(lambda: serving.in_flight == 1)
     assert await serving.healthy()
     assert (serving.shed, serving.in_flight) == (0, 1)
@@ -429,7 +447,7 @@ async def test_workers_are_discovered_with_their_catalogue(connect_bus):
 async def test_malformed_message_gets_an_answer_and_harms_nobody(
     connect_bus, subject_tail, data, headers
 ):
-    """Whatever the bytes are, a request is answered and the worker lives on."""
+    """For any bytes, the request gets a reply and the worker continues."""
     await start(await connect_bus(), Echo())
     bus = await connect_bus()
     answers: list[bytes] = []
@@ -442,4 +460,4 @@ async def test_malformed_message_gets_an_answer_and_harms_nobody(
         headers={"Req-Id": "1", **headers},
     )
     await until(lambda: answers)
-    assert (await ask(bus, ask={"text": "still here"})).text == "still here"
+    assert (await call_echo(bus, fields={"text": "still here"})).text == "still here"

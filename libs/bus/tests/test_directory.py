@@ -6,40 +6,44 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec import Struct
 
-from searchbus_bus import Bus, Call, Directory, Worker
+from searchbus_bus import Bus, Call, Directory, Toolset, Worker, prompt
 from searchbus_bus.transport import Message, ServiceRecord
 from searchbus_contracts import (
     CATALOG_KEY,
     CONTRACT_KEY,
-    PromptDescriptor,
-    PromptMessage,
-    TextContent,
-    describe_tool,
+    ToolCall,
+    ToolDescriptor,
+    ToolReply,
     encode,
 )
 from searchbus_testing import until
 
 
-class Nothing(Struct):
-    pass
+async def reply(call: Call, request: ToolCall) -> ToolReply:
+    return ToolReply()
 
 
-async def answer(call: Call, arguments: Nothing) -> Any:
-    return {}
+def described(name: str, toolset: str) -> ToolDescriptor:
+    return ToolDescriptor(
+        name=name, toolset=toolset, description=name, input_schema={"type": "object"}
+    )
 
 
 def tool_worker(service: str, *names: str, toolset: str | None = None) -> Worker:
     worker = Worker(service)
     for name in names:
-        worker.tool(
-            describe_tool(name, toolset=toolset or service, title=name, description=name,
-                          arguments=Nothing),
-            Nothing,
-            answer,
-        )  # fmt: skip
+        worker.add_tool(described(name, toolset or service), reply)
     return worker
+
+
+def large_prompt() -> Any:
+    @prompt(title="Large")
+    def body(self: Any) -> str:
+        """Says nothing."""
+        return "x" * 4000
+
+    return body
 
 
 def names(directory: Directory) -> list[str]:
@@ -78,11 +82,7 @@ async def test_changed_tools_are_followed(connect_bus, directory):
     worker = tool_worker("alpha", "one")
     serving = await (await connect_bus()).serve(worker)
     await until(lambda: names(directory) == ["one"])
-    worker.tool(
-        describe_tool("two", toolset="beta", title="t", description="d", arguments=Nothing),
-        Nothing,
-        answer,
-    )
+    worker.add_tool(described("two", "beta"), reply)
     await serving.refresh()
     await until(lambda: names(directory) == ["one", "two"])
     assert directory.owner("beta") == "alpha"
@@ -144,16 +144,8 @@ async def test_toolset_belongs_to_whoever_had_it_first(connect_bus, directory):
 async def test_catalogue_larger_than_a_message_arrives(connect_bus, directory):
     """Thousands of prompts and tools fit, in parts."""
     worker = tool_worker("alpha", *(f"tool_{i}" for i in range(500)))
-    worker.prompts(
-        *(
-            PromptDescriptor(
-                name=f"p{i}",
-                toolset="alpha",
-                messages=(PromptMessage(role="user", content=TextContent(text="x" * 4000)),),
-            )
-            for i in range(500)
-        )
-    )
+    prompts = {f"p{i}": large_prompt() for i in range(500)}
+    worker.add(type("Prompts", (Toolset,), prompts, name="alpha")())
     await (await connect_bus()).serve(worker)
     await until(lambda: len(names(directory)) == 500)
     assert len(directory.catalogs[0].prompts) == 500

@@ -15,32 +15,36 @@ import psutil
 import pytest
 from msgspec import Struct
 
-from searchbus_bus import Bus, Call, Worker, connect
+from searchbus_bus import Bus, Call, Worker, connect, endpoint
 from searchbus_contracts import Fault
 
 
-class Ask(Struct):
+class EchoRequest(Struct):
     wait_s: float = 0.0
 
 
-class Told(Struct):
+class EchoReply(Struct):
     pid: int
 
 
-async def say(call: Call, ask: Ask) -> Told:
-    await asyncio.sleep(ask.wait_s)
-    return Told(pid=os.getpid())
+class Echo:
+    @endpoint
+    async def say(self, call: Call, request: EchoRequest) -> EchoReply:
+        await asyncio.sleep(request.wait_s)
+        return EchoReply(pid=os.getpid())
 
 
 def echo_worker() -> Worker:
     worker = Worker("echo", max_in_flight=256)
-    worker.endpoint("say", Ask, say)
+    worker.add(Echo())
     return worker
 
 
-async def ask(bus: Bus, wait_s: float = 0.0, timeout_s: float = 10.0, **options: Any) -> Told:
+async def call_echo(
+    bus: Bus, wait_s: float = 0.0, timeout_s: float = 10.0, **options: Any
+) -> EchoReply:
     return await bus.request(
-        bus.subjects.endpoint("echo", "say"), Ask(wait_s), Told, service="echo",
+        bus.subjects.endpoint("echo", "say"), EchoRequest(wait_s), EchoReply, service="echo",
         timeout_s=timeout_s, **options,
     )  # fmt: skip
 
@@ -60,10 +64,10 @@ async def test_idempotent_requests_survive_a_restart_of_nats(own_nats_server):
     worker_bus = await connect(server.url, name="worker")
     await worker_bus.serve(echo_worker())
     bus = await connect(server.url, name="caller")
-    under_way = [asyncio.create_task(ask(bus, wait_s=0.5, timeout_s=20)) for _ in range(50)]
+    under_way = [asyncio.create_task(call_echo(bus, wait_s=0.5, timeout_s=20)) for _ in range(50)]
     await asyncio.sleep(0.2)
     server.stop()
-    during = [asyncio.create_task(ask(bus, timeout_s=20)) for _ in range(50)]
+    during = [asyncio.create_task(call_echo(bus, timeout_s=20)) for _ in range(50)]
     await asyncio.sleep(0.3)
     server.start()
     assert len(await asyncio.gather(*under_way, *during)) == 100
@@ -77,7 +81,7 @@ async def test_request_that_may_not_be_repeated_is_not_after_a_lost_connection(o
     worker_bus = await connect(server.url, name="worker")
     await worker_bus.serve(echo_worker())
     bus = await connect(server.url, name="caller")
-    task = asyncio.create_task(ask(bus, wait_s=5, idempotent=False))
+    task = asyncio.create_task(call_echo(bus, wait_s=5, idempotent=False))
     await asyncio.sleep(0.2)
     server.stop()
     with pytest.raises(Fault, match="connection to the message bus was lost"):
@@ -87,13 +91,13 @@ async def test_request_that_may_not_be_repeated_is_not_after_a_lost_connection(o
 
 
 async def test_request_while_disconnected_ends_by_its_deadline(own_nats_server):
-    """With the server away the caller hears unavailable, in time."""
+    """While the server is unreachable the caller receives unavailable, in time."""
     server = own_nats_server()
     bus = await connect(server.url, name="caller")
     server.stop()
     await asyncio.sleep(0.2)
     with pytest.raises(Fault) as caught:
-        await ask(bus, timeout_s=0.4)
+        await call_echo(bus, timeout_s=0.4)
     assert caught.value.code == "unavailable"
     await bus.close()
 
@@ -113,18 +117,20 @@ async def test_drain_without_a_server_ends_soon(own_nats_server):
 WORKER_PROGRAM = textwrap.dedent("""
     import asyncio, os, sys
     from msgspec import Struct
-    from searchbus_bus import Worker, connect
-    class Ask(Struct):
+    from searchbus_bus import Call, Worker, connect, endpoint
+    class EchoRequest(Struct):
         wait_s: float = 0.0
-    class Told(Struct):
+    class EchoReply(Struct):
         pid: int
-    async def say(call, ask):
-        await asyncio.sleep(ask.wait_s)
-        return Told(pid=os.getpid())
+    class Echo:
+        @endpoint
+        async def say(self, call: Call, request: EchoRequest) -> EchoReply:
+            await asyncio.sleep(request.wait_s)
+            return EchoReply(pid=os.getpid())
     async def main():
         bus = await connect(sys.argv[1], name="worker")
         worker = Worker("echo", max_in_flight=256)
-        worker.endpoint("say", Ask, say)
+        worker.add(Echo())
         await bus.serve(worker)
         print("ready", flush=True)
         await asyncio.sleep(60)
@@ -143,14 +149,14 @@ async def test_killed_worker_costs_only_what_it_held(own_nats_server):
         for worker in workers:
             assert worker.stdout.readline() == b"ready\n"
         bus = await connect(server.url, name="caller")
-        assert {told.pid for told in await asyncio.gather(*(ask(bus) for _ in range(40)))} == {
-            worker.pid for worker in workers
-        }
+        assert {
+            reply.pid for reply in await asyncio.gather(*(call_echo(bus) for _ in range(40)))
+        } == {worker.pid for worker in workers}
         workers[0].kill()
         workers[0].wait()
         await asyncio.sleep(0.1)
-        after = await asyncio.gather(*(ask(bus) for _ in range(40)))
-        assert {told.pid for told in after} == {workers[1].pid}
+        after = await asyncio.gather(*(call_echo(bus) for _ in range(40)))
+        assert {reply.pid for reply in after} == {workers[1].pid}
         await bus.close()
     finally:
         for worker in workers:
@@ -186,7 +192,7 @@ async def test_ten_thousand_malformed_messages_kill_and_silence_nothing(own_nats
     worker = echo_worker()
     serving = await worker_bus.serve(worker)
     bus = await connect(server.url, name="caller", prefix="t")
-    await ask(bus)
+    await call_echo(bus)
     disconnects: list[int] = []
     worker_bus.transport.on_disconnect(lambda: disconnects.append(1))
     process = psutil.Process()
@@ -198,10 +204,10 @@ async def test_ten_thousand_malformed_messages_kill_and_silence_nothing(own_nats
         writer.write(_hostile(rng, b"t.v1.echo.say", number))
         if number % 200 == 0:
             await writer.drain()
-            assert (await ask(bus)).pid == os.getpid()
+            assert (await call_echo(bus)).pid == os.getpid()
     await writer.drain()
     writer.close()
-    assert (await ask(bus)).pid == os.getpid()
+    assert (await call_echo(bus)).pid == os.getpid()
     assert await serving.healthy()
     assert not disconnects
     assert serving.served > 1000

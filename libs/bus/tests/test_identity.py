@@ -1,11 +1,20 @@
-"""The signed actor: made by the edge only, passed on by workers, refused when it is anything else."""
+"""The signed actor: signed by the edge only, passed on by workers, refused otherwise."""
 
 from __future__ import annotations
 
 import pytest
 from msgspec import Struct
 
-from searchbus_bus import ActorSigner, ActorVerifier, Call, MemoryBroker, Worker, new_actor_keys
+from searchbus_bus import (
+    ActorSigner,
+    ActorVerifier,
+    Bus,
+    Call,
+    MemoryBroker,
+    Worker,
+    endpoint,
+    new_actor_keys,
+)
 from searchbus_contracts import Actor, Fault
 
 PRIVATE, PUBLIC = new_actor_keys()
@@ -16,36 +25,46 @@ class Who(Struct):
     pass
 
 
-class Answer(Struct):
+class WhoReply(Struct):
     subject: str
     roles: tuple[str, ...]
 
 
+class Inner:
+    @endpoint
+    async def who(self, call: Call, request: Who) -> WhoReply:
+        return WhoReply(call.actor.subject, call.actor.roles)
+
+
+class Outer:
+    """Sends requests to the inner worker: for its caller, and for an actor that it makes up."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    @endpoint
+    async def who(self, call: Call, request: Who) -> WhoReply:
+        return await request_who(self._bus, call.actor, "inner")
+
+    @endpoint
+    async def lie(self, call: Call, request: Who) -> WhoReply:
+        return await request_who(self._bus, Actor(subject="root", roles=("*",)), "inner")
+
+
 @pytest.fixture
 async def buses():
-    """An edge, a worker that asks another on the caller's behalf, and a stranger."""
+    """An edge, a worker that sends requests to another for its caller, and a stranger."""
     broker = MemoryBroker()
     verifier = ActorVerifier(PUBLIC)
     inner = broker.connect(name="inner", verifier=verifier)
     outer = broker.connect(name="outer", verifier=verifier)
 
-    async def who(call: Call, _: Who) -> Answer:
-        return Answer(call.actor.subject, call.actor.roles)
-
-    async def relay(call: Call, _: Who) -> Answer:
-        return await ask(outer, call.actor, "inner")
-
-    async def pretend(call: Call, _: Who) -> Answer:
-        return await ask(outer, Actor(subject="root", roles=("*",)), "inner")
-
-    for bus, name, verbs in (
-        (inner, "inner", {"who": who}),
-        (outer, "outer", {"who": relay, "lie": pretend}),
-    ):
-        worker = Worker(name)
-        for verb, handler in verbs.items():
-            worker.endpoint(verb, Who, handler)
-        await bus.serve(worker)
+    worker = Worker("inner")
+    worker.add(Inner())
+    await inner.serve(worker)
+    worker = Worker("outer")
+    worker.add(Outer(outer))
+    await outer.serve(worker)
     return {
         "edge": broker.connect(name="edge", signer=ActorSigner(PRIVATE), verifier=verifier),
         "stranger": broker.connect(name="stranger", signer=ActorSigner(new_actor_keys()[0])),
@@ -53,47 +72,47 @@ async def buses():
     }
 
 
-async def ask(bus, actor, service="inner", verb="who"):
+async def request_who(bus, actor, service="inner", verb="who"):
     return await bus.request(
         bus.subjects.endpoint(service, verb),
         Who(),
-        Answer,
+        WhoReply,
         service=service,
         timeout_s=2,
         actor=actor,
     )
 
 
-async def test_edge_is_believed_also_through_another_worker(buses):
-    """The worker in between passes on what it got."""
+async def test_the_edges_actor_is_accepted_also_through_another_worker(buses):
+    """The worker in between passes on the signature that it received."""
     for service in ("inner", "outer"):
-        answer = await ask(buses["edge"], ALICE, service)
-        assert (answer.subject, answer.roles) == ("alice", ("A",))
+        reply = await request_who(buses["edge"], ALICE, service)
+        assert (reply.subject, reply.roles) == ("alice", ("A",))
 
 
 @pytest.mark.parametrize("who", ["stranger", "nobody"])
-async def test_nobody_else_is(buses, who):
-    """Neither another key nor none."""
+async def test_an_actor_of_anyone_else_is_refused(buses, who):
+    """With another key, and without a signature."""
     with pytest.raises(Fault) as caught:
-        await ask(buses[who], ALICE)
+        await request_who(buses[who], ALICE)
     assert caught.value.code == "forbidden"
 
 
-async def test_worker_cannot_make_a_caller_up(buses):
+async def test_a_worker_cannot_sign_an_actor(buses):
     """It has the public key only."""
     with pytest.raises(Fault) as caught:
-        await ask(buses["edge"], ALICE, "outer", "lie")
+        await request_who(buses["edge"], ALICE, "outer", "lie")
     assert caught.value.code == "forbidden"
 
 
 async def test_request_without_an_actor_has_no_roles(buses):
     """As on an open bus."""
-    answer = await ask(buses["nobody"], None)
-    assert (answer.subject, answer.roles) == ("anonymous", ())
+    reply = await request_who(buses["nobody"], None)
+    assert (reply.subject, reply.roles) == ("anonymous", ())
 
 
-def test_signature_fits_its_header_and_ends():
-    """Every change and every minute beyond its time is refused."""
+def test_a_signature_is_valid_for_its_header_and_for_a_limited_time():
+    """Every change is refused, and every use after the expiry."""
     now_s = [1000.0]
     signer = ActorSigner(PRIVATE, clock=lambda: now_s[0])
     verifier = ActorVerifier(PUBLIC, clock=lambda: now_s[0])

@@ -18,7 +18,7 @@ from searchbus_bus import connect
 PROGRAM = """
 import asyncio, logging, sys
 from msgspec import Struct
-from searchbus_bus import Worker
+from searchbus_bus import Call, Worker, endpoint
 from searchbus_runtime import ServiceSettings, load_settings, run
 
 class Ask(Struct):
@@ -26,14 +26,16 @@ class Ask(Struct):
 class Told(Struct):
     text: str = "done"
 
-async def say(call, ask):
-    logging.getLogger("t").info("working")
-    await asyncio.sleep(ask.wait_s)
-    return Told()
+class Echo:
+    @endpoint
+    async def say(self, call: Call, request: Ask) -> Told:
+        logging.getLogger("t").info("working")
+        await asyncio.sleep(request.wait_s)
+        return Told()
 
 async def start(process):
     worker = Worker("echo")
-    worker.endpoint("say", Ask, say)
+    worker.add(Echo())
     await process.serve(worker)
 
 sys.exit(run("echo", load_settings(ServiceSettings), start))

@@ -17,8 +17,12 @@ __all__ = ["Call"]
 class Call:
     """One request as its handler sees it.
 
-    The last three belong to tools that ask the client for input (`InputRequired`): its answers,
-    the tool's own state given back, and what the client can be asked for.
+    Attributes:
+        req_id: the id of the request, the same at every service that works on it.
+        actor: on whose behalf the request was sent.
+        input_responses: the client's responses, for a tool that asked for input (`InputRequired`).
+        state: the state that the tool sent with its `InputRequired`.
+        client_capabilities: MCP capabilities that the client declared.
     """
 
     def __init__(
@@ -43,19 +47,19 @@ class Call:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds until the caller's deadline; the handler is cancelled when they are over."""
+        """Seconds until the caller's deadline; the handler is cancelled then."""
         return max(0.0, self._deadline.remaining_s)
 
     async def progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Tell the caller how far the work is; `progress` must grow with every call."""
+        """Report progress to the caller; `progress` must increase with every call."""
         await self._send_event(
             ToolEvent(kind="progress", progress=progress, total=total, message=message)
         )
 
     async def log(self, level: str, data: Any, logger: str | None = None) -> None:
-        """Send a line to the client's log; level is one of syslog's eight, in lower case."""
+        """Send a line to the client's log; `level` is one of syslog's eight, in lower case."""
         await self._send_event(
             msgspec.convert(
                 {"kind": "log", "level": level, "data": data, "logger": logger}, ToolEvent

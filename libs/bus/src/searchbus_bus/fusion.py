@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion: one ranking out of the rankings of several services.
+"""Reciprocal rank fusion: one ranking from the rankings of several services.
 
 Cormack, Clarke, Büttcher: Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning
 Methods (SIGIR 2009). Ranks are comparable where scores of different services are not.
@@ -15,22 +15,22 @@ K = TypeVar("K", bound=Hashable)
 
 
 def reciprocal_rank(rank: int, *, k: int, weight: float = 1.0) -> float:
-    """The vote of one ranking for the item at `rank` (0 is the best): weight / (k + rank + 1).
+    """The score of one ranking for the item at `rank` (0 is the best): weight / (k + rank + 1).
 
     Args:
-        k: how little the first ranks differ. 60 suits lists of a thousand, 20 lists of ten.
+        k: the larger, the less the first ranks differ. 60 suits lists of a thousand, 20 of ten.
     """
     return weight / (k + rank + 1)
 
 
 def reciprocal_rank_fusion(rankings: Iterable[Iterable[K]], *, k: int) -> dict[K, float]:
-    """Sum the votes of equally weighted rankings.
+    """Add the scores of equally weighted rankings.
 
     Args:
-        rankings: each best first; an item may stand in several.
+        rankings: each best first; an item may be in several.
 
     Returns:
-        item → score, in the order in which the items were first met; sort it for a ranking.
+        item → score, in the order of first occurrence; sort it for a ranking.
     """
     scores: dict[K, float] = {}
     for ranking in rankings:

@@ -4,8 +4,8 @@
     wait_s = gcra.wait(arrival_s, now_s)         # 0.0: the next request conforms now
     arrival_s = gcra.advance(arrival_s, now_s)   # after it was admitted
 
-The state of one caller is a single number, its theoretical arrival time. It starts at 0 and is kept
-by whoever uses this: in a dictionary, or in the key-value store by compare and set.
+The state of one caller is a single number, its theoretical arrival time. It starts at 0. The caller
+of these functions keeps it, in a dictionary or in the key-value store by compare and set.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 __all__ = ["Gcra"]
 
 _ROUNDING = 1e-9
-"""In intervals: sums of floats must not refuse the last request of a burst."""
+"""In intervals: rounding of sums must not refuse the last request of a burst."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,12 +52,12 @@ __all__ = ["Endpoint", "ToolEndpoint", "ToolHandler", "Worker"]
 
 A = TypeVar("A")
 ToolHandler = Callable[[Call, ToolCall], Awaitable[ToolReply]]
-"""Answers a tool's calls with the arguments as they came."""
+"""Handles the calls of a tool; the arguments are not decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A typed request: how to decode it, who answers, and with what."""
+    """A typed request: the types of request and reply, and the handler."""
 
     request_type: Any
     handler: Callable[[Call, Any], Awaitable[Any]]
@@ -73,7 +73,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class ToolEndpoint:
-    """A tool: checks the caller's roles, then asks the handler."""
+    """A tool: checks the caller's roles, then calls the handler."""
 
     descriptor: ToolDescriptor
     handler: ToolHandler
@@ -93,8 +93,8 @@ class Worker:
 
     Args:
         service: the service's name, also its queue group.
-        version: semantic version, told in `$SRV.INFO`.
-        max_in_flight: requests handled at once; further ones are shed with `overloaded`.
+        version: semantic version, sent in `$SRV.INFO` replies.
+        max_in_flight: requests handled at once; others are refused with `overloaded`.
     """
 
     def __init__(
@@ -225,12 +225,12 @@ class Worker:
         self.resource_readers[toolset] = readers
 
     def find_tool(self, toolset: str, name: str) -> ToolEndpoint | None:
-        """The tool of that name, where it is offered."""
+        """The tool of that name; None where the worker does not offer it."""
         return self._tools.get((toolset, name))
 
     @property
     def catalog(self) -> Catalog:
-        """All that is offered to clients, sorted, so that equal offers have equal hashes."""
+        """Everything offered to clients, sorted, so that equal offers have equal hashes."""
         return Catalog(
             service=self.service,
             tools=tuple(self._tools[key].descriptor for key in sorted(self._tools)),
@@ -278,7 +278,7 @@ _RESOURCE_VERBS = (
 def _decoding(
     method: Callable[[Call, Any], Awaitable[Any]], arguments: type[Struct], form: ReplyForm
 ) -> ToolHandler:
-    """A method of a toolset as a handler of raw calls."""
+    """A handler that decodes the arguments, calls the method and shapes its reply."""
 
     async def handle(call: Call, request: ToolCall) -> ToolReply:
         return form.reply(await method(call, decode(bytes(request.arguments), arguments)))

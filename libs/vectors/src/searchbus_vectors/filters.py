@@ -1,4 +1,4 @@
-"""Conditions on payload fields, as a small tree that each engine translates.
+"""Conditions on payload fields, as a small tree that every adapter translates.
 
 AllOf((Equals("kind", "chunk"), DateRange("date", gte="2024-01-01", lt="2025-01-01")))
 """
@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Equals:
-    """The field has this value. For floats and dates use the ranges."""
+    """The field has this value. Floats and dates are compared by ranges instead."""
 
     field: str
     value: str | int | bool
@@ -59,21 +59,21 @@ class DateRange:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Every part matches; without parts, every point matches."""
+    """Every part holds; an empty one always does."""
 
     parts: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """At least one part matches."""
+    """At least one part holds."""
 
     parts: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The part does not match; so a point without the field matches."""
+    """The part does not hold; a point without the field fits."""
 
     part: Filter
 

@@ -8,13 +8,13 @@ from searchbus_runtime import Process
 from searchbus_vectors import ModelNotFound, StoreLocked, load_embedder, open_store
 
 from .access import OPEN, Access
-from .endpoints import RetrievalEndpoints
+from .documents import add_documents
+from .endpoints import add_endpoints
 from .library import Library
-from .prompts import FomcPrompts
-from .resources import Documents
+from .prompts import PROMPTS
 from .settings import RetrievalSettings
 from .sizes import Sizes
-from .tools import FomcTools
+from .tools import add_tools
 
 __all__ = ["build_worker", "start"]
 
@@ -26,12 +26,10 @@ def build_worker(library: Library, *, access: Access = OPEN, max_in_flight: int 
         max_in_flight=max_in_flight,
         description="Documents in Qdrant: hybrid search, whole documents, ingest.",
     )
-    worker.add(
-        FomcTools(library, access),
-        FomcPrompts(),
-        Documents(library, access),
-        RetrievalEndpoints(library, access),
-    )
+    add_tools(worker, library, access)
+    add_endpoints(worker, library, access)
+    add_documents(worker, library, access)
+    worker.prompts(*PROMPTS)
     return worker
 
 

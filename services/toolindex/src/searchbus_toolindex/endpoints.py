@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from searchbus_bus import Call, endpoint
+from searchbus_bus import Call, Worker
 from searchbus_contracts.toolindex import FindReply, FindRequest
 
 from .finder import Finder
 
-__all__ = ["ToolindexEndpoints"]
+__all__ = ["add_endpoints"]
 
 
-class ToolindexEndpoints:
-    """Requests of other services to the index."""
+def add_endpoints(worker: Worker, finder: Finder) -> None:
+    """Answer the typed request on a worker."""
 
-    def __init__(self, finder: Finder) -> None:
-        self._finder = finder
-
-    @endpoint
-    async def search(self, call: Call, request: FindRequest) -> FindReply:
-        """One page of the tools, prompts or resources that fit the query."""
-        return await self._finder.find(
+    async def search(call: Call, request: FindRequest) -> FindReply:
+        return await finder.find(
             request.query,
             kind=request.kind,
             actor=call.actor,
@@ -28,3 +23,5 @@ class ToolindexEndpoints:
             offset=request.offset,
             generation=request.generation,
         )
+
+    worker.endpoint("search", FindRequest, search)

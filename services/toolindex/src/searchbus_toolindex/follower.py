@@ -1,7 +1,4 @@
-"""Keeps the index equal to the catalogues on the bus.
-
-It embeds the new entries of a service, then replaces the entries of that service in one step.
-"""
+"""Keeps the index equal to what is on the bus: embeds what is new, then swaps a service at once."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from searchbus_vectors import Vector
 from .entries import Entry, entries_of
 from .finder import Embeds
 from .index import Index
-from .vector_file import VectorFile, text_key
+from .vectors import VectorFile, text_key
 
 __all__ = ["Follower"]
 
@@ -26,11 +23,11 @@ _BATCH = 200
 
 
 class Follower:
-    """Follows the directory. Use as an asynchronous context manager; entering builds the index.
+    """Follows the directory. `start` returns when the index is built.
 
     Args:
-        grace_s: how long the entries of a stopped service stay.
-        refresh_s: how often all services are queried; most changes arrive earlier, as events.
+        grace_s: how long a vanished service's entries stay.
+        refresh_s: how often everybody is asked; events make most changes known at once.
     """
 
     def __init__(
@@ -73,7 +70,7 @@ class Follower:
             try:
                 await self._update()
             except Exception:
-                log.exception("the index could not be updated; the next change tries again")
+                log.exception("the index could not follow a change; the next one tries again")
 
     async def _update(self) -> None:
         catalogs = {catalog.service: catalog for catalog in self.directory.catalogs}
@@ -95,7 +92,7 @@ class Follower:
         )
 
     def _owned(self, catalog: Catalog) -> list[Entry]:
-        """Entries of the toolsets that this service owns; the edge routes by the same rule."""
+        """Entries of the toolsets that are this service's; the edge routes by the same rule."""
         return [
             entry
             for entry in entries_of(catalog)

@@ -9,13 +9,13 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
 from searchbus_vectors import ModelNotFound, load_embedder
 
-from .endpoints import ToolindexEndpoints
+from .endpoints import add_endpoints
 from .finder import Finder
 from .follower import Follower
 from .index import Index
-from .prompts import ResearchPrompts
+from .prompts import PROMPTS
 from .settings import ToolindexSettings
-from .vector_file import VectorFile
+from .vectors import VectorFile
 
 __all__ = ["build_worker", "start"]
 
@@ -34,7 +34,8 @@ def build_worker(finder: Finder, *, max_in_flight: int = 256) -> Worker:
         max_in_flight=max_in_flight,
         description="Finds tools, prompts and resources by meaning.",
     )
-    worker.add(ToolindexEndpoints(finder), ResearchPrompts())
+    add_endpoints(worker, finder)
+    worker.prompts(*PROMPTS)
     return worker
 
 

@@ -10,7 +10,7 @@
 
 The method's name is the tool's name and its docstring the description that a model reads. The
 annotations give the JSON Schemas of arguments and reply, the check of the arguments, and the form
-of the reply; mypy holds the body to them. Typed requests between services are methods as well,
+of the reply; mypy checks the body against them. Typed requests between services are methods too,
 marked with `endpoint`, of any object that is added to a worker.
 """
 
@@ -79,7 +79,7 @@ class DeclarationError(TypeError):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What a decorator wrote on a method."""
+    """The kind and the options that a decorator recorded on a method."""
 
     kind: Kind
     options: dict[str, Any] = field(default_factory=dict)
@@ -98,18 +98,18 @@ def tool(
 ) -> Callable[[ToolMethod], ToolMethod]:
     """Offer a method `async def name(self, call, arguments: Struct) -> reply` as a tool.
 
-    The reply's annotation decides what a client gets: a Struct is structured JSON, a list of
-    Structs is ``{"results": [...]}``, a str is one text, a `ToolReply` is passed as it is, and
+    The reply's annotation decides what a client receives: a Struct is structured JSON, a list of
+    Structs is ``{"results": [...]}``, a str is one text, a `ToolReply` is passed on unchanged, and
     `WithMeta[...]` around the first two adds metadata for the host.
 
     Args:
         title: for people.
         required_roles: all of these are needed to see and to call the tool.
-        timeout_ms: the budget that an edge gives one call.
+        timeout_ms: the time limit of one call, set by the edge.
         client_capabilities: of MCP, which a client must declare to call.
         costly: a call costs money.
         examples: requests that the tool serves, indexed for search.
-        keywords: indexed words that the description does not have.
+        keywords: words that are indexed besides the description.
     """
     return _declare(
         "tool", title=title, annotations=annotations, required_roles=required_roles,
@@ -131,7 +131,7 @@ def prompt(
 
 
 def endpoint(method: EndpointMethod) -> EndpointMethod:
-    """Answer a typed request on `<prefix>.v1.<service>.<verb>`.
+    """Handle a typed request on `<prefix>.v1.<service>.<verb>`.
 
     The verb is the method's name; `list_` gives the verb "list".
     """
@@ -169,12 +169,12 @@ def resource_template(
 
 
 def resource_list(method: ListMethod) -> ListMethod:
-    """Page through the resources of the toolset's templates: `resource.<toolset>.list`."""
+    """Return a page of the resources of the templates, for `resource.<toolset>.list`."""
     return _mark(method, Declaration("resource_list"))
 
 
 def resource_search(method: SearchMethod) -> SearchMethod:
-    """Find resources by their content: `resource.<toolset>.search`."""
+    """Find resources by their content, for `resource.<toolset>.search`."""
     return _mark(method, Declaration("resource_search"))
 
 

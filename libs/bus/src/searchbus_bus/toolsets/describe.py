@@ -137,7 +137,7 @@ def endpoint_types(part: type, name: str, service: str) -> tuple[str, Any, Any]:
     """(verb, request type, reply type) of an endpoint.
 
     Raises:
-        DeclarationError: proto names other types for this subject.
+        DeclarationError: searchbus_contracts.channels has other types for this subject.
     """
     verb = name.rstrip("_")
     request, reply = _request_and_reply(part, name)

@@ -16,7 +16,7 @@ __all__ = ["CHECK_REPLIES", "ReplyForm", "WithMeta", "check_type"]
 T = TypeVar("T")
 
 CHECK_REPLIES = os.environ.get("SEARCHBUS_CHECK_REPLIES") == "1"
-"""Whether every field of every reply is validated; for tests, since it costs as much as encoding.
+"""Whether every field of every reply is validated. For tests: it costs as much as encoding.
 The type of the reply itself is always checked."""
 
 
@@ -34,8 +34,8 @@ class ReplyForm:
 
     Args:
         kind: the annotated type, without `WithMeta`.
-        renderer: what text a client sees; see `ToolDescriptor.renderer`.
-        schema: JSON Schema of the structured reply; None where there is none.
+        renderer: the text that a client receives; see `ToolDescriptor.renderer`.
+        schema: JSON Schema of the structured reply; None for a reply without one.
     """
 
     kind: Any
@@ -65,7 +65,7 @@ class ReplyForm:
         """Turn what the method returned into a reply.
 
         Raises:
-            TypeError, msgspec.ValidationError: it is not what the annotation says.
+            TypeError, msgspec.ValidationError: it does not fit the annotation.
         """
         value, meta = returned, None
         if self.with_meta:
@@ -82,7 +82,7 @@ class ReplyForm:
 
 
 def check_type(value: Any, kind: Any) -> None:
-    """Hold a reply against its annotation; every field of it in tests (`CHECK_REPLIES`).
+    """Check a reply against its annotation; with `CHECK_REPLIES`, every field of it.
 
     Raises:
         TypeError, msgspec.ValidationError: it does not fit.

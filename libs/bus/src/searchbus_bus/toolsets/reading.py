@@ -1,4 +1,4 @@
-"""Which method of a toolset reads a resource."""
+"""Finding the method of a toolset that reads a resource."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ Read = Callable[[Call, ResourceReadRequest], Awaitable[ResourceReadReply]]
 
 
 class ResourceReader:
-    """Reads the resources of one toolset: finds the method by the URI."""
+    """Reads the resources of one toolset by the method that its URI belongs to."""
 
     def __init__(self) -> None:
         self._fixed: dict[str, Read] = {}
         self._families: list[tuple[re.Pattern[str], Read]] = []
 
     def add_fixed(self, uri: str, read: Read) -> None:
-        """Read one URI with a method."""
+        """Register the method that reads one URI."""
         self._fixed[uri] = read
 
     def add_family(self, template: str, read: Read) -> None:
-        """Read every URI of a template with a method."""
+        """Register the method that reads every URI of a template."""
         parts = re.split(r"\{[^{}]*\}", template)
         self._families.append((re.compile("[^/]+".join(map(re.escape, parts))), read))
 
     async def __call__(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
-        """Read a resource; raises Fault(not_found) where no method reads this URI."""
+        """Read a resource; raises Fault(not_found) where no method is registered for the URI."""
         read = self._fixed.get(request.uri)
         if read is None:
             read = next((r for uri, r in self._families if uri.fullmatch(request.uri)), None)

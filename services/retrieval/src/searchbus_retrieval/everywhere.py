@@ -1,4 +1,4 @@
-"""One query to several collections: one list of hits, and the collections that failed."""
+"""One question to several collections: fused, and honest about what could not be searched."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ async def search_collections(
     where: Mapping[str, Any] | None = None,
     per_document: bool = False,
 ) -> SearchReply:
-    """Search collections concurrently; an empty list means all of them.
+    """Search collections at once; none named: all there are.
 
     Raises:
-        Fault: invalid_query; the failure of the only collection; invalid_argument where every
-            one of several failed.
+        Fault: invalid_query; what failed, where nothing else could be searched.
     """
     names = tuple(collections) or tuple(info.name for info in await library.list_collections())
     outcomes = await asyncio.gather(

@@ -1,0 +1,154 @@
+"""One request at a worker: headers, parts, deadline, the handler, and the reply or the failure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Raw
+
+from searchbus_contracts import Actor, ErrorCode, Fault, Parts, decode, encode
+from searchbus_contracts.headers import ACTOR, ACTOR_SIG, PARTS, REQ_ID
+
+from . import telemetry
+from .call import Call
+from .deadline import Deadline
+from .identity import ActorVerifier, received_signature
+from .parts import Assembly
+from .replies import Replies
+from .request import Request
+from .requests import Requester
+from .transport import Message
+
+__all__ = ["Handler", "Handling", "req_id_of"]
+
+log = logging.getLogger("searchbus.bus")
+Handler = Callable[[Call, bytes], Awaitable[Any]]
+"""Takes the body of a request, not decoded, and returns the reply, not encoded."""
+
+
+def req_id_of(message: Message) -> str:
+    """The id of the request that a message carries; empty where it has none."""
+    return message.headers.get(REQ_ID, "")[:64]
+
+
+class Handling:
+    """Handles the requests of one service.
+
+    Args:
+        requester: fetches the parts of large requests.
+        verifier: refuses requests whose actor is not signed by an edge; None accepts every actor.
+    """
+
+    def __init__(
+        self,
+        service: str,
+        replies: Replies,
+        requester: Requester,
+        verifier: ActorVerifier | None = None,
+    ) -> None:
+        self._service = service
+        self._replies = replies
+        self._requester = requester
+        self._verifier = verifier
+
+    async def handle(
+        self, message: Message, handler: Handler, *, cancelled: Callable[[], bool]
+    ) -> None:
+        """Call the handler and send its reply or its failure; raises nothing.
+
+        Args:
+            cancelled: whether the caller cancelled this request, rather than the worker stops.
+        """
+        started_s = time.perf_counter()
+        name = ".".join(message.subject.split(".")[2:])
+        fault: Fault | None = None
+        with telemetry.server_span(name, message.headers, message.subject) as span:
+            try:
+                reply = encode(await self._run(message, handler))
+                await self._replies.reply(message, reply)
+            except asyncio.CancelledError:
+                fault = _cancelled() if cancelled() else _stopping()
+            except Fault as raised:
+                fault = raised
+            except Exception:
+                log.exception("%s failed", name)
+                fault = Fault(
+                    ErrorCode.INTERNAL,
+                    f"An internal error occurred. Report it with trace {telemetry.trace_id()}.",
+                )
+            if fault is not None:
+                telemetry.mark(span, fault)
+                await self._replies.fail(message, fault.failure)
+        seconds = time.perf_counter() - started_s
+        code = "ok" if fault is None else fault.code
+        telemetry.record(seconds, side="server", service=self._service, code=code)
+
+    async def _run(self, message: Message, handler: Handler) -> Any:
+        deadline = Deadline.from_headers(message.headers)
+        call = Call(
+            req_id=req_id_of(message),
+            service=self._service,
+            subject=message.subject,
+            actor=self._actor(message),
+            deadline=deadline,
+            send_event=lambda event: self._replies.event(message, event),
+        )
+        if deadline.remaining_s <= 0:
+            raise self._late()
+        try:
+            async with asyncio.timeout(deadline.remaining_s) as limit:
+                return await handler(call, await self._body(message, deadline))
+        except TimeoutError:
+            if not limit.expired():  # the handler's own TimeoutError
+                raise
+            raise self._late() from None
+
+    def _actor(self, message: Message) -> Actor:
+        """The actor of a request; raises Fault(forbidden) where its signature is not valid."""
+        header = message.headers.get(ACTOR)
+        if header is None:
+            return Actor()
+        signature = message.headers.get(ACTOR_SIG, "")
+        if self._verifier is not None:
+            self._verifier.verify(header, signature)
+        if signature:
+            received_signature.set((header, signature))
+        return Actor.from_header(header)
+
+    async def _body(self, message: Message, deadline: Deadline) -> bytes:
+        header = message.headers.get(PARTS)
+        if header is None:
+            return message.data
+        parts = decode(header.encode(), Parts)
+        assembly = Assembly(parts.count, parts.size_bytes, parts.sha256)
+        body = None
+        for index in range(parts.count):
+            request = Request(
+                parts.subject,
+                index,
+                Raw,
+                service=self._service,
+                timeout_s=max(0.001, deadline.remaining_s),
+            )
+            body = assembly.add(index, await self._requester.send(request))
+        if body is None:
+            raise Fault(ErrorCode.INVALID_ARGUMENT, "The request's parts are incomplete.")
+        return body
+
+    def _late(self) -> Fault:
+        return Fault(
+            ErrorCode.DEADLINE_EXCEEDED,
+            f"The {self._service} service could not finish in time. Ask for less.",
+        )
+
+
+def _cancelled() -> Fault:
+    return Fault(ErrorCode.CANCELLED, "The caller cancelled the request.")
+
+
+def _stopping() -> Fault:
+    return Fault(ErrorCode.UNAVAILABLE, "The worker is stopping. Try again.")
