@@ -1,21 +1,20 @@
-"""One child process: started with prefixed logs, restarted when it dies, ended in good order.
+"""One child process: its lines get a prefix, it is started again when it ends, and it is stopped.
 
-On Linux a child gets SIGTERM when its parent dies (PR_SET_PDEATHSIG), so that even `kill -9` of
-`searchbus up` leaves nobody behind; elsewhere children end with the terminal's process group.
+On Linux a child gets SIGTERM when its parent ends, so that even `kill -9` of `searchbus up` leaves
+no process behind.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
-import signal
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from rich.markup import escape
+
+from searchbus_runtime.parent import end_with_parent
 
 from .output import err
 
@@ -24,11 +23,10 @@ __all__ = ["Child", "GaveUp"]
 QUICK_DEATH_S = 10.0
 MAX_QUICK_DEATHS = 5
 _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green")
-_PR_SET_PDEATHSIG = 1
 
 
 class GaveUp(RuntimeError):
-    """A child died again and again right after its start."""
+    """A child ended several times in a row right after its start."""
 
 
 @dataclass
@@ -36,9 +34,10 @@ class Child:
     """A process that should run.
 
     Args:
-        name: stands before each of its lines.
+        name: printed before each of its lines.
         command: program and arguments.
         environment: added to our own.
+        color: of the name, in rich's terms; by default chosen by the name.
     """
 
     name: str
@@ -60,10 +59,14 @@ class Child:
         return self.process.pid
 
     async def keep_running(self, on_start: Callable[[Child], None]) -> None:
-        """Start it and start it again whenever it ends, until `stop`.
+        """Start it, and start it again whenever it ends, until `stop`.
+
+        Args:
+            on_start: called after each start.
 
         Raises:
-            GaveUp: it died too often too quickly.
+            GaveUp: it ended with code 2 (wrong settings), or five times within ten seconds of its
+                start.
         """
         while not self.stopping:
             await self._start()
@@ -78,14 +81,14 @@ class Child:
             if code == 2 or len(quick) == MAX_QUICK_DEATHS:
                 raise GaveUp(f"{self.name} ended with code {code}; its last lines say why.")
             pause_s = min(5.0, 0.2 * 2 ** len(quick)) if lived_s < QUICK_DEATH_S else 0.2
-            self.say(f"ended with code {code} after {lived_s:.1f} s; starts again")
+            self.say(f"ended with code {code} after {lived_s:.1f} s; it is started again")
             await asyncio.sleep(pause_s)
 
     def _is_stopping(self) -> bool:
         return self.stopping
 
     async def stop(self, timeout_s: float = 15.0) -> None:
-        """SIGTERM, and SIGKILL for one that does not listen."""
+        """Send SIGTERM, and SIGKILL if it still runs after `timeout_s`."""
         self.stopping = True
         process = self.process
         if process is None or process.returncode is not None:
@@ -95,7 +98,7 @@ class Child:
             async with asyncio.timeout(timeout_s):
                 await process.wait()
         except TimeoutError:
-            self.say("does not stop; it is killed")
+            self.say(f"did not stop within {timeout_s:.0f} s; it is killed")
             process.kill()
             await process.wait()
         except ProcessLookupError:
@@ -114,9 +117,9 @@ class Child:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env={**os.environ, **self.environment},
-            # A Ctrl-C goes to the whole group of the terminal; the order of the end is ours.
+            # Ctrl-C signals every process of the terminal's group, but we stop them in order.
             start_new_session=True,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=end_with_parent,
             limit=1024 * 1024,
         )
 
@@ -133,11 +136,3 @@ class Child:
                 break
             self.say(line.decode(errors="replace").rstrip())
         return await process.wait()
-
-
-_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-
-def _die_with_parent() -> None:
-    if _libc is not None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

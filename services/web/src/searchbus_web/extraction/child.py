@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import struct
 import sys
 
 import msgspec
+
+from searchbus_runtime.parent import end_with_parent
 
 from .reading import PageBytes, PageText, read_page
 
@@ -23,6 +26,8 @@ LENGTH = struct.Struct(">I")
 
 def main() -> None:
     """Parse pages until standard input ends."""
+    # While a page is parsed, nothing else notices that the service was killed.
+    end_with_parent(signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # A parser that prints must not corrupt the replies: its standard output becomes stderr.

@@ -1,0 +1,40 @@
+"""A process that ends when its parent ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from searchbus_testing import eventually
+
+CHILD = "import time; print('ready', flush=True); time.sleep(600)"
+BY_ITSELF = f"from searchbus_runtime.parent import end_with_parent; end_with_parent(9); {CHILD}"
+PARENT = """
+import subprocess, sys, time
+from searchbus_runtime.parent import end_with_parent
+options = {"preexec_fn": end_with_parent} if sys.argv[1] == "preexec" else {}
+child = subprocess.Popen([sys.executable, "-c", sys.argv[2]], **options)
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is a call of Linux")
+@pytest.mark.parametrize(("how", "child"), [("preexec", CHILD), ("itself", BY_ITSELF)])
+def test_child_ends_when_its_parent_is_killed(how, child):
+    """A killed parent cannot tell its children."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, how, child], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    lines = {parent.stdout.readline().strip() for _ in range(2)}
+    (pid,) = lines - {"ready"}
+    found = psutil.Process(int(pid))
+    parent.kill()
+    parent.wait()
+    eventually(
+        lambda: not found.is_running() or found.status() == psutil.STATUS_ZOMBIE, timeout_s=60
+    )
