@@ -16,8 +16,8 @@ from searchbus_contracts.document_ids import document_id
 from searchbus_contracts.retrieval import NewDocument
 from searchbus_ingest.chunking import cut
 from searchbus_ingest.sources.jsonl import read_jsonl
-from searchbus_retrieval.everywhere import search_collections
 from searchbus_retrieval.library import Library
+from searchbus_retrieval.multi_collection import search_collections
 from searchbus_vectors import load_embedder, open_store
 
 from .fomc import questions

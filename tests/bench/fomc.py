@@ -62,10 +62,10 @@ async def ask(library: Library) -> dict[str, Any]:
     for number, question in enumerate(questions()):
         gold = {document_id(COLLECTION, key) for key in question["documents"]}
         hits = await search(library, question["question"], 40, None)
-        ranked = list(dict.fromkeys(hit["document_id"] for hit in hits))
+        ranked = list(dict.fromkeys(hit.document_id for hit in hits))
         rows.append((success(ranked, gold, 1), success(ranked, gold, 5)))
         if not rows[-1][0]:
-            names = list(dict.fromkeys(hit["document_name"] for hit in hits))[:3]
+            names = list(dict.fromkeys(hit.title for hit in hits))[:3]
             missed.append(f"{number}: {question['question']} -> {names}")
     return {
         "questions": len(rows),

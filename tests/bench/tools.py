@@ -17,7 +17,7 @@ from searchbus_bus import Bus, Call, Worker, connect
 from searchbus_contracts import Actor, Fault, ToolCall, ToolDescriptor, ToolReply
 from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_evaluation.evaluation import evaluate, read_catalogue
-from searchbus_toolindex.vectors import VectorFile
+from searchbus_toolindex.vector_file import VectorFile
 from searchbus_vectors import load_embedder
 
 from .stack import nats, service

@@ -31,7 +31,7 @@ from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.follower import Follower
 from searchbus_toolindex.index import Index
 from searchbus_toolindex.service import build_worker as toolindex_worker
-from searchbus_toolindex.vectors import VectorFile
+from searchbus_toolindex.vector_file import VectorFile
 from searchbus_vectors import Embedder, load_embedder, open_store
 
 READER = Actor(subject="reader", roles=("READER",))

@@ -1,9 +1,8 @@
-"""The model once for all, a library on an embedded store for each test."""
+"""A library on an embedded store, with the embedder that needs no model; small FOMC documents."""
 
 from __future__ import annotations
 
 import pytest
-import pytest_asyncio
 
 from searchbus_contracts.document_ids import document_id
 from searchbus_contracts.retrieval import Chunk, NewDocument
@@ -11,11 +10,9 @@ from searchbus_retrieval.library import Library
 from searchbus_vectors import load_embedder, open_store
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest.fixture
 async def embedder():
-    embedder = await load_embedder()
-    yield embedder
-    await embedder.close()
+    return await load_embedder("hash")
 
 
 @pytest.fixture
@@ -39,3 +36,39 @@ def document(
         ),
         **more,
     )
+
+
+MINUTES = """Minutes of the Federal Open Market Committee
+
+A meeting was held. PRESENT: Jane Q. Doe, Chair
+
+Staff Review of the Economic Situation
+The staff reported that spending on goods had grown slowly and that the harvest of pears had been
+poor in most districts, which had raised the price of food by about 2 percent over the quarter.
+
+Participants' Views on Current Conditions and the Economic Outlook
+Participants noted that inflation remained elevated and that supply chains for pears and plums had
+not recovered; several of them expected inflation to fall over the next year.
+"""
+FOMC = (
+    ("statement", "2022-03-16", "The Committee decided to raise the target range for the federal "
+     "funds rate to 1/4 to 1/2 percent. Inflation remains elevated. Voting for the action: Doe."),
+    ("statement", "2023-02-01", "The Committee decided to raise the target range for the federal "
+     "funds rate to 4-1/2 to 4-3/4 percent. Inflation has eased somewhat. Voting for: Doe, Roe."),
+    ("statement", "2020-03-15", "The Committee decided to lower the target range for the federal "
+     "funds rate to 0 to 1/4 percent. The outbreak has harmed communities. Voting against: Poe."),
+    ("minutes", "2022-03-16", MINUTES),
+)  # fmt: skip
+
+
+@pytest.fixture
+async def fomc_library(library):
+    """Three statements and the minutes of one meeting, invented, in collection `fomc`."""
+    for kind, day, text in FOMC:
+        new = document(
+            f"{kind}-{day}", text, collection="fomc", title=f"FOMC {kind.capitalize()}, {day}",
+            url=f"https://www.federalreserve.gov/{kind}/{day}",
+            metadata={"date": day, "type": kind},
+        )  # fmt: skip
+        assert (await library.store("fomc", new)).outcome == "stored"
+    return library

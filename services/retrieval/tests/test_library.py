@@ -1,14 +1,11 @@
-"""Storing and finding: whole documents, stable ids, replaced whole, repaired after a crash."""
+"""Storing, finding and reading documents."""
 
 from __future__ import annotations
-
-import asyncio
 
 import pytest
 
 from searchbus_contracts import Fault
 from searchbus_contracts.document_ids import document_id
-from searchbus_retrieval import writing
 from searchbus_retrieval.library import Library
 
 from .conftest import document
@@ -50,7 +47,7 @@ async def test_changed_document_replaces_its_passages(library):
 
 
 async def test_deleted_document_is_gone(library):
-    """Neither search nor get knows it."""
+    """Neither search nor get finds it."""
     await library.store("c", document("w", "Whales sing."))
     assert await library.delete("c", (document_id("c", "w"), "unknown")) == 1
     assert await library.search("c", "whales") == []
@@ -75,19 +72,6 @@ async def test_large_document_is_byte_exact(library, size_mib, monkeypatch):
     assert (await library.get("c", document_id("c", "big"))).text == text
 
 
-async def test_refusals_say_why(library):
-    """A document that cannot be stored is answered with a reason."""
-    import msgspec
-
-    good = document("w", "Whales sing.")
-    odd = msgspec.structs.replace(good, metadata={"no spaces": 1})
-    assert "metadata field" in (await library.store("c", odd)).reason
-    outside = msgspec.structs.replace(good, text="short")
-    assert "outside of the text" in (await library.store("c", outside)).reason
-    huge = msgspec.structs.replace(good, text="x" * (17 * 1024 * 1024))
-    assert "16 MiB" in (await library.store("c", huge)).reason
-
-
 async def test_per_document_gives_each_document_once(library):
     """The best passage of each, best document first."""
     for name in ("a", "b", "d"):
@@ -110,66 +94,3 @@ async def test_query_out_of_bounds_is_invalid_query(library, query, named):
     with pytest.raises(Fault, match=named) as caught:
         await library.search("c", query)
     assert caught.value.code == "invalid_query"
-
-
-@pytest.mark.parametrize("step", range(1, 6))
-@pytest.mark.parametrize("existing", [False, True])
-async def test_crash_between_any_two_steps_leaves_no_half_document(
-    library, embedder, monkeypatch, step, existing
-):
-    """After a crash and repair the document is as before or as after, never in between."""
-    old, new = "Whales sing in the old sea. " * 100, "Dolphins whistle in the new sea. " * 100
-    if existing:
-        await library.store("c", document("w", old))
-    else:
-        await library.store("c", document("other", "Something else."))
-    store = library._store
-    calls = 0
-
-    class Crash(Exception):
-        pass
-
-    def crashing(method):
-        async def call(*arguments, **options):
-            nonlocal calls
-            calls += 1
-            if calls > step:
-                raise Crash
-            return await method(*arguments, **options)
-
-        return call
-
-    for name in ("upsert", "delete", "set_payload"):
-        monkeypatch.setattr(store, name, crashing(getattr(store, name)))
-    try:
-        await library.store("c", document("w", new))
-        crashed = False
-    except Crash:
-        crashed = True
-    monkeypatch.undo()
-    reopened = await Library.open(store, embedder)
-    texts = {h.text for h in await reopened.search("c", "sea animals sing whistle", limit=50)}
-    texts.discard("Something else.")
-    has_old, has_new = any("old sea" in t for t in texts), any("new sea" in t for t in texts)
-    assert not (has_old and has_new)
-    try:
-        whole = (await reopened.get("c", document_id("c", "w"))).text
-    except Fault:
-        whole = None
-    assert whole == (old if has_old else new if has_new else None)
-    assert whole in ((old, new) if existing else (None, new))
-    assert crashed or whole == new
-    # Doing it again ends in the same state as an undisturbed run.
-    await reopened.store("c", document("w", new))
-    assert (await reopened.get("c", document_id("c", "w"))).text == new
-    assert await store.count("c", writing.Equals("live", False)) == 0
-
-
-async def test_concurrent_ingest_of_one_document_ends_with_one(library):
-    """Racing writers of the same id leave exactly one revision."""
-    texts = [f"Whales sing song number {i}. " * 80 for i in range(4)]
-    await asyncio.gather(*(library.store("c", document("w", text)) for text in texts))
-    hits = await library.search("c", "whales", limit=50)
-    whole = (await library.get("c", document_id("c", "w"))).text
-    assert whole in texts
-    assert all(hit.text in whole for hit in hits)

@@ -197,7 +197,7 @@ def test_failed_embedding_is_not_remembered():
 
 def test_vector_file_survives_a_torn_end_and_foreign_bytes(tmp_path):
     """What is whole is read; the rest is left out."""
-    from searchbus_toolindex.vectors import VectorFile, text_key
+    from searchbus_toolindex.vector_file import VectorFile, text_key
 
     path = tmp_path / "toolindex" / "vectors.bin"
     vectors = {text_key("m", str(i)): WordVectors.vector(f"word{i}") for i in range(5)}

@@ -15,7 +15,7 @@ from rich.table import Table
 from searchbus_cli.output import err, fail, out
 from searchbus_contracts import Fault
 from searchbus_toolindex.settings import ToolindexSettings
-from searchbus_toolindex.vectors import VectorFile
+from searchbus_toolindex.vector_file import VectorFile
 from searchbus_vectors import ModelNotFound, load_embedder
 
 from .evaluation import BadCatalogue, Report, evaluate, read_catalogue

@@ -21,7 +21,7 @@ from searchbus_contracts.toolindex import MAX_FIND_CHARS
 from searchbus_toolindex.entries import Entry, tool_text
 from searchbus_toolindex.finder import Embeds, Finder
 from searchbus_toolindex.index import Index
-from searchbus_toolindex.vectors import VectorFile, text_key
+from searchbus_toolindex.vector_file import VectorFile, text_key
 
 __all__ = ["BadCatalogue", "Query", "Report", "Tool", "evaluate", "read_catalogue"]
 

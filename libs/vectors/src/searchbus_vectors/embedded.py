@@ -1,7 +1,7 @@
-"""The embedded engine: one qdrant-edge shard a collection, in one folder, owned by one process.
+"""The embedded engine: one qdrant-edge shard for each collection, in a folder of one process.
 
-Exact search serves up to about 25,000 points in under 2 ms; past `HNSW_FROM_POINTS` an HNSW index
-is built in the background. Writes go through one thread, reads through a small pool.
+Up to about 25,000 points an exact search takes under 2 ms; from `HNSW_FROM_POINTS` on an HNSW
+index is built in the background. One thread writes, a small pool of threads reads.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-import numpy as np
 import qdrant_edge as edge
 
-from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
+from .embedded_types import DENSE, INDEX_TYPES, SPARSE, to_filter, to_point
+from .filters import Filter
 from .store import (
     Candidate,
     CollectionMissing,
@@ -39,18 +39,10 @@ log = logging.getLogger("searchbus.vectors")
 T = TypeVar("T")
 
 HNSW_FROM_POINTS = 25_000
-_DENSE, _SPARSE = "dense", "sparse"
-_INDEX_TYPES = {
-    "keyword": edge.PayloadSchemaType.Keyword,
-    "integer": edge.PayloadSchemaType.Integer,
-    "float": edge.PayloadSchemaType.Float,
-    "datetime": edge.PayloadSchemaType.Datetime,
-    "bool": edge.PayloadSchemaType.Bool,
-}
 
 
 class EmbeddedStore(VectorStore):
-    """Collections as folders below `folder`. Opening blocks: use `open_store`."""
+    """Collections as folders below `folder`. The constructor blocks; `open_store` does not."""
 
     engine = "embedded"
 
@@ -58,7 +50,7 @@ class EmbeddedStore(VectorStore):
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._hnsw_from_points = hnsw_from_points
-        self._lock = _own(folder)
+        self._lock = _lock(folder)
         self._shards: dict[str, edge.EdgeShard] = {}
         self._fields: dict[str, set[str]] = {}
         self._optimizing: dict[str, asyncio.Task[None]] = {}
@@ -79,20 +71,20 @@ class EmbeddedStore(VectorStore):
             shard = self._shards.get(name)
             if shard is None:
                 config = edge.EdgeConfig(
-                    vectors={_DENSE: edge.EdgeVectorParams(DIMENSIONS, edge.Distance.Cosine)},
+                    vectors={DENSE: edge.EdgeVectorParams(DIMENSIONS, edge.Distance.Cosine)},
                     sparse_vectors={
-                        _SPARSE: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)
+                        SPARSE: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)
                     },
                 )
                 path = self._folder / name
-                shutil.rmtree(path, ignore_errors=True)  # what a crash left of an earlier try
+                shutil.rmtree(path, ignore_errors=True)  # a crash may have left an incomplete one
                 shard = edge.EdgeShard.create(str(path), config)
                 shard.flush()
                 self._fields[name] = set()
             for field_name, kind in fields.items():
                 if field_name not in self._fields[name]:
                     shard.update(
-                        edge.UpdateOperation.create_field_index(field_name, _INDEX_TYPES[kind])
+                        edge.UpdateOperation.create_field_index(field_name, INDEX_TYPES[kind])
                     )
                     self._fields[name].add(field_name)
             self._shards[name] = shard
@@ -111,10 +103,10 @@ class EmbeddedStore(VectorStore):
             if shard is None:
                 return
             shard.close()
-            # Renaming is atomic: a crash while the files go leaves no half collection.
-            grave = self._folder / f".dropped-{name}"
-            (self._folder / name).rename(grave)
-            shutil.rmtree(grave, ignore_errors=True)
+            # Renaming is atomic: a crash during the removal leaves no incomplete collection.
+            dropped = self._folder / f".dropped-{name}"
+            (self._folder / name).rename(dropped)
+            shutil.rmtree(dropped, ignore_errors=True)
 
         await self._write(work)
 
@@ -123,21 +115,21 @@ class EmbeddedStore(VectorStore):
         shard = self._shard(collection)
 
         def work() -> None:
-            shard.update(edge.UpdateOperation.upsert_points([_to_point(p) for p in points]))
+            shard.update(edge.UpdateOperation.upsert_points([to_point(p) for p in points]))
 
         await self._write(work)
-        self._consider_hnsw(collection, shard)
+        self._build_index_if_large(collection, shard)
 
     async def set_payload(self, collection: str, where: Filter, payload: dict[str, Any]) -> None:
         """Merge keys into payloads, in one operation of the engine."""
         shard = self._shard(collection)
-        operation = edge.UpdateOperation.set_payload_by_filter(_to_filter(where), payload)
+        operation = edge.UpdateOperation.set_payload_by_filter(to_filter(where), payload)
         await self._write(lambda: shard.update(operation))
 
     async def delete(self, collection: str, where: Filter) -> None:
-        """Delete every point that fits."""
+        """Delete every point that matches."""
         shard = self._shard(collection)
-        operation = edge.UpdateOperation.delete_points_by_filter(_to_filter(where))
+        operation = edge.UpdateOperation.delete_points_by_filter(to_filter(where))
         await self._write(lambda: shard.update(operation))
 
     async def get(self, collection: str, ids: Sequence[str]) -> list[Record]:
@@ -154,7 +146,7 @@ class EmbeddedStore(VectorStore):
         """Points in order of id."""
         shard = self._shard(collection)
         request = edge.ScrollRequest(
-            offset=start_id, limit=limit, filter=_to_filter(where) if where else None,
+            offset=start_id, limit=limit, filter=to_filter(where) if where else None,
             with_payload=True, with_vector=False,
         )  # fmt: skip
         records, next_id = await self._read(lambda: shard.scroll(request))
@@ -164,13 +156,13 @@ class EmbeddedStore(VectorStore):
         )
 
     async def count(self, collection: str, where: Filter | None = None) -> int:
-        """How many points fit."""
+        """The number of points that match."""
         shard = self._shard(collection)
-        request = edge.CountRequest(exact=True, filter=_to_filter(where) if where else None)
+        request = edge.CountRequest(exact=True, filter=to_filter(where) if where else None)
         return await self._read(lambda: shard.count(request))
 
     async def close(self) -> None:
-        """Flush, close every shard and give the folder free."""
+        """Flush and close every shard, and release the folder."""
         for task in self._optimizing.values():
             task.cancel()
 
@@ -189,10 +181,10 @@ class EmbeddedStore(VectorStore):
         self, collection: str, query: QueryVectors, where: Filter | None, limit: int
     ) -> tuple[list[Candidate], list[Candidate]]:
         shard = self._shard(collection)
-        condition = _to_filter(where) if where else None
+        condition = to_filter(where) if where else None
         requests = [
             edge.QueryRequest(
-                limit=limit, query=edge.Query.Nearest(query.dense, using=_DENSE),
+                limit=limit, query=edge.Query.Nearest(query.dense, using=DENSE),
                 filter=condition, with_payload=True,
             ),
         ]  # fmt: skip
@@ -200,7 +192,7 @@ class EmbeddedStore(VectorStore):
             terms = edge.SparseVector(query.sparse.indices, query.sparse.values)
             requests.append(
                 edge.QueryRequest(
-                    limit=limit, query=edge.Query.Nearest(terms, using=_SPARSE),
+                    limit=limit, query=edge.Query.Nearest(terms, using=SPARSE),
                     filter=condition, with_payload=True,
                 )
             )  # fmt: skip
@@ -213,17 +205,17 @@ class EmbeddedStore(VectorStore):
     ) -> dict[str, float]:
         shard = self._shard(collection)
         request = edge.QueryRequest(
-            limit=len(ids), query=edge.Query.Nearest(query.dense, using=_DENSE),
+            limit=len(ids), query=edge.Query.Nearest(query.dense, using=DENSE),
             filter=edge.Filter(must=[edge.HasIdCondition(set(ids))]), with_payload=False,
             params=edge.SearchParams(exact=True),
         )  # fmt: skip
         return {str(p.id): p.score for p in await self._read(lambda: shard.query(request))}
 
     def _shard(self, name: str) -> edge.EdgeShard:
-        try:
-            return self._shards[name]
-        except KeyError:
-            raise CollectionMissing(name) from None
+        shard = self._shards.get(name)
+        if shard is None:
+            raise CollectionMissing(name)
+        return shard
 
     async def _write(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writer, work)
@@ -231,7 +223,7 @@ class EmbeddedStore(VectorStore):
     async def _read(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)
 
-    def _consider_hnsw(self, name: str, shard: edge.EdgeShard) -> None:
+    def _build_index_if_large(self, name: str, shard: edge.EdgeShard) -> None:
         running = self._optimizing.get(name)
         if running is not None and not running.done():
             return
@@ -246,14 +238,15 @@ class EmbeddedStore(VectorStore):
             try:
                 await loop.run_in_executor(self._optimizer, shard.optimize)
             except Exception:
-                log.exception("the index of %s could not be built; search stays exact", name)
+                log.exception("the index of %s could not be built; searches stay exact", name)
             else:
                 log.info("the index of %s is built", name)
 
         self._optimizing[name] = asyncio.get_running_loop().create_task(build())
 
 
-def _own(folder: Path) -> int:
+def _lock(folder: Path) -> int:
+    """Lock the folder for this process; returns the descriptor that holds the lock."""
     descriptor = os.open(folder / ".owner", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -267,38 +260,3 @@ def _own(folder: Path) -> int:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps({"pid": os.getpid()}).encode(), 0)
     return descriptor
-
-
-def _to_point(point: Point) -> edge.Point:
-    vector: dict[str, Any] = {}
-    if point.vectors is not None:
-        vector[_DENSE] = point.vectors.dense
-        sparse = point.vectors.sparse
-        vector[_SPARSE] = edge.SparseVector(sparse.indices, sparse.values)
-    return edge.Point(point.id, vector, point.payload)
-
-
-def _to_filter(tree: Filter) -> edge.Filter:
-    match tree:
-        case AllOf(parts):
-            return edge.Filter(must=[_to_filter(part) for part in parts])
-        case AnyOf(parts):
-            return edge.Filter(should=[_to_filter(part) for part in parts])
-        case Not(part):
-            return edge.Filter(must_not=[_to_filter(part)])
-        case Equals(field, value):
-            # The binding reads Python's True as the integer 1, but numpy's as a boolean.
-            exact: Any = np.bool_(value) if isinstance(value, bool) else value
-            condition = edge.FieldCondition(field, match=edge.MatchValue(exact))
-        case IsIn(field, values):
-            any_of = cast(list[str], list(values))
-            condition = edge.FieldCondition(field, match=edge.MatchAny(any_of))
-        case NumberRange(field, gt, gte, lt, lte):
-            condition = edge.FieldCondition(
-                field, range=edge.RangeFloat(gt=gt, gte=gte, lt=lt, lte=lte)
-            )
-        case DateRange(field, gt, gte, lt, lte):
-            condition = edge.FieldCondition(
-                field, range=edge.RangeDateTime(gt=gt, gte=gte, lt=lt, lte=lte)
-            )
-    return edge.Filter(must=[condition])

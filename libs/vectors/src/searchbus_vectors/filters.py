@@ -1,4 +1,4 @@
-"""Conditions on payload fields, as a small tree that every adapter translates.
+"""Conditions on payload fields, as a small tree that each engine translates.
 
 AllOf((Equals("kind", "chunk"), DateRange("date", gte="2024-01-01", lt="2025-01-01")))
 """
@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Equals:
-    """The field has this value. Floats and dates are compared by ranges instead."""
+    """The field has this value. For floats and dates use the ranges."""
 
     field: str
     value: str | int | bool
@@ -59,21 +59,21 @@ class DateRange:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Every part holds; an empty one always does."""
+    """Every part matches; without parts, every point matches."""
 
     parts: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """At least one part holds."""
+    """At least one part matches."""
 
     parts: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The part does not hold; a point without the field fits."""
+    """The part does not match; so a point without the field matches."""
 
     part: Filter
 

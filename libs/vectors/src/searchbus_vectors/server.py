@@ -19,7 +19,7 @@ __all__ = ["ServerStore"]
 T = TypeVar("T")
 _DENSE, _SPARSE = "dense", "sparse"
 _POINTS_PER_REQUEST = 256
-"""A request of more might pass the server's limit of 32 MB."""
+"""A larger request might exceed the server's limit of 32 MB."""
 
 
 class ServerStore(VectorStore):
@@ -33,10 +33,10 @@ class ServerStore(VectorStore):
 
     @classmethod
     async def open(cls, url: str, *, api_key: str | None = None) -> ServerStore:
-        """Connect and make sure that the server answers.
+        """Connect, and check that the server responds.
 
         Raises:
-            ConnectionError: it does not.
+            ConnectionError: the server does not respond.
         """
         local = url == ":memory:"
         client = (
@@ -49,7 +49,7 @@ class ServerStore(VectorStore):
         except (ResponseHandlingException, UnexpectedResponse, OSError) as error:
             await client.close()
             raise ConnectionError(
-                f"Qdrant does not answer at {url}. Start it, or correct SEARCHBUS_QDRANT_URL."
+                f"Qdrant does not respond at {url}. Start it, or correct SEARCHBUS_QDRANT_URL."
             ) from error
         return cls(client, local=local)
 
@@ -65,9 +65,9 @@ class ServerStore(VectorStore):
                     sparse_vectors_config={_SPARSE: q.SparseVectorParams(modifier=q.Modifier.IDF)},
                 )
             except UnexpectedResponse as error:
-                if error.status_code != 409:  # another replica was quicker
+                if error.status_code != 409:  # another replica created it first
                     raise
-        if self._local:  # it has no payload indexes and warns about each
+        if self._local:  # the local mode has no payload indexes and warns about each
             return
         for field_name, kind in fields.items():
             await self._client.create_payload_index(
@@ -86,23 +86,23 @@ class ServerStore(VectorStore):
         """Store points and wait until they are applied."""
         for start in range(0, len(points), _POINTS_PER_REQUEST):
             batch = [_to_point(p) for p in points[start : start + _POINTS_PER_REQUEST]]
-            await self._ask(collection, self._client.upsert(collection, batch, wait=True))
+            await self._request(collection, self._client.upsert(collection, batch, wait=True))
 
     async def set_payload(self, collection: str, where: Filter, payload: dict[str, Any]) -> None:
         """Merge keys into payloads."""
-        await self._ask(
+        await self._request(
             collection,
             self._client.set_payload(collection, payload, points=_to_filter(where), wait=True),
         )
 
     async def delete(self, collection: str, where: Filter) -> None:
-        """Delete every point that fits."""
+        """Delete every point that matches."""
         selector = q.FilterSelector(filter=_to_filter(where))
-        await self._ask(collection, self._client.delete(collection, selector, wait=True))
+        await self._request(collection, self._client.delete(collection, selector, wait=True))
 
     async def get(self, collection: str, ids: Sequence[str]) -> list[Record]:
         """The points with these ids, in their order."""
-        found = await self._ask(
+        found = await self._request(
             collection, self._client.retrieve(collection, list(ids), with_payload=True)
         )
         by_id = {str(r.id): Record(str(r.id), r.payload or {}) for r in found}
@@ -113,7 +113,7 @@ class ServerStore(VectorStore):
         start_id: str | None = None,
     ) -> Page:  # fmt: skip
         """Points in order of id."""
-        records, next_id = await self._ask(
+        records, next_id = await self._request(
             collection,
             self._client.scroll(
                 collection, scroll_filter=_to_filter(where) if where else None, limit=limit,
@@ -126,9 +126,9 @@ class ServerStore(VectorStore):
         )
 
     async def count(self, collection: str, where: Filter | None = None) -> int:
-        """How many points fit."""
+        """The number of points that match."""
         condition = _to_filter(where) if where else None
-        found = await self._ask(
+        found = await self._request(
             collection, self._client.count(collection, count_filter=condition, exact=True)
         )
         return found.count
@@ -143,7 +143,7 @@ class ServerStore(VectorStore):
         condition = _to_filter(where) if where else None
 
         async def one(vector: Any, using: str) -> list[Candidate]:
-            found = await self._ask(
+            found = await self._request(
                 collection,
                 self._client.query_points(
                     collection, query=vector, using=using, limit=limit, query_filter=condition,
@@ -161,7 +161,7 @@ class ServerStore(VectorStore):
     async def _cosines(
         self, collection: str, query: QueryVectors, ids: Sequence[str]
     ) -> dict[str, float]:
-        found = await self._ask(
+        found = await self._request(
             collection,
             self._client.query_points(
                 collection, query=query.dense, using=_DENSE, limit=len(ids), with_payload=False,
@@ -171,14 +171,14 @@ class ServerStore(VectorStore):
         )  # fmt: skip
         return {str(p.id): p.score for p in found.points}
 
-    async def _ask(self, collection: str, call: Awaitable[T]) -> T:
+    async def _request(self, collection: str, call: Awaitable[T]) -> T:
         try:
             return await call
         except UnexpectedResponse as error:
             if error.status_code == 404:
                 raise CollectionMissing(collection) from None
             raise
-        except ValueError:  # what the local mode says of a missing collection
+        except ValueError:  # the local mode raises it for a missing collection
             if self._local and not await self._client.collection_exists(collection):
                 raise CollectionMissing(collection) from None
             raise

@@ -35,22 +35,22 @@ __all__ = [
 
 FieldType = Literal["keyword", "integer", "float", "datetime", "bool"]
 CANDIDATES = 100
-"""How many points each of the two searches contributes to the fusion."""
+"""The number of points that each of the two searches contributes to the fusion."""
 
 _tracer = trace.get_tracer("searchbus.vectors")
 
 
 class CollectionMissing(LookupError):
-    """There is no collection of that name."""
+    """The collection does not exist."""
 
 
 class StoreLocked(RuntimeError):
-    """Another process has the embedded store open; the message names it."""
+    """Another process has the embedded store open; the message has its pid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What is stored. Without vectors it is found by filters and ids only."""
+    """A point to store. Without vectors only filters and ids find it."""
 
     id: str
     payload: dict[str, Any]
@@ -67,7 +67,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A point that one of the two searches found, with that search's score."""
+    """A point that one of the two searches found, with the score of that search."""
 
     id: str
     score: float
@@ -86,20 +86,24 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some records in order of id, and where the next ones begin (None: there are no more)."""
+    """Records in order of id, and the id of the next page's first (`None` on the last page)."""
 
     records: list[Record] = field(default_factory=list)
     next_id: str | None = None
 
 
 class VectorStore(ABC):
-    """What both engines offer. Ids are UUID strings; every method may raise CollectionMissing."""
+    """The interface of both engines.
+
+    Ids are UUID strings. Every method that takes a collection may raise `CollectionMissing`, except
+    `ensure_collection` and `drop_collection`.
+    """
 
     engine: str
 
     @abstractmethod
     async def ensure_collection(self, name: str, fields: Mapping[str, FieldType]) -> None:
-        """Create the collection where it is missing, and an index for each field."""
+        """Create the collection and the indexes of its fields, as far as they do not exist."""
 
     @abstractmethod
     async def collections(self) -> list[str]:
@@ -107,19 +111,19 @@ class VectorStore(ABC):
 
     @abstractmethod
     async def drop_collection(self, name: str) -> None:
-        """Delete a collection; nothing happens where there is none."""
+        """Delete a collection; does nothing if it does not exist."""
 
     @abstractmethod
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        """Store points, replacing those with equal ids; durable once it returns."""
+        """Store points, replacing those with equal ids; they are durable when it returns."""
 
     @abstractmethod
     async def set_payload(self, collection: str, where: Filter, payload: dict[str, Any]) -> None:
-        """Merge keys into the payload of every point that fits, in one step."""
+        """Merge keys into the payload of every point that matches, in one step."""
 
     @abstractmethod
     async def delete(self, collection: str, where: Filter) -> None:
-        """Delete every point that fits."""
+        """Delete every point that matches."""
 
     @abstractmethod
     async def get(self, collection: str, ids: Sequence[str]) -> list[Record]:
@@ -134,11 +138,11 @@ class VectorStore(ABC):
 
     @abstractmethod
     async def count(self, collection: str, where: Filter | None = None) -> int:
-        """How many points fit, exactly."""
+        """The exact number of points that match."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Write everything down and let go."""
+        """Write everything to disk and release the store."""
 
     @abstractmethod
     async def _candidates(
@@ -161,7 +165,12 @@ class VectorStore(ABC):
         where: Filter | None = None,
         candidates: int = CANDIDATES,
     ) -> list[Hit]:
-        """Hybrid search: candidates by meaning and by words, fused; best first."""
+        """Hybrid search: candidates by meaning and by words, fused; best first.
+
+        Args:
+            where: only points that match.
+            candidates: number of points from each of the two searches.
+        """
         with _tracer.start_as_current_span(
             "store search",
             attributes={"db.system.name": "qdrant", "db.collection.name": collection,

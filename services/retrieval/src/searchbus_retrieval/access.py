@@ -1,4 +1,4 @@
-"""Who may read which collection."""
+"""Decides who may read which collection."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ class Access:
     """Roles that collections require.
 
     Args:
-        required: collection → roles, all of which a reader must hold. `*` stands for every
-            collection that is not named. What is not in it is open to every caller.
+        required: collection → roles, all of which a reader must hold. `*` means every collection
+            that is not named. Without it, a collection that is not named is open to everyone.
     """
 
     def __init__(self, required: Mapping[str, Sequence[str]] | None = None) -> None:
         self._required = {name: tuple(roles) for name, roles in (required or {}).items()}
 
     def may_read(self, actor: Actor, collection: str) -> bool:
-        """Whether the actor may read the collection; one rule for search, list and read."""
+        """Whether the actor may read the collection; search, list and read all use this rule."""
         required = self._required.get(collection, self._required.get("*", ()))
         return actor.holds(required)
 
     def readable(self, actor: Actor, collections: Iterable[str]) -> tuple[str, ...]:
-        """Those that the actor may read, in their order."""
+        """The collections that the actor may read, in the given order."""
         return tuple(name for name in collections if self.may_read(actor, name))
 
     def require(self, actor: Actor, collection: str) -> None:

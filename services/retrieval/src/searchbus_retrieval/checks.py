@@ -1,4 +1,4 @@
-"""What `searchbus doctor` asks of this service."""
+"""The check that this service adds to `searchbus doctor`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["model"]
 
 
 def model() -> tuple[str, bool, str]:
-    """Whether the embedding model is there."""
+    """Whether the embedding model is installed."""
     settings = RetrievalSettings()
     if settings.embedder == "hash":
         return "embedding model", True, "not used: SEARCHBUS_EMBEDDER=hash"

@@ -1,4 +1,4 @@
-"""Dates that a question names: they say which documents are meant, so they guide the ranking.
+"""Finds the dates in a question; they say which documents are meant.
 
 mentioned_periods("why did rates rise in March 2022?")   # [Period(2022-03-01, 2022-04-01)]
 """
@@ -37,7 +37,8 @@ _FAR_END = re.compile(
     r"(?:the\s+)?(?:end\s+of\s+)?(?:the\s+)?$",
     re.I,
 )
-"""Before a date that is spoken about: "low at least through mid-2013" was said long before."""
+"""Stands before a date that the document only mentions: "low at least through mid-2013" was said
+long before 2013."""
 _PARTS = {
     "early": (1, 4), "beginning of": (1, 3), "winter": (1, 3), "spring": (3, 6), "mid": (5, 8),
     "summer": (6, 9), "autumn": (9, 12), "fall": (9, 12), "late": (9, 12), "end of": (10, 12),
@@ -46,19 +47,19 @@ _PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From `start` until just before `end`."""
+    """From `start` to the day before `end`."""
 
     start: date
     end: date
 
     @property
     def days(self) -> int:
-        """How long it is."""
+        """The length in days."""
         return (self.end - self.start).days
 
 
 def mentioned_periods(question: str) -> list[Period]:
-    """Every period that the question names, in order, the most exact reading of each."""
+    """Every period that the question names, in order; each in its most exact form."""
     taken: list[tuple[int, int]] = []
     found: list[tuple[int, Period]] = []
     for pattern in _PATTERNS:
@@ -86,7 +87,7 @@ def _period(parts: dict[str, str | None]) -> Period | None:
         if parts.get("month"):
             month = [m[:3] for m in _MONTHS].index((parts["month"] or "")[:3].lower()) + 1
             if parts.get("day"):
-                # Meetings end a day after they begin: "January 30-31" and "January 30" alike.
+                # A meeting ends a day after its start: "January 30-31" and "January 30" alike.
                 start = date(year, month, int(parts["day"] or 0))
                 last = int(parts["last"] or 0) if parts.get("last") else start.day + 1
                 return _days(start, max(1, last - start.day + 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from searchbus_bus import Call, Worker
+from searchbus_bus import Call, endpoint
 from searchbus_contracts.retrieval import (
     DeleteReply,
     DeleteRequest,
@@ -21,62 +21,74 @@ from searchbus_contracts.retrieval import (
 )
 
 from .access import OPEN, Access
-from .everywhere import search_collections
 from .library import Library
+from .multi_collection import search_collections
 
-__all__ = ["add_endpoints"]
+__all__ = ["RetrievalEndpoints"]
 
 _DOCUMENTS_AT_ONCE = 4
 
 
-def add_endpoints(worker: Worker, library: Library, access: Access = OPEN) -> None:
-    """Answer the typed requests on a worker."""
+class RetrievalEndpoints:
+    """Search, get and list check the caller's roles; ingest and delete are the operator's."""
 
-    async def search(call: Call, request: SearchRequest) -> SearchReply:
+    def __init__(self, library: Library, access: Access = OPEN) -> None:
+        self._library = library
+        self._access = access
+
+    @endpoint
+    async def search(self, call: Call, request: SearchRequest) -> SearchReply:
+        """Search the named collections, or all that the caller may read."""
         for name in request.collections:
-            access.require(call.actor, name)
-        named = request.collections or access.readable(call.actor, await library.names())
-        if not named:
+            self._access.require(call.actor, name)
+        names = request.collections or self._access.readable(
+            call.actor, await self._library.names()
+        )
+        if not names:
             return SearchReply(hits=())
         return await search_collections(
-            library,
-            named,
+            self._library,
+            names,
             request.query,
             limit=request.limit,
             where=request.where,
             per_document=request.per_document,
         )
 
-    async def get(call: Call, request: GetRequest) -> Document:
-        named = [request.collection] if request.collection else await library.names()
-        return await library.get_from(access.readable(call.actor, named), request.document_id)
+    @endpoint
+    async def get(self, call: Call, request: GetRequest) -> Document:
+        """A whole document of the named collection, or of the first readable one that has it."""
+        names = [request.collection] if request.collection else await self._library.names()
+        readable = self._access.readable(call.actor, names)
+        return await self._library.get_from(readable, request.document_id)
 
-    async def list_(call: Call, request: ListRequest) -> ListReply:
+    @endpoint
+    async def list_(self, call: Call, request: ListRequest) -> ListReply:
+        """The readable collections, or a page of the documents of one."""
         if request.collection is None:
-            infos = await library.list_collections()
-            readable = [i for i in infos if access.may_read(call.actor, i.name)]
+            infos = await self._library.list_collections()
+            readable = [info for info in infos if self._access.may_read(call.actor, info.name)]
             return ListReply(collections=tuple(readable))
-        access.require(call.actor, request.collection)
-        documents, next_id = await library.list_documents(
+        self._access.require(call.actor, request.collection)
+        documents, next_id = await self._library.list_documents(
             request.collection, limit=request.limit, start_id=request.cursor
         )
         return ListReply(documents=tuple(documents), next_cursor=next_id)
 
-    async def ingest(call: Call, request: IngestRequest) -> IngestReply:
+    @endpoint
+    async def ingest(self, call: Call, request: IngestRequest) -> IngestReply:
+        """Store documents; one result for each, in the same order."""
         slots = asyncio.Semaphore(_DOCUMENTS_AT_ONCE)
 
         async def store(document: NewDocument) -> IngestResult:
             async with slots:
-                return await library.store(request.collection, document, request.fields)
+                return await self._library.store(request.collection, document, request.fields)
 
         results = await asyncio.gather(*(store(document) for document in request.documents))
         return IngestReply(results=tuple(results))
 
-    async def delete(call: Call, request: DeleteRequest) -> DeleteReply:
-        return DeleteReply(documents=await library.delete(request.collection, request.document_ids))
-
-    worker.endpoint("search", SearchRequest, search)
-    worker.endpoint("get", GetRequest, get)
-    worker.endpoint("list", ListRequest, list_)
-    worker.endpoint("ingest", IngestRequest, ingest)
-    worker.endpoint("delete", DeleteRequest, delete)
+    @endpoint
+    async def delete(self, call: Call, request: DeleteRequest) -> DeleteReply:
+        """Delete documents, or the whole collection."""
+        deleted = await self._library.delete(request.collection, request.document_ids)
+        return DeleteReply(documents=deleted)

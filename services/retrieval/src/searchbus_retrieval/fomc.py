@@ -1,15 +1,16 @@
-"""The FOMC corpus: its collection, its field names, and what its questions give away."""
+"""The FOMC corpus: its collection, the names of its fields, and what a question says about both."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts import ErrorCode, Fault, check_query
+from searchbus_contracts.retrieval import MAX_QUERY_CHARS, SearchHit
 from searchbus_vectors import AnyOf, DateRange, Equals
 
 from .dates import mentioned_periods
-from .library import Library, check_query
+from .library import Library
 from .ranking import Preference
 
 __all__ = ["ALIASES", "COLLECTION", "preferences", "search"]
@@ -29,7 +30,7 @@ TYPE_LIFT = 0.4
 
 
 def preferences(query: str) -> list[Preference]:
-    """What the question says about the documents that it means."""
+    """The documents that the question seems to mean, by date and by type."""
     found = []
     periods = mentioned_periods(query)
     if periods:
@@ -52,20 +53,20 @@ def preferences(query: str) -> list[Preference]:
 
 async def search(
     library: Library, query: str, top_k: int, where: dict[str, Any] | None
-) -> list[dict[str, Any]]:
-    """The results of `search_fomc`, as the tool's contract shows them.
+) -> list[SearchHit]:
+    """Search the corpus; documents that the question seems to mean come first.
 
     Raises:
         Fault: invalid_query, invalid_argument, empty_corpus.
     """
-    check_query(query)
+    query = check_query(query, max_chars=MAX_QUERY_CHARS)
     if await library.count_documents(COLLECTION) == 0:
         raise Fault(
             ErrorCode.EMPTY_CORPUS,
             "No FOMC documents are ingested yet. Run `searchbus ingest fomc --collection fomc`, "
             "or ingest a JSONL file of them.",
         )
-    hits = await library.search(
+    return await library.search(
         COLLECTION,
         query,
         limit=top_k,
@@ -73,15 +74,3 @@ async def search(
         prefer=preferences(query),
         aliases=ALIASES,
     )
-    return [
-        {
-            "chunk_id": hit.chunk_id,
-            "document_name": hit.title,
-            "document_date": str(hit.metadata.get("date") or ""),
-            "document_id": hit.document_id,
-            "section_header": hit.section,
-            "chunk_text": hit.text,
-            "relevance_score": round(hit.cosine, 4),
-        }
-        for hit in hits
-    ]

@@ -1,4 +1,4 @@
-"""The documents as callers see them: search, get, list. Knows no bus, no MCP, no files.
+"""The documents as callers see them: search, get, list. Independent of the bus, MCP and files.
 
 library = await Library.open(store, embedder)
 hits = await library.search("fomc", "why did rates rise?", limit=5)
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts import ErrorCode, Fault, check_query
 from searchbus_contracts.retrieval import (
     MAX_QUERY_CHARS,
     CollectionInfo,
@@ -56,10 +56,10 @@ class Library:
 
     @classmethod
     async def open(cls, store: VectorStore, embedder: Embedder, *, repair: bool = True) -> Library:
-        """Read what collections there are and repair what a crash left.
+        """Read the list of collections and repair what a crash left incomplete.
 
         Args:
-            repair: off where several services share a server: another may be writing.
+            repair: False where several processes share a server, since another may be writing.
         """
         self = cls(store, embedder)
         for name in await self._schemas.all():
@@ -90,7 +90,7 @@ class Library:
         Raises:
             Fault: invalid_query, invalid_argument, not_found (no such collection).
         """
-        check_query(query)
+        query = check_query(query, max_chars=MAX_QUERY_CHARS)
         schema = await self._schemas.get_searchable(collection)
         condition: Filter = is_live_chunk
         if where:
@@ -100,6 +100,7 @@ class Library:
                     specs[alias] = specs.pop(name)
             condition = AllOf((is_live_chunk, compile_where(where, specs)))
         vectors = await self._embedder.embed_query(query)
+        # One document may have several of the best chunks.
         wanted = limit * 6 if per_document else limit
         try:
             hits = await self._ranked(collection, vectors, condition, wanted, prefer)
@@ -119,16 +120,16 @@ class Library:
         limit: int,
         prefer: Sequence[Preference],
     ) -> list[Hit]:
-        """One search over all, one for each preference; merged by ranking.py."""
-        legs = [self._store.search(collection, vectors, limit=limit, where=condition)]
+        """One search over all documents and one for each preference, merged by ranking.py."""
+        searches = [self._store.search(collection, vectors, limit=limit, where=condition)]
         for preference in prefer:
             inside = AllOf((condition, preference.condition))
-            legs.append(self._store.search(collection, vectors, limit=limit, where=inside))
-        everywhere, *preferred = await asyncio.gather(*legs)
-        return rank(everywhere, list(zip(prefer, preferred, strict=True)))[:limit]
+            searches.append(self._store.search(collection, vectors, limit=limit, where=inside))
+        overall, *preferred = await asyncio.gather(*searches)
+        return rank(overall, list(zip(prefer, preferred, strict=True)))[:limit]
 
     async def get(self, collection: str | None, document_id: str) -> Document:
-        """One whole document; without a collection, from whichever has it.
+        """One whole document; without a collection, of the first that has it.
 
         Raises:
             Fault: not_found.
@@ -140,18 +141,22 @@ class Library:
         return list(await self._schemas.all())
 
     async def get_from(self, collections: Sequence[str], document_id: str) -> Document:
-        """One whole document of the first of these that has it; raises Fault(not_found)."""
+        """One whole document, of the first of these collections that has it.
+
+        Raises:
+            Fault: not_found.
+        """
         for name in collections:
             document = await self._get(name, document_id)
             if document is not None:
                 return document
         raise Fault(
             ErrorCode.NOT_FOUND,
-            "There is no document of that id. Take document_id from a search result.",
+            "There is no document with this id. Take document_id from a search result.",
         )
 
     async def _get(self, collection: str, document_id: str) -> Document | None:
-        # A writer may replace the document between the reads: then look again.
+        # A writer may replace the document between the two reads: then read again.
         for _ in range(3):
             try:
                 records = await self._store.get(collection, [identity.record_id(document_id)])
@@ -182,7 +187,7 @@ class Library:
     async def list_documents(
         self, collection: str, *, limit: int, start_id: str | None = None
     ) -> tuple[list[DocumentSummary], str | None]:
-        """A page of documents and where the next page begins."""
+        """A page of documents, and the id at which the next page starts."""
         try:
             page = await self._store.scroll(
                 collection, where=Equals("kind", "record"), limit=limit, start_id=start_id
@@ -204,7 +209,7 @@ class Library:
         ]
 
     async def count_documents(self, collection: str) -> int:
-        """How many documents a collection has; 0 where there is none of that name."""
+        """The number of documents of a collection; 0 if the collection does not exist."""
         try:
             return await self._store.count(collection, Equals("kind", "record"))
         except CollectionMissing:
@@ -222,17 +227,6 @@ class Library:
             return await self._writer.delete(collection, document_ids)
         except CollectionMissing:
             raise unknown_collection(collection) from None
-
-
-def check_query(query: str) -> None:
-    """Raise Fault(invalid_query) unless the query has 1 to 1000 characters to go by."""
-    if not query.strip():
-        raise Fault(ErrorCode.INVALID_QUERY, "query is empty. Ask in natural language.")
-    if len(query) > MAX_QUERY_CHARS:
-        raise Fault(
-            ErrorCode.INVALID_QUERY,
-            f"query has {len(query)} characters; at most {MAX_QUERY_CHARS} are allowed.",
-        )
 
 
 def _to_hit(collection: str, hit: Hit) -> SearchHit:

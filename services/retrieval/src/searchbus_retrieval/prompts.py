@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from searchbus_contracts import PromptArgument, PromptDescriptor, PromptMessage, TextContent
+from typing import Annotated
 
-__all__ = ["PROMPTS"]
+from msgspec import Meta
 
-COMPARE_STATEMENTS = PromptDescriptor(
-    name="compare_fomc_statements",
-    toolset="fomc",
-    title="Compare two FOMC statements",
-    description="What changed between two statements of the Federal Open Market Committee, "
-    "sentence by sentence, and what it signals.",
-    arguments=(
-        PromptArgument(name="earlier", description="Date of the earlier meeting.", required=True),
-        PromptArgument(name="later", description="Date of the later meeting.", required=True),
-        PromptArgument(name="focus", description="A topic to look at, such as inflation."),
-    ),
-    messages=(
-        PromptMessage(
-            role="user",
-            content=TextContent(
-                text="""Compare the FOMC statements of {earlier} and {later}.
+from searchbus_bus import Toolset, prompt
+
+__all__ = ["FomcPrompts"]
+
+
+class FomcPrompts(Toolset, name="fomc"):
+    """Ways of working with the FOMC tools."""
+
+    @prompt(
+        title="Compare two FOMC statements",
+        keywords=("Federal Reserve", "Fed", "monetary policy", "difference", "redline", "wording"),
+    )
+    def compare_fomc_statements(
+        self,
+        earlier: Annotated[str, Meta(description="Date of the earlier meeting.")],
+        later: Annotated[str, Meta(description="Date of the later meeting.")],
+        focus: Annotated[str, Meta(description="A topic to look at, such as inflation.")] = "",
+    ) -> str:
+        """What changed between two statements of the Federal Open Market Committee, sentence by
+        sentence, and what it signals."""
+        return f"""Compare the FOMC statements of {earlier} and {later}.
 
 Focus (everything, where empty): {focus}
 
@@ -32,9 +37,3 @@ Focus (everything, where empty): {focus}
 4. Say what each change signals about the economy and the path of policy; keep what the text says
    apart from what you infer. Where the minutes explain a change, quote them with their date.
 5. End with three lines: more hawkish or more dovish, the one most telling change, what stayed."""
-            ),
-        ),
-    ),
-    keywords=("Federal Reserve", "Fed", "monetary policy", "difference", "redline", "wording"),
-)
-PROMPTS = (COMPARE_STATEMENTS,)

@@ -1,8 +1,8 @@
-"""Ranks what a question seems to mean above what merely matches it.
+"""Ranks the documents that a question seems to mean above others that match it.
 
-A date in the question ("in March 2022") is no filter: the answer may stand in a later document.
-Each preference gets a search of its own, so that its documents are candidates at all, and lifts
-what it found.
+A date in the question ("in March 2022") is not a filter, because a later document may have the
+answer. Each preference has a search of its own, so that its documents are among the candidates,
+and raises the score of what it found.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ __all__ = ["Preference", "rank"]
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """Documents that the question seems to mean, and how much that is worth (score, 0..1)."""
+    """Documents that the question seems to mean, and what that adds to their score (0..1)."""
 
     condition: Filter
     lift: float
 
 
 def rank(
-    everywhere: Sequence[Hit], preferred: Sequence[tuple[Preference, Sequence[Hit]]]
+    overall: Sequence[Hit], preferred: Sequence[tuple[Preference, Sequence[Hit]]]
 ) -> list[Hit]:
     """Merge one search over all with one for each preference; best first, ties by id.
 
     A hit of several preferences gets the lift of each.
     """
-    best: dict[str, Hit] = {hit.id: hit for hit in everywhere}
+    best: dict[str, Hit] = {hit.id: hit for hit in overall}
     lifts: dict[str, float] = {}
     for preference, hits in preferred:
         for hit in hits:

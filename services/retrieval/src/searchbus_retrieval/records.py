@@ -1,11 +1,11 @@
-"""How documents lie in the store: three kinds of points in each collection.
+"""The points that a document has in the store, of three kinds.
 
-    record      one a document: title, url, metadata, revision. Written last, it is the commit.
+    record      one per document: title, url, metadata, revision. Written last, it is the commit.
     text        the whole text, in parts; no vectors, so no search finds it
     chunk       a passage with its vectors
 
-Chunks and text parts carry their document's revision, and `live`: false until the record stands.
-Metadata lies under `m`, so that no name clashes with the service's own.
+Chunks and text parts have their document's revision, and `live`, which is false until the record
+is written. Metadata is stored under `m`, so that its names cannot clash with the service's own.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def record_payload(document: NewDocument, revision: str, size_bytes: int) -> dic
 
 
 def summary_of(collection: str, payload: dict[str, Any]) -> DocumentSummary:
-    """A record as it travels."""
+    """A record as a message."""
     return DocumentSummary(
         collection=collection,
         document_id=payload["document_id"],

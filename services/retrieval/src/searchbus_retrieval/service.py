@@ -8,13 +8,13 @@ from searchbus_runtime import Process
 from searchbus_vectors import ModelNotFound, StoreLocked, load_embedder, open_store
 
 from .access import OPEN, Access
-from .documents import add_documents
-from .endpoints import add_endpoints
+from .endpoints import RetrievalEndpoints
 from .library import Library
-from .prompts import PROMPTS
+from .prompts import FomcPrompts
+from .resources import Documents
 from .settings import RetrievalSettings
 from .sizes import Sizes
-from .tools import add_tools
+from .tools import FomcTools
 
 __all__ = ["build_worker", "start"]
 
@@ -26,10 +26,12 @@ def build_worker(library: Library, *, access: Access = OPEN, max_in_flight: int 
         max_in_flight=max_in_flight,
         description="Documents in Qdrant: hybrid search, whole documents, ingest.",
     )
-    add_tools(worker, library, access)
-    add_endpoints(worker, library, access)
-    add_documents(worker, library, access)
-    worker.prompts(*PROMPTS)
+    worker.add(
+        FomcTools(library, access),
+        FomcPrompts(),
+        Documents(library, access),
+        RetrievalEndpoints(library, access),
+    )
     return worker
 
 

@@ -1,4 +1,4 @@
-"""How large the collections are, as figures: counted now and then, not at every look."""
+"""Metrics of the sizes of the collections, counted every 15 seconds and not at every scrape."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ log = logging.getLogger("searchbus.retrieval")
 
 EVERY_S = 15.0
 MAX_COLLECTIONS = 200
-"""With figures of their own; the others are one."""
+"""The first ones by name have a series each; all others share one."""
 
 
 class Sizes:
-    """Reads the sizes in the background. Use as an asynchronous context manager."""
+    """Counts in the background. Use as an asynchronous context manager."""
 
     def __init__(self, library: Library, *, every_s: float = EVERY_S) -> None:
         self._library = library
@@ -49,7 +49,7 @@ class Sizes:
             try:
                 found = await self._library.list_collections()
                 self._found = {c.name: (c.documents, c.chunks) for c in found}
-            except Exception as error:  # figures are not worth a service
+            except Exception as error:  # the service works without metrics
                 log.debug("the collections could not be counted: %s", type(error).__name__)
             await asyncio.sleep(self._every_s)
 

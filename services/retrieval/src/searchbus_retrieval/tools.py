@@ -6,15 +6,15 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from searchbus_bus import Call, Worker
-from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, describe_tool
+from searchbus_bus import Call, Toolset, tool
+from searchbus_contracts import ErrorCode, Fault, ToolAnnotations
 from searchbus_contracts.retrieval import MAX_TOP_K
 
 from . import fomc
 from .access import OPEN, Access
 from .library import Library
 
-__all__ = ["GET_DOCUMENT", "SEARCH_FOMC", "add_tools"]
+__all__ = ["FomcTools"]
 
 _READ_ONLY = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -75,46 +75,50 @@ class FomcDocument(Struct):
     chunk_count: Annotated[int, Meta(description="Number of chunks generated from this document")]
 
 
-SEARCH_FOMC = describe_tool(
-    "search_fomc",
-    toolset="fomc",
-    title="Search FOMC documents",
-    description="Search the FOMC document corpus using semantic similarity.",
-    arguments=SearchFomc,
-    reply=FomcPassage,
-    renderer="results",
-    annotations=_READ_ONLY,
-    timeout_ms=15_000,
-    examples=("why did the Committee raise rates in March 2022", "views on inflation in 2021"),
-    keywords=("Federal Reserve", "Fed", "interest rates", "monetary policy", "minutes"),
-)
-GET_DOCUMENT = describe_tool(
-    "get_document",
-    toolset="fomc",
-    title="Get an FOMC document",
-    description="Retrieve the full text and metadata of a specific FOMC document.",
-    arguments=GetDocument,
-    reply=FomcDocument,
-    renderer="json",
-    annotations=_READ_ONLY,
-    timeout_ms=30_000,
-    keywords=("Federal Reserve", "minutes", "statement", "full text"),
-)
+class FomcTools(Toolset, name="fomc"):
+    """The tools over the collection `fomc`."""
 
+    def __init__(self, library: Library, access: Access = OPEN) -> None:
+        self._library = library
+        self._access = access
 
-def add_tools(worker: Worker, library: Library, access: Access = OPEN) -> None:
-    """Offer the tools on a worker."""
-
-    async def search_fomc(call: Call, arguments: SearchFomc) -> list[dict[str, Any]]:
-        access.require(call.actor, fomc.COLLECTION)
+    @tool(
+        title="Search FOMC documents",
+        annotations=_READ_ONLY,
+        timeout_ms=15_000,
+        examples=("why did the Committee raise rates in March 2022", "views on inflation in 2021"),
+        keywords=("Federal Reserve", "Fed", "interest rates", "monetary policy", "minutes"),
+    )
+    async def search_fomc(self, call: Call, arguments: SearchFomc) -> list[FomcPassage]:
+        """Search the FOMC document corpus using semantic similarity."""
+        self._access.require(call.actor, fomc.COLLECTION)
         where = None if isinstance(arguments.where, UnsetType) else arguments.where
-        return await fomc.search(library, arguments.query, arguments.top_k, where)
+        hits = await fomc.search(self._library, arguments.query, arguments.top_k, where)
+        return [
+            FomcPassage(
+                chunk_id=hit.chunk_id,
+                document_name=hit.title,
+                document_date=str(hit.metadata.get("date") or ""),
+                document_id=hit.document_id,
+                section_header=hit.section,
+                chunk_text=hit.text,
+                relevance_score=round(hit.cosine, 4),
+            )
+            for hit in hits
+        ]
 
-    async def get_document(call: Call, arguments: GetDocument) -> FomcDocument:
+    @tool(
+        title="Get an FOMC document",
+        annotations=_READ_ONLY,
+        timeout_ms=30_000,
+        keywords=("Federal Reserve", "minutes", "statement", "full text"),
+    )
+    async def get_document(self, call: Call, arguments: GetDocument) -> FomcDocument:
+        """Retrieve the full text and metadata of a specific FOMC document."""
         if not arguments.document_id.strip():
             raise Fault(ErrorCode.NOT_FOUND, "document_id is empty. Take it from search_fomc.")
-        access.require(call.actor, fomc.COLLECTION)
-        document = await library.get(fomc.COLLECTION, arguments.document_id)
+        self._access.require(call.actor, fomc.COLLECTION)
+        document = await self._library.get(fomc.COLLECTION, arguments.document_id)
         return FomcDocument(
             id=document.document_id,
             title=document.title,
@@ -124,6 +128,3 @@ def add_tools(worker: Worker, library: Library, access: Access = OPEN) -> None:
             full_text=document.text,
             chunk_count=document.chunk_count,
         )
-
-    worker.tool(SEARCH_FOMC, SearchFomc, search_fomc)
-    worker.tool(GET_DOCUMENT, GetDocument, get_document)

@@ -39,7 +39,7 @@ _ORDERED = ("integer", "float", "datetime")
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """A filterable field: where it lies in the payload, and its type."""
+    """A filterable field: its path in the payload, and its type."""
 
     path: str
     kind: FieldType

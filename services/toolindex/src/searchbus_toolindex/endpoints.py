@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from searchbus_bus import Call, Worker
+from searchbus_bus import Call, endpoint
 from searchbus_contracts.toolindex import FindReply, FindRequest
 
 from .finder import Finder
 
-__all__ = ["add_endpoints"]
+__all__ = ["ToolindexEndpoints"]
 
 
-def add_endpoints(worker: Worker, finder: Finder) -> None:
-    """Answer the typed request on a worker."""
+class ToolindexEndpoints:
+    """Requests of other services to the index."""
 
-    async def search(call: Call, request: FindRequest) -> FindReply:
-        return await finder.find(
+    def __init__(self, finder: Finder) -> None:
+        self._finder = finder
+
+    @endpoint
+    async def search(self, call: Call, request: FindRequest) -> FindReply:
+        """One page of the tools, prompts or resources that fit the query."""
+        return await self._finder.find(
             request.query,
             kind=request.kind,
             actor=call.actor,
@@ -23,5 +28,3 @@ def add_endpoints(worker: Worker, finder: Finder) -> None:
             offset=request.offset,
             generation=request.generation,
         )
-
-    worker.endpoint("search", FindRequest, search)

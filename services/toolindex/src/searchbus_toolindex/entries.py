@@ -1,4 +1,4 @@
-"""What is indexed of a descriptor: names that must match exactly, a text, further words."""
+"""What is indexed of a descriptor: names for exact matches, a text, further words."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.toolindex import Kind
 
-from .words import split_words, terms
+from .words import split_words, stem, terms
 
 __all__ = ["Entry", "Key", "entries_of"]
 
 Key = tuple[str, str, str]
 _MAX_TEXT_CHARS = 4000
-"""The model reads 512 tokens; what lies behind is found by its words."""
+"""The model reads 512 tokens only; the rest is found by its words."""
 _MAX_EXAMPLES = 20
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing to be found.
+    """One tool, prompt, resource or resource template.
 
     Args:
-        names: exact forms; a query that equals one puts the entry first.
+        names: a query that equals one of them puts the entry first.
         text: embedded, and searched by words.
-        examples: requests that it serves, each embedded by itself.
+        examples: requests that it serves, each embedded separately.
         keywords: searched by words only.
     """
 
@@ -48,17 +48,20 @@ class Entry:
     required_roles: tuple[str, ...] = ()
     counts: Counter[str] = field(init=False, repr=False, compare=False)
     phrases: str = field(init=False, repr=False, compare=False)
+    words: frozenset[str] = field(init=False, repr=False, compare=False)
     digest: bytes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         extra = " ".join((*self.examples, *self.keywords))
-        # The name stands twice: it is the best summary that there is.
+        # The name counts twice: it is the best summary.
         counts = Counter(terms(f"{self.names[0]} {self.text} {extra}"))
         whole = (self.kind, self.toolset, self.name, self.names, self.text, self.examples,
                  self.keywords, self.required_roles)  # fmt: skip
         setattr_ = object.__setattr__
         setattr_(self, "counts", counts)
-        setattr_(self, "phrases", phrase(f"{' | '.join(self.names)} | {self.text} | {extra}"))
+        phrases = phrase(f"{' | '.join(self.names)} | {self.text} | {extra}")
+        setattr_(self, "phrases", phrases)
+        setattr_(self, "words", frozenset(w for w in phrases.split() if stem(w) in counts))
         setattr_(self, "digest", hashlib.sha256(repr(whole).encode()).digest()[:16])
 
     @property

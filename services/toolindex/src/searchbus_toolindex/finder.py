@@ -1,4 +1,4 @@
-"""Answers questions to the index: embeds what is new, remembers what was asked before.
+"""Searches the index: parses and embeds the query, keeps vectors and rankings of earlier ones.
 
 finder = Finder(index, embedder)
 page = await finder.find("send an e-mail", kind="tool", actor=actor, limit=10)
@@ -7,41 +7,43 @@ page = await finder.find("send an e-mail", kind="tool", actor=actor, limit=10)
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Protocol
 
-from searchbus_contracts import Actor, ErrorCode, Fault
+from cachetools import LRUCache
+
+from searchbus_contracts import Actor, ErrorCode, Fault, check_query
 from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindReply, Found, Kind
 from searchbus_vectors import Vector
 
 from .glossary import load_glossary
 from .index import Index, Ranking, matched_words
 from .lexicon import Mask
-from .question import Question, take_apart
+from .query import ParsedQuery, parse_query
 
-__all__ = ["Embeds", "Finder", "check_query"]
+__all__ = ["Embeds", "Finder"]
 
 _VECTORS_KEPT = 8192
 _RANKINGS_KEPT = 256
+_VOCABULARIES_KEPT = 64
 
 
 class Embeds(Protocol):
-    """What embeds short texts."""
+    """The part of an embedder that the index uses."""
 
     async def embed_short(self, texts: Sequence[str], *, urgent: bool) -> list[Vector]:
-        """One vector a text."""
+        """One vector for each text."""
 
 
 class Finder:
-    """Ranks, and cuts pages out of rankings."""
+    """Ranks entries for a query and returns a page of the ranking."""
 
     def __init__(self, index: Index, embedder: Embeds) -> None:
         self._index = index
         self._embedder = embedder
-        self._vectors: OrderedDict[str, asyncio.Future[Vector]] = OrderedDict()
-        self._rankings: OrderedDict[tuple[object, ...], Ranking] = OrderedDict()
-        self._vocabularies: dict[tuple[int, bytes], list[str]] = {}
+        self._vectors: LRUCache[str, asyncio.Task[Vector]] = LRUCache(_VECTORS_KEPT)
+        self._rankings: LRUCache[tuple[int, str, bytes], Ranking] = LRUCache(_RANKINGS_KEPT)
+        self._vocabularies: LRUCache[tuple[int, bytes], list[str]] = LRUCache(_VOCABULARIES_KEPT)
 
     async def find(
         self,
@@ -56,10 +58,13 @@ class Finder:
     ) -> FindReply:
         """One page of the matches.
 
+        Args:
+            generation: of the first page, for the pages behind it.
+
         Raises:
-            Fault: invalid_query; invalid_argument where another generation is asked for.
+            Fault: invalid_query; invalid_argument if the catalogue has changed since `generation`.
         """
-        check_query(query)
+        check_query(query, max_chars=MAX_FIND_CHARS)  # lines stay: each is a sentence
         actor = actor or Actor()
         ranking, now = await self._rank(query.strip(), kind, actor, toolsets)
         if generation is not None and generation != now:
@@ -86,7 +91,7 @@ class Finder:
     async def _rank(
         self, query: str, kind: Kind, actor: Actor, toolsets: Sequence[str]
     ) -> tuple[Ranking, str]:
-        """The ranking, and the fingerprint of what was ranked."""
+        """The ranking, and the fingerprint of the visible entries."""
         while True:
             version = self._index.version
             visible = self._index.visible(actor, kind, toolsets)
@@ -94,20 +99,16 @@ class Finder:
             key = (version, query, visible.tobytes())
             ranking = self._rankings.get(key)
             if ranking is not None:
-                self._rankings.move_to_end(key)
                 return ranking, fingerprint
-            question = self._take_apart(query, visible)
-            vectors = await self._embed(question.texts)
+            parsed = self._parse(query, visible)
+            vectors = await self._embed(parsed.texts)
             if self._index.version != version:
-                continue  # the catalogue changed meanwhile: the mask names other slots
-            ranking = self._index.rank(question, vectors, visible)
-            self._rankings[key] = ranking
-            while len(self._rankings) > _RANKINGS_KEPT:
-                self._rankings.popitem(last=False)
+                continue  # the catalogue has changed: the mask's slots hold other entries
+            ranking = self._rankings[key] = self._index.rank(parsed, vectors, visible)
             return ranking, fingerprint
 
-    def _take_apart(self, query: str, visible: Mask) -> Question:
-        return take_apart(
+    def _parse(self, query: str, visible: Mask) -> ParsedQuery:
+        return parse_query(
             query,
             is_known=lambda term: self._index.is_known(term, visible),
             vocabulary=lambda: self._vocabulary(visible),
@@ -116,44 +117,31 @@ class Finder:
 
     def _vocabulary(self, visible: Mask) -> list[str]:
         key = (self._index.version, visible.tobytes())
-        if key not in self._vocabularies:
-            if len(self._vocabularies) >= _RANKINGS_KEPT:
-                self._vocabularies.clear()
-            self._vocabularies[key] = self._index.vocabulary(visible)
-        return self._vocabularies[key]
+        known = self._vocabularies.get(key)
+        if known is None:
+            known = self._vocabularies[key] = self._index.vocabulary(visible)
+        return known
 
     async def _embed(self, texts: Sequence[str]) -> dict[str, Vector]:
-        """Vectors of texts; equal texts asked at the same time are embedded once."""
-        missing = [t for t in dict.fromkeys(texts) if t not in self._vectors]
-        if missing:
-            loop = asyncio.get_running_loop()
-            for text in missing:
-                job = loop.create_task(self._embed_one(text))
-                self._vectors[text] = job
-        found = {}
-        for text in dict.fromkeys(texts):
-            self._vectors.move_to_end(text)
-            # Whoever asked first may go away; the others still want the vector.
-            found[text] = await asyncio.shield(self._vectors[text])
-        while len(self._vectors) > _VECTORS_KEPT:
-            self._vectors.popitem(last=False)
-        return found
+        """Vectors of texts; concurrent requests for one text embed it once."""
+        tasks = {text: self._embedding(text) for text in dict.fromkeys(texts)}
+        # Shielded: when the first caller goes away, the others still want the vector.
+        vectors = await asyncio.gather(*(asyncio.shield(task) for task in tasks.values()))
+        return dict(zip(tasks, vectors, strict=True))
+
+    def _embedding(self, text: str) -> asyncio.Task[Vector]:
+        task = self._vectors.get(text)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._embed_one(text))
+            self._vectors[text] = task
+            task.add_done_callback(lambda done: self._forget_failed(text, done))
+        return task
 
     async def _embed_one(self, text: str) -> Vector:
-        try:
-            (vector,) = await self._embedder.embed_short([text], urgent=True)
-        except BaseException:
-            self._vectors.pop(text, None)
-            raise
+        (vector,) = await self._embedder.embed_short([text], urgent=True)
         return vector
 
-
-def check_query(query: str) -> None:
-    """Raise Fault(invalid_query) unless there are 1 to 2000 characters to go by."""
-    if not query.strip():
-        raise Fault(ErrorCode.INVALID_QUERY, "query is empty. Say what you look for.")
-    if len(query) > MAX_FIND_CHARS:
-        raise Fault(
-            ErrorCode.INVALID_QUERY,
-            f"query has {len(query)} characters; at most {MAX_FIND_CHARS} are allowed.",
-        )
+    def _forget_failed(self, text: str, task: asyncio.Task[Vector]) -> None:
+        failed = task.cancelled() or task.exception() is not None
+        if failed and self._vectors.get(text) is task:
+            del self._vectors[text]

@@ -1,4 +1,7 @@
-"""Keeps the index equal to what is on the bus: embeds what is new, then swaps a service at once."""
+"""Keeps the index equal to the catalogues on the bus.
+
+It embeds the new entries of a service, then replaces the entries of that service in one step.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from searchbus_vectors import Vector
 from .entries import Entry, entries_of
 from .finder import Embeds
 from .index import Index
-from .vectors import VectorFile, text_key
+from .vector_file import VectorFile, text_key
 
 __all__ = ["Follower"]
 
@@ -23,11 +26,11 @@ _BATCH = 200
 
 
 class Follower:
-    """Follows the directory. `start` returns when the index is built.
+    """Follows the directory. Use as an asynchronous context manager; entering builds the index.
 
     Args:
-        grace_s: how long a vanished service's entries stay.
-        refresh_s: how often everybody is asked; events make most changes known at once.
+        grace_s: how long the entries of a stopped service stay.
+        refresh_s: how often all services are queried; most changes arrive earlier, as events.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class Follower:
             try:
                 await self._update()
             except Exception:
-                log.exception("the index could not follow a change; the next one tries again")
+                log.exception("the index could not be updated; the next change tries again")
 
     async def _update(self) -> None:
         catalogs = {catalog.service: catalog for catalog in self.directory.catalogs}
@@ -92,7 +95,7 @@ class Follower:
         )
 
     def _owned(self, catalog: Catalog) -> list[Entry]:
-        """Entries of the toolsets that are this service's; the edge routes by the same rule."""
+        """Entries of the toolsets that this service owns; the edge routes by the same rule."""
         return [
             entry
             for entry in entries_of(catalog)

@@ -1,7 +1,7 @@
-"""Words of other languages for what tools do: the model and the descriptions are English.
+"""English for words of other languages, since the model and the descriptions are English.
 
-The table (glossary.tsv) covers what people ask tools for, in some fifteen languages; an index of
-its own words, not a translator. See the file's head for its form.
+The table (glossary.tsv) has the words with which people name the work of tools, in some fifteen
+languages. Its first lines describe its format.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Glossary", "load_glossary"]
 
 
 class Glossary:
-    """Looks words up: whole, by their beginning (`wetter*`), or inside unspaced text."""
+    """Finds words in the table: whole, by their start (`wetter*`), or inside unspaced text."""
 
     def __init__(self, table: str) -> None:
         self._whole: dict[str, str] = {}
@@ -36,7 +36,7 @@ class Glossary:
         self._longest_unspaced = max(map(len, self._unspaced), default=0)
 
     def translate(self, word: str) -> list[str]:
-        """English for one word; for unspaced text, of every known word in it. Empty: unknown."""
+        """English for a word, or for each known word of an unspaced text; empty if unknown."""
         if is_unspaced(word):
             return self._inside(word)
         plain = fold(word)
@@ -63,5 +63,5 @@ class Glossary:
 
 @cache
 def load_glossary() -> Glossary:
-    """The glossary that is shipped."""
+    """The glossary of this package."""
     return Glossary(files(__package__).joinpath("glossary.tsv").read_text(encoding="utf-8"))

@@ -1,38 +1,41 @@
-"""The index: entries in slots, ranked for a question over what a caller may see.
+"""The index: entries in slots, ranked for a query among those that a caller may see.
 
     index = Index()
     index.replace("weather", entries, vectors_of)
-    matches = index.rank(question, vectors, index.visible(actor, "tool"))
+    ranking = index.rank(query, vectors, index.visible(actor, "tool"))
 
-Everything that a rank depends on is counted over the visible slots: nothing hidden shows through.
-Not thread-safe: it lives on the event loop; a ranking of 10,000 tools takes a millisecond or two.
+Every number that a rank depends on is counted over the visible slots only, so that hidden entries
+have no effect. Not thread-safe; use it on the event loop. Ranking 10,000 tools takes a millisecond
+or two.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from searchbus_contracts import Actor
 from searchbus_contracts.toolindex import Kind
-from searchbus_vectors import Vector
+from searchbus_vectors import DIMENSIONS, Vector
 
+from .columns import Columns
 from .entries import Entry, Key, phrase
 from .lexicon import Lexicon, Mask
-from .question import Question
+from .query import ParsedQuery
 from .scoring import FLOOR, MIN_SCORE, Facet, combine, fused
-from .words import split_words, stem, terms, word_terms
+from .words import split_words, terms, word_terms
 
 __all__ = ["Index", "Ranked", "Ranking", "matched_words"]
 
-DIMENSIONS = 384
+_FINGERPRINTS_KEPT = 256
 _EXACT, _NAME, _PHRASE, _MENTION = 8.0, 6.0, 4.0, 2.0
-"""What a literal match adds, so that it stands before every other (scores are at most 1)."""
+"""What a literal match adds; other scores are at most 1, so that it stands before them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ _NOTHING = Ranking(
 
 
 class Index:
-    """Entries of all services."""
+    """The entries of all services, with their vectors and words."""
 
     def __init__(self) -> None:
         self._entries: list[Entry | None] = []
@@ -70,25 +73,24 @@ class Index:
         self._slots: dict[Key, int] = {}
         self._owned: dict[str, dict[Key, Entry]] = {}
         self._lexicon = Lexicon()
-        self._surface: dict[str, set[str]] = {}
         self._vectors: NDArray[np.float32] = np.zeros((64, DIMENSIONS), dtype=np.float32)
         self._examples: dict[int, list[Vector]] = {}
         self._example_slots: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
         self._example_vectors: NDArray[np.float32] = np.zeros((0, DIMENSIONS), dtype=np.float32)
         self._by_name: dict[str, set[int]] = {}
-        self._columns = _Columns()
-        self._fingerprints: dict[bytes, str] = {}
+        self._columns = Columns()
+        self._fingerprints: LRUCache[bytes, str] = LRUCache(_FINGERPRINTS_KEPT)
         self.version = 0
 
     def sizes(self) -> Counter[str]:
-        """How many entries there are of each kind."""
+        """The number of entries of each kind."""
         return Counter(key[0] for key in self._slots)
 
     def __len__(self) -> int:
         return len(self._slots)
 
     def entries(self, service: str) -> Mapping[Key, Entry]:
-        """What is indexed of a service."""
+        """The entries of a service."""
         return self._owned.get(service, {})
 
     @property
@@ -99,10 +101,11 @@ class Index:
     def replace(
         self, service: str, entries: Sequence[Entry], vectors: Callable[[Entry], list[Vector]]
     ) -> None:
-        """Make these the entries of a service, at once; unchanged ones stay as they are.
+        """Replace the entries of a service in one step; unchanged entries stay as they are.
 
         Args:
-            vectors: of a new entry: its text's, then its examples'.
+            vectors: called with each new entry; returns the vector of its text, then those of its
+                examples.
         """
         before = self._owned.get(service, {})
         after = {entry.key: entry for entry in entries}
@@ -110,7 +113,7 @@ class Index:
             if key not in after or after[key].digest != entry.digest:
                 self._remove(entry)
         for key, entry in after.items():
-            if key not in self._slots:  # another service's key stays with who had it first
+            if key not in self._slots:  # the first service with a key keeps it
                 self._add(entry, vectors(entry))
         kept = {key: self._entries[self._slots[key]] for key in after}
         if after:
@@ -118,7 +121,7 @@ class Index:
         else:
             self._owned.pop(service, None)
         self._stack_examples()
-        self._columns = _Columns.of(self._entries)
+        self._columns = Columns.of(self._entries)
         self._fingerprints.clear()
         self.version += 1
 
@@ -136,8 +139,6 @@ class Index:
         if len(vectors) > 1:
             self._examples[slot] = vectors[1:]
         self._lexicon.add(slot, entry.counts)
-        for word in entry.phrases.split():
-            self._surface.setdefault(stem(word), set()).add(word)
         for name in entry.names:
             self._by_name.setdefault(phrase(name), set()).add(slot)
 
@@ -161,49 +162,47 @@ class Index:
         )
 
     def visible(self, actor: Actor, kind: Kind, toolsets: Sequence[str] = ()) -> Mask:
-        """The slots that take part: of this kind and these toolsets, and open to the actor."""
+        """The slots of this kind and of these toolsets (all, if empty) that the actor may use."""
         return self._columns.visible(actor, kind, toolsets)
 
     def fingerprint(self, visible: Mask) -> str:
-        """Names what is visible: equal at every replica, and untouched by what is hidden."""
+        """A hash of the visible entries: equal at every replica, independent of hidden entries."""
         key = visible.tobytes()
-        if key not in self._fingerprints:
-            digests = [
-                e.digest for e, seen in zip(self._entries, visible, strict=True) if e and seen
-            ]
-            text = b"".join(sorted(digests))
-            self._fingerprints[key] = hashlib.sha256(text).hexdigest()[:16]
-        return self._fingerprints[key]
+        known = self._fingerprints.get(key)
+        if known is None:
+            digests = sorted(entry.digest for entry in self._visible_entries(visible))
+            known = self._fingerprints[key] = hashlib.sha256(b"".join(digests)).hexdigest()[:16]
+        return known
 
     def is_known(self, term: str, visible: Mask) -> bool:
-        """Whether a visible entry holds the stem."""
+        """Whether a visible entry contains the stem."""
         return self._lexicon.frequency(term, visible) > 0
 
     def vocabulary(self, visible: Mask) -> list[str]:
         """The words of the visible entries, sorted."""
-        return sorted(
-            word
-            for term in self._lexicon.terms
-            if self._lexicon.frequency(term, visible)
-            for word in self._surface.get(term, ())
-        )
+        return sorted(set().union(*(entry.words for entry in self._visible_entries(visible))))
 
-    def rank(self, question: Question, vectors: Mapping[str, Vector], visible: Mask) -> Ranking:
-        """Rank the visible entries; none where nothing serves the question.
+    def _visible_entries(self, visible: Mask) -> Iterator[Entry]:
+        for entry, seen in zip(self._entries, visible, strict=True):
+            if entry is not None and seen:
+                yield entry
+
+    def rank(self, query: ParsedQuery, vectors: Mapping[str, Vector], visible: Mask) -> Ranking:
+        """Rank the visible entries; the ranking is empty if the best one has too little evidence.
 
         Args:
-            vectors: of each of the question's texts.
+            vectors: text → vector, for each of the query's texts.
         """
         if not visible.any():
             return _NOTHING
-        facets = [self._facet(text, vectors[text], visible) for text in question.texts]
-        number = len(question.sentences)
+        facets = [self._facet(text, vectors[text], visible) for text in query.texts]
+        number = len(query.sentences)
         score = combine(
             whole=fused(facets[0], visible),
             sentences=[fused(facet, visible) for facet in facets[1 : number + 1]],
             readings=[fused(facet, visible) for facet in facets[number + 1 :]],
         )
-        literal = self._literal(question.whole, facets[0], visible)
+        literal = self._literal(query.whole, facets[0], visible)
         evidence = np.max([facet.evidence for facet in facets], axis=0)
         if not literal and float(evidence[visible].max()) < FLOOR:
             return _NOTHING
@@ -216,7 +215,7 @@ class Index:
         return Ranking(order, score[order], cosine[order])
 
     def page(self, ranking: Ranking, offset: int, limit: int) -> list[Ranked]:
-        """A part of a ranking that was made since the last change."""
+        """A page of a ranking. The index must not have changed since the ranking was made."""
         part = slice(offset, offset + limit)
         columns = (ranking.slots[part], ranking.scores[part], ranking.cosines[part])
         return [
@@ -233,7 +232,7 @@ class Index:
         return Facet(cosine, self._lexicon.match(terms(text), visible))
 
     def _literal(self, query: str, facet: Facet, visible: Mask) -> dict[int, float]:
-        """Slots whose name or words the query repeats literally, and what that is worth."""
+        """Slots whose name or words the query repeats literally → what that adds to the score."""
         found: dict[int, float] = {}
         wanted = phrase(query)
         stripped = query.strip().strip("\"'`“”")
@@ -248,7 +247,7 @@ class Index:
         words = split_words(query)
         for token in query.split():
             token = token.strip(".,;:!?()[]\"'`“”")
-            # A plain word is no mention of the tool "search"; an identifier is one.
+            # The plain word "search" does not mention the tool of that name; an identifier does.
             if len(split_words(token)) > 1 and len(words) > len(split_words(token)):
                 for slot in self._by_name.get(phrase(token), ()):
                     add(slot, _MENTION)
@@ -271,52 +270,5 @@ def _cosines(vectors: NDArray[np.float32], vector: Vector) -> NDArray[np.float32
 
 
 def matched_words(query: str, entry: Entry) -> tuple[str, ...]:
-    """The words of a query that an entry's text holds, as they were written."""
+    """The words of a query that an entry contains, as they were written."""
     return tuple(dict.fromkeys(word for word, term in word_terms(query) if term in entry.counts))
-
-
-class _Columns:
-    """Per slot: kind, toolset, group of required roles, and its place among equal scores."""
-
-    def __init__(self) -> None:
-        self.kinds: NDArray[np.int8] = np.zeros(0, dtype=np.int8)
-        self.toolsets: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-        self.groups: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-        self.place: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-        self._toolset_ids: dict[str, int] = {}
-        self._group_ids: dict[tuple[str, ...], int] = {}
-
-    @classmethod
-    def of(cls, entries: Sequence[Entry | None]) -> _Columns:
-        self = cls()
-        size = len(entries)
-        self.kinds = np.zeros(size, dtype=np.int8)
-        self.toolsets = np.full(size, -1, dtype=np.int32)
-        self.groups = np.full(size, -1, dtype=np.int32)
-        self.place = np.zeros(size, dtype=np.int32)
-        there = [(entry.key, slot) for slot, entry in enumerate(entries) if entry is not None]
-        for place, (_, slot) in enumerate(sorted(there)):
-            self.place[slot] = place
-        for slot, entry in enumerate(entries):
-            if entry is not None:
-                self.kinds[slot] = _KINDS[entry.kind]
-                self.toolsets[slot] = self._toolset_ids.setdefault(
-                    entry.toolset, len(self._toolset_ids)
-                )
-                self.groups[slot] = self._group_ids.setdefault(
-                    entry.required_roles, len(self._group_ids)
-                )
-        return self
-
-    def visible(self, actor: Actor, kind: Kind, toolsets: Sequence[str]) -> Mask:
-        mask: Mask = self.kinds == _KINDS[kind]
-        allowed = [number for roles, number in self._group_ids.items() if actor.holds(roles)]
-        if len(allowed) < len(self._group_ids):
-            mask &= np.isin(self.groups, allowed)
-        if toolsets:
-            wanted = [self._toolset_ids[name] for name in toolsets if name in self._toolset_ids]
-            mask &= np.isin(self.toolsets, wanted)
-        return mask
-
-
-_KINDS: dict[Kind, int] = {"tool": 1, "prompt": 2, "resource": 3}

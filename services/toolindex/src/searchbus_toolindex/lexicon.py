@@ -1,7 +1,7 @@
 """BM25 over slots that come and go (Robertson and Zaragoza 2009; k1 1.2, b .75).
 
-Document frequencies and the average length are those of the visible slots only, counted at query
-time: what a caller may not see must not move a score.
+Document frequencies and the average length are counted at query time over the visible slots only,
+so that entries which the caller may not see have no effect on a score.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Lexicon", "Matches"]
+__all__ = ["Floats", "Lexicon", "Mask", "Matches"]
 
 K1 = 1.2
 B = 0.75
@@ -37,7 +37,7 @@ class _Posting:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """By slot: the BM25 score, and the share of the query's weight that was found (0..1)."""
+    """By slot: the BM25 score, and the share of the query's terms found, weighted by idf (0..1)."""
 
     scores: Floats
     coverage: Floats
@@ -55,11 +55,11 @@ class Lexicon:
 
     @property
     def terms(self) -> Iterable[str]:
-        """Every term there is."""
+        """Every term of the index."""
         return self._postings.keys()
 
     def add(self, slot: int, counts: Mapping[str, int]) -> None:
-        """Fill a free slot."""
+        """Add the terms of an entry in a free slot."""
         if slot >= len(self._lengths):
             self._lengths = np.resize(self._lengths, max(slot + 1, 2 * len(self._lengths)))
         self._lengths[slot] = sum(counts.values())
@@ -70,7 +70,7 @@ class Lexicon:
             posting.cached = None
 
     def remove(self, slot: int, counts: Mapping[str, int]) -> None:
-        """Empty a slot that holds these counts."""
+        """Remove the terms of a slot; `counts` are those with which it was added."""
         for term in counts:
             posting = self._postings[term]
             where = posting.slots.index(slot)
@@ -81,12 +81,12 @@ class Lexicon:
                 del self._postings[term]
 
     def frequency(self, term: str, visible: Mask) -> int:
-        """How many visible slots hold the term."""
+        """The number of visible slots that contain the term."""
         posting = self._postings.get(term)
         return 0 if posting is None else int(visible[posting.arrays()[0]].sum())
 
     def match(self, query: Iterable[str], visible: Mask) -> Matches:
-        """Score the slots; invisible ones get scores too, which the caller leaves out."""
+        """Score the slots; hidden ones have scores too, which the caller must ignore."""
         size = len(visible)
         scores = np.zeros(size, dtype=np.float32)
         coverage = np.zeros(size, dtype=np.float32)

@@ -9,13 +9,13 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
 from searchbus_vectors import ModelNotFound, load_embedder
 
-from .endpoints import add_endpoints
+from .endpoints import ToolindexEndpoints
 from .finder import Finder
 from .follower import Follower
 from .index import Index
-from .prompts import PROMPTS
+from .prompts import ResearchPrompts
 from .settings import ToolindexSettings
-from .vectors import VectorFile
+from .vector_file import VectorFile
 
 __all__ = ["build_worker", "start"]
 
@@ -34,8 +34,7 @@ def build_worker(finder: Finder, *, max_in_flight: int = 256) -> Worker:
         max_in_flight=max_in_flight,
         description="Finds tools, prompts and resources by meaning.",
     )
-    add_endpoints(worker, finder)
-    worker.prompts(*PROMPTS)
+    worker.add(ToolindexEndpoints(finder), ResearchPrompts())
     return worker
 
 

@@ -1,8 +1,8 @@
-"""Words of texts and identifiers: split, lower-cased, stemmed, without stopwords.
+"""Splits texts and identifiers into words, and words into stems without stopwords.
 
     terms("getWeatherForecast for 3 days")   # ["get", "weather", "forecast", "3", "day"]
 
-Scripts without spaces (Chinese, Japanese, Korean) give pairs of neighbouring characters.
+Text in scripts without spaces (Chinese, Japanese, Korean) gives pairs of adjacent characters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CASED = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 STOPWORDS = frozenset(
-    # Words of every sentence, and those with which people ask for anything at all.
+    # Common words, and the words with which people ask for anything.
     (
         "a about after all also am an and any are as at be because been before being between both "
         "but by can could did do does doing during each for from had has have having he her here "
@@ -35,7 +35,7 @@ _stemmer = SnowballStemmer("english")
 
 
 def split_words(text: str) -> list[str]:
-    """Words in their order, identifiers cut at case changes, digits and punctuation."""
+    """Words in order; identifiers are split at case changes, digits and punctuation."""
     words: list[str] = []
     for run in _RUN.findall(text):
         if run.isascii() and not (run.islower() or run.isdigit()):
@@ -46,7 +46,7 @@ def split_words(text: str) -> list[str]:
 
 
 def is_unspaced(word: str) -> bool:
-    """Whether the word is of a script that puts no spaces between words."""
+    """Whether the word is in a script without spaces between words."""
     return _UNSPACED.match(word) is not None
 
 
@@ -57,13 +57,13 @@ def stem(word: str) -> str:
 
 
 def fold(text: str) -> str:
-    """Lower case without accents, as far as letters have a plain form (ł and ø keep theirs)."""
+    """Lower case without accents; letters such as ł and ø, which have no plain form, stay."""
     decomposed = unicodedata.normalize("NFKD", text.lower())
     return "".join(c for c in decomposed if not unicodedata.combining(c)).replace("ı", "i")
 
 
 def terms(text: str) -> list[str]:
-    """What an index holds of a text, in order, with repetitions."""
+    """The terms that an index keeps of a text, in order, with repetitions."""
     return [term for _, term in word_terms(text)]
 
 

@@ -1,4 +1,4 @@
-"""One question to several collections: fused, and honest about what could not be searched."""
+"""One query to several collections: one list of hits, and the collections that failed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ async def search_collections(
     where: Mapping[str, Any] | None = None,
     per_document: bool = False,
 ) -> SearchReply:
-    """Search collections at once; none named: all there are.
+    """Search collections concurrently; an empty list means all of them.
 
     Raises:
-        Fault: invalid_query; what failed, where nothing else could be searched.
+        Fault: invalid_query; the failure of the only collection; invalid_argument where every
+            one of several failed.
     """
     names = tuple(collections) or tuple(info.name for info in await library.list_collections())
     outcomes = await asyncio.gather(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
-from searchbus_bus import Call, Worker
+from searchbus_bus import Call, Toolset, resource_list, resource_search, resource_template
 from searchbus_contracts import (
     ErrorCode,
     Fault,
@@ -19,7 +19,6 @@ from searchbus_contracts import (
     ResourceReadRequest,
     ResourceSearchReply,
     ResourceSearchRequest,
-    ResourceTemplate,
     is_token,
 )
 from searchbus_contracts.retrieval import (
@@ -30,25 +29,15 @@ from searchbus_contracts.retrieval import (
 )
 
 from .access import OPEN, Access
-from .everywhere import search_collections
 from .library import Library
+from .multi_collection import search_collections
 
-__all__ = ["DOCUMENTS", "add_documents", "parse_uri", "uri_of"]
+__all__ = ["Documents", "parse_uri", "uri_of"]
 
-DOCUMENTS = ResourceTemplate(
-    uri_template="searchbus://{collection}/{document_id}",
-    name="document",
-    toolset="documents",
-    title="Documents",
-    description="A document of a collection, whole. resources/list pages through all of them, "
-    "resources/search finds them by their content.",
-    mime_type="text/plain",
-    lists=True,
-    searches=True,
-)
 _MIN_COSINE = 0.55
-"""A passage below is no match. Set low: of 56 questions about FOMC documents 2 have no passage
-above it; small talk has none, but a technical question of another field mostly has some."""
+"""A passage with a lower cosine does not match. The value is low: of 56 questions about FOMC
+documents 2 have no passage above it, small talk has none, but most technical questions of another
+field have some."""
 _MAX_DESCRIPTION_CHARS = 300
 
 
@@ -68,24 +57,38 @@ def parse_uri(uri: str) -> tuple[str, str]:
     return collection, document_id
 
 
-def add_documents(worker: Worker, library: Library, access: Access = OPEN) -> None:
-    """Offer the documents as resources on a worker."""
+class Documents(Toolset, name="documents"):
+    """The documents of every collection that the caller may read."""
 
-    async def read(call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+    def __init__(self, library: Library, access: Access = OPEN) -> None:
+        self._library = library
+        self._access = access
+
+    @resource_template(
+        "searchbus://{collection}/{document_id}",
+        name="document",
+        title="Documents",
+        mime_type="text/plain",
+    )
+    async def read(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+        """A document of a collection, whole. resources/list pages through all of them,
+        resources/search finds them by their content."""
         collection, document_id = parse_uri(request.uri)
-        document = await library.get_from(access.readable(call.actor, [collection]), document_id)
+        readable = self._access.readable(call.actor, [collection])
+        document = await self._library.get_from(readable, document_id)
         body = ResourceBody(uri=request.uri, mime_type="text/plain", text=document.text)
         return ResourceReadReply(contents=(body,))
 
-    async def list_page(call: Call, request: ResourceListRequest) -> ResourceListReply:
+    @resource_list
+    async def list_page(self, call: Call, request: ResourceListRequest) -> ResourceListReply:
         """Collections by name, their documents by id; the cursor is `collection/next id`."""
-        names = access.readable(call.actor, await library.names())
+        names = self._access.readable(call.actor, await self._library.names())
         current, _, start_id = (request.cursor or "").partition("/")
         found: list[ResourceDescriptor] = []
         for position, name in enumerate(names):
             if name < current:
                 continue
-            documents, next_id = await library.list_documents(
+            documents, next_id = await self._library.list_documents(
                 name,
                 limit=request.limit - len(found),
                 start_id=start_id if name == current and start_id else None,
@@ -98,18 +101,18 @@ def add_documents(worker: Worker, library: Library, access: Access = OPEN) -> No
                 return ResourceListReply(resources=tuple(found), next_cursor=following)
         return ResourceListReply(resources=tuple(found))
 
-    async def search(call: Call, request: ResourceSearchRequest) -> ResourceSearchReply:
-        named = access.readable(call.actor, await library.names())
-        if not named:
+    @resource_search
+    async def search(self, call: Call, request: ResourceSearchRequest) -> ResourceSearchReply:
+        """Documents whose best passage is near enough to the query."""
+        names = self._access.readable(call.actor, await self._library.names())
+        if not names:
             return ResourceSearchReply()
+        query = request.query[:MAX_QUERY_CHARS]
         found = await search_collections(
-            library, named, request.query[:MAX_QUERY_CHARS], limit=request.limit, per_document=True
+            self._library, names, query, limit=request.limit, per_document=True
         )
         near = [hit for hit in found.hits if hit.cosine >= _MIN_COSINE]
         return ResourceSearchReply(resources=tuple(_of_hit(hit) for hit in near))
-
-    worker.resource_templates(DOCUMENTS)
-    worker.reads_resources("documents", read, list_page, search)
 
 
 def _of_summary(collection: str, document: DocumentSummary) -> ResourceDescriptor:
@@ -133,8 +136,8 @@ def _of_hit(hit: SearchHit) -> ResourceDescriptor:
 
 
 def _about(collection: str, metadata: Metadata, text: str | None) -> str:
-    facts = [str(metadata[key]) for key in ("date", "type") if metadata.get(key)]
-    about = f"{collection}: {', '.join(facts)}" if facts else collection
+    details = [str(metadata[key]) for key in ("date", "type") if metadata.get(key)]
+    about = f"{collection}: {', '.join(details)}" if details else collection
     if text:
         about += f" … {' '.join(text.split())}"
     if len(about) > _MAX_DESCRIPTION_CHARS:

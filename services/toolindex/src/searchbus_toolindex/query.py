@@ -1,7 +1,7 @@
-"""A query taken apart: itself, its sentences, and what it may have meant to say.
+"""Parses a query into the texts to search for: itself, its sentences, a corrected reading.
 
-Requests to agents ask for several things at once; each sentence is searched by itself, and the best
-of them counts (measured: nDCG@10 .72 to .76 on StableToolBench, .444 to .449 on LiveMCPBench).
+A request to an agent often asks for several things. Each sentence is searched separately and the
+best counts (measured: nDCG@10 .72 to .76 on StableToolBench, .444 to .449 on LiveMCPBench).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rapidfuzz.distance import OSA
 from .glossary import Glossary
 from .words import STOPWORDS, fold, is_unspaced, split_words, stem
 
-__all__ = ["Question", "take_apart"]
+__all__ = ["ParsedQuery", "parse_query"]
 
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=[。！？；])")
 _MIN_SENTENCE_CHARS = 12
@@ -25,13 +25,13 @@ _MIN_TYPO_CHARS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Texts to search by.
+class ParsedQuery:
+    """The texts to search for.
 
     Args:
-        whole: as it was asked.
-        sentences: its sentences, where there are several.
-        readings: the same with misspelt words corrected and foreign words in English.
+        whole: the query as it was sent.
+        sentences: its sentences; empty if there is only one.
+        readings: the query with misspelt words corrected, or foreign words in English.
     """
 
     whole: str
@@ -40,26 +40,26 @@ class Question:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All of them, the whole first."""
+        """All of them, the whole query first."""
         return (self.whole, *self.sentences, *self.readings)
 
 
-def take_apart(
+def parse_query(
     query: str,
     *,
     is_known: Callable[[str], bool],
     vocabulary: Callable[[], list[str]],
     glossary: Glossary,
-) -> Question:
-    """Prepare a query.
+) -> ParsedQuery:
+    """Parse a query.
 
     Args:
-        is_known: whether the index that the caller sees holds a stem.
-        vocabulary: the words that may have been meant by an unknown one.
+        is_known: whether an entry that the caller sees contains a stem.
+        vocabulary: the words that an unknown word may stand for.
     """
     sentences = [s.strip() for s in _SENTENCE_END.split(query)]
     sentences = [s for s in sentences if len(s) >= _MIN_SENTENCE_CHARS][:_MAX_SENTENCES]
-    return Question(
+    return ParsedQuery(
         whole=query,
         sentences=tuple(sentences) if len(sentences) > 1 else (),
         readings=tuple(_readings(query, is_known, vocabulary, glossary)),
@@ -101,11 +101,11 @@ def _readings(
 
 
 def _nearest(word: str, vocabulary: list[str]) -> str | None:
-    """The word within one slip of the pen, two in a word of eight letters or more."""
+    """The nearest word within one typing error, two in a word of eight letters or more."""
     if len(word) < _MIN_TYPO_CHARS or word.isdigit():
         return None
-    slips = 1 if len(word) < 8 else 2
+    errors = 1 if len(word) < 8 else 2
     found = process.extractOne(
-        word, vocabulary, scorer=OSA.distance, score_cutoff=slips, processor=None
+        word, vocabulary, scorer=OSA.distance, score_cutoff=errors, processor=None
     )
     return None if found is None else str(found[0])

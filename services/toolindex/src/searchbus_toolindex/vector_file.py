@@ -1,7 +1,8 @@
-"""Vectors of index texts on disk: a restart embeds nothing twice.
+"""Keeps the vectors of indexed texts on disk, so that a restart embeds only new texts.
 
-One file of fixed records `key[16] vector[384 × float32]`, appended to; the key is a hash of model
-and text. A torn record at the end, or a foreign file, is left out and overwritten.
+New records are appended to one file: `key[16] vector[384 × float32]`, where the key is a hash of
+model and text. An incomplete record at the end is removed; records that are not of unit length
+are ignored.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from searchbus_vectors import Vector
+from searchbus_runtime.files import write_atomically
+from searchbus_vectors import DIMENSIONS, Vector
 
 __all__ = ["VectorFile", "text_key"]
 
 log = logging.getLogger("searchbus.toolindex")
 
-_RECORD = np.dtype([("key", "V16"), ("vector", "<f4", (384,))])
+_RECORD = np.dtype([("key", "V16"), ("vector", "<f4", (DIMENSIONS,))])
 _MAX_RECORDS = 200_000
 
 
@@ -29,7 +31,7 @@ def text_key(model: str, text: str) -> bytes:
 
 
 class VectorFile:
-    """A cache of vectors; `path` None keeps them in memory only."""
+    """A cache of vectors. With `path` None they are kept in memory only."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -41,11 +43,11 @@ class VectorFile:
         return len(self._vectors)
 
     def get(self, key: bytes) -> Vector | None:
-        """The vector, where it is known."""
+        """The vector of a key, or None."""
         return self._vectors.get(key)
 
     def add(self, vectors: Mapping[bytes, Vector]) -> None:
-        """Keep vectors, on disk too; a full disk costs the next start time, nothing else."""
+        """Add vectors. If the disk is full, the next start embeds them again."""
         self._vectors.update(vectors)
         if self._path is None or not vectors:
             return
@@ -57,14 +59,15 @@ class VectorFile:
             log.warning("vectors could not be written to %s: %s", self._path, error)
 
     def keep_only(self, keys: Iterable[bytes]) -> None:
-        """Forget all others once the file is large; call it when the index is built."""
+        """Remove all other vectors once the file is large; call it after the index is built."""
         if self._path is None or len(self._vectors) <= _MAX_RECORDS:
             return
         wanted = set(keys)
         self._vectors = {k: v for k, v in self._vectors.items() if k in wanted}
-        draft = self._path.with_suffix(".tmp")
-        draft.write_bytes(_records(self._vectors.items()).tobytes())
-        draft.replace(self._path)
+        try:
+            write_atomically(self._path, _records(self._vectors.items()).tobytes())
+        except OSError as error:
+            log.warning("vectors could not be written to %s: %s", self._path, error)
 
     def _read(self, path: Path) -> None:
         try:
@@ -77,7 +80,7 @@ class VectorFile:
                 file.truncate(whole * _RECORD.itemsize)
         for record in np.fromfile(path, dtype=_RECORD, count=whole):
             vector = record["vector"]
-            # Vectors have unit length: anything else is not ours.
+            # Vectors have unit length: anything else was not written here.
             if abs(float(vector @ vector) - 1.0) < 1e-3:
                 self._vectors[record["key"].tobytes()] = vector.copy()
 

@@ -1,0 +1,68 @@
+"""The typed endpoints over the bus."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_bus import MemoryBroker
+from searchbus_contracts import Actor
+from searchbus_contracts.retrieval import (
+    DeleteReply,
+    DeleteRequest,
+    Document,
+    GetRequest,
+    IngestReply,
+    IngestRequest,
+    ListReply,
+    ListRequest,
+    SearchReply,
+    SearchRequest,
+)
+from searchbus_retrieval.service import build_worker
+
+from .conftest import document
+
+
+@pytest.fixture
+async def request_(library):
+    broker = MemoryBroker()
+    await broker.connect().serve(build_worker(library))
+    bus = broker.connect()
+
+    async def request_(verb, message, reply):
+        return await bus.request(
+            bus.subjects.endpoint("retrieval", verb), message, reply, service="retrieval",
+            timeout_s=10, actor=Actor(subject="a"),
+        )  # fmt: skip
+
+    return request_
+
+
+async def test_ingest_search_get_list_and_delete(request_):
+    """One document from its ingest to its deletion."""
+    whales, empty = document("w", "Whales sing."), document("e", " ")
+    ingested = await request_(
+        "ingest", IngestRequest(collection="c", documents=(whales, empty)), IngestReply
+    )
+    assert [(r.outcome, r.reason) for r in ingested.results] == [
+        ("stored", None),
+        ("refused", "The document has no text."),
+    ]
+    found = await request_("search", SearchRequest(query="whales"), SearchReply)
+    assert [hit.document_id for hit in found.hits] == [whales.document_id]
+    whole = await request_("get", GetRequest(document_id=whales.document_id), Document)
+    assert whole.text == "Whales sing."
+    listed = await request_("list", ListRequest(), ListReply)
+    assert [(c.name, c.documents, c.chunks) for c in listed.collections] == [("c", 1, 1)]
+    page = await request_("list", ListRequest(collection="c"), ListReply)
+    assert [d.document_id for d in page.documents] == [whales.document_id]
+    deleted = await request_(
+        "delete", DeleteRequest(collection="c", document_ids=(whales.document_id,)), DeleteReply
+    )
+    assert deleted.documents == 1
+    assert (await request_("search", SearchRequest(query="whales"), SearchReply)).hits == ()
+
+
+async def test_without_collections_a_search_is_empty(request_):
+    """Nothing is ingested yet; that is no failure here."""
+    assert (await request_("search", SearchRequest(query="whales"), SearchReply)).hits == ()

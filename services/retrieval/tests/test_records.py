@@ -1,0 +1,38 @@
+"""What is stored of a document, and the types of its fields."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_retrieval.records import field_specs, infer_fields, record_payload, summary_of
+from searchbus_retrieval.where import FieldSpec
+
+from .conftest import document
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(True, "bool"), (1, "integer"), (1.5, "float"), ("x", "keyword"), ("2024-01-31", "datetime"),
+     ("2024-01-31T10:00:00Z", "datetime"), ("2024-13-31", "keyword"), ("2024-01", "keyword")],
+)  # fmt: skip
+def test_types_of_fields_come_from_values(value, kind):
+    """A boolean is no integer; only a real date is a date."""
+    assert infer_fields({"f": value}) == {"f": kind}
+
+
+def test_metadata_cannot_hide_a_field_of_the_document():
+    """It is stored under `m`; a filter on `title` means the metadata where it has that name."""
+    specs = field_specs({"year": "integer", "title": "integer"})
+    assert specs["year"] == FieldSpec("m.year", "integer")
+    assert specs["title"] == FieldSpec("m.title", "integer")
+    assert specs["url"] == FieldSpec("url", "keyword")
+
+
+def test_record_is_read_back_as_a_summary():
+    """All but the text, which has points of its own."""
+    new = document("w", "x" * 250_000, url="https://example.org", metadata={"n": 1})
+    payload = record_payload(new, "r", 250_000)
+    assert payload["text_parts"] == 3
+    summary = summary_of("c", payload)
+    assert (summary.document_id, summary.title) == (new.document_id, new.title)
+    assert (summary.chunk_count, summary.size_bytes, summary.revision) == (250, 250_000, "r")

@@ -1,0 +1,90 @@
+"""Documents as resources: their URIs, pages through all of them, search by content."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from searchbus_bus import MemoryBroker
+from searchbus_contracts import (
+    Actor,
+    Fault,
+    ResourceListReply,
+    ResourceListRequest,
+    ResourceReadReply,
+    ResourceReadRequest,
+    ResourceSearchReply,
+    ResourceSearchRequest,
+)
+from searchbus_retrieval.resources import parse_uri, uri_of
+from searchbus_retrieval.service import build_worker
+
+from .conftest import document
+
+
+@given(st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True), st.text(min_size=1, max_size=60))
+def test_every_id_makes_a_uri_that_is_read_back(collection, document_id):
+    """Slashes, spaces and every script included; a lone surrogate is no text."""
+    document_id = document_id.encode("utf-8", "replace").decode()
+    assert parse_uri(uri_of(collection, document_id)) == (collection, document_id)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["", "searchbus://c", "searchbus://c/", "http://c/d", "searchbus://c d/e", "searchbus://c/%7e",
+     "searchbus://c/a b"],
+)  # fmt: skip
+def test_any_other_uri_is_not_found(uri):
+    """Only the one spelling that `uri_of` gives."""
+    with pytest.raises(Fault, match="not_found"):
+        parse_uri(uri)
+
+
+@pytest.fixture
+async def ask(library):
+    for collection, count in (("a", 3), ("b", 1), ("d", 2)):
+        for number in range(count):
+            new = document(
+                f"{collection}{number}", f"Whales of {collection}{number} sing.",
+                collection=collection, metadata={"date": "2024-01-31"},
+            )  # fmt: skip
+            await library.store(collection, new)
+    broker = MemoryBroker()
+    await broker.connect().serve(build_worker(library))
+    bus = broker.connect()
+
+    async def ask(verb, message, reply):
+        return await bus.request(
+            bus.subjects.resource("documents", verb), message, reply, service="retrieval",
+            timeout_s=10, actor=Actor(subject="a"),
+        )  # fmt: skip
+
+    return ask
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 10])
+async def test_pages_give_each_document_once(ask, limit):
+    """In order of collections, whatever the size of a page."""
+    seen, cursor = [], None
+    while True:
+        request = ResourceListRequest(limit=limit, cursor=cursor)
+        page = await ask("list", request, ResourceListReply)
+        assert len(page.resources) <= limit
+        seen += [resource.uri for resource in page.resources]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert len(set(seen)) == len(seen) == 6
+    assert [uri.split("/")[2] for uri in seen] == ["a"] * 3 + ["b"] + ["d"] * 2
+
+
+async def test_search_finds_by_content_and_read_gives_the_text(ask):
+    """An unrelated query finds nothing."""
+    found = await ask("search", ResourceSearchRequest(query="whales of b0"), ResourceSearchReply)
+    assert found.resources[0].description.startswith("b: 2024-01-31 … Whales of b0")
+    uri = found.resources[0].uri
+    read = await ask("read", ResourceReadRequest(uri=uri), ResourceReadReply)
+    assert read.contents[0].text == "Whales of b0 sing."
+    none = await ask("search", ResourceSearchRequest(query="repair a bicycle"), ResourceSearchReply)
+    assert none.resources == ()

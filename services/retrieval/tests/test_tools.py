@@ -1,0 +1,80 @@
+"""The FOMC tools as a caller on the bus gets them."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import Raw
+
+from searchbus_bus import MemoryBroker
+from searchbus_contracts import Actor, Fault, ToolCall, ToolReply, encode
+from searchbus_contracts.document_ids import document_id
+from searchbus_retrieval.access import Access
+from searchbus_retrieval.service import build_worker
+
+FIELDS = [
+    "chunk_id", "document_name", "document_date", "document_id", "section_header", "chunk_text",
+    "relevance_score",
+]  # fmt: skip
+
+
+@pytest.fixture
+async def call(fomc_library):
+    broker = MemoryBroker()
+    await broker.connect().serve(build_worker(fomc_library, access=Access({"fomc": ["FED"]})))
+    bus = broker.connect()
+
+    async def call(tool: str, *, roles: tuple[str, ...] = ("FED",), **arguments):
+        reply = await bus.request(
+            bus.subjects.tool("fomc", tool), ToolCall(tool=tool, arguments=Raw(encode(arguments))), ToolReply,
+            service="retrieval", timeout_s=10, actor=Actor(subject="a", roles=roles),
+        )  # fmt: skip
+        return reply.structured
+
+    return call
+
+
+async def test_results_have_the_fields_of_the_contract(call):
+    """In the contract's order, with scores from 0 to 1."""
+    reply = await call("search_fomc", query="raise the target range in March 2022", top_k=2)
+    assert [list(result) for result in reply["results"]] == [FIELDS, FIELDS]
+    first = reply["results"][0]
+    assert first["document_date"] == "2022-03-16"
+    assert 0 < first["relevance_score"] <= 1
+
+
+async def test_document_of_a_result_is_returned_whole(call):
+    """The passage is in its text."""
+    reply = await call("search_fomc", query="harvest of pears", top_k=1)
+    (passage,) = reply["results"]
+    document = await call("get_document", document_id=passage["document_id"])
+    assert passage["chunk_text"] in document["full_text"]
+    assert document | {"full_text": ""} == {
+        "id": document_id("fomc", "minutes-2022-03-16"),
+        "title": "FOMC Minutes, 2022-03-16",
+        "date": "2022-03-16",
+        "document_type": "minutes",
+        "source_url": "https://www.federalreserve.gov/minutes/2022-03-16",
+        "full_text": "",
+        "chunk_count": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code"),
+    [
+        ("search_fomc", {"query": " "}, "invalid_query"),
+        ("search_fomc", {"query": "x" * 1001}, "invalid_query"),
+        ("search_fomc", {"query": "a", "top_k": 51}, "invalid_argument"),
+        ("search_fomc", {"query": "a", "where": {"x": 1}}, "invalid_argument"),
+        ("search_fomc", {"query": "a", "other": 1}, "invalid_argument"),
+        ("get_document", {"document_id": " "}, "not_found"),
+        ("get_document", {"document_id": "none"}, "not_found"),
+        ("search_fomc", {"query": "a", "roles": ()}, "not_found"),
+        ("get_document", {"document_id": "a", "roles": ()}, "not_found"),
+    ],
+)
+async def test_failures_are_typed(call, tool, arguments, code):
+    """A caller without the role cannot tell a closed collection from one that does not exist."""
+    with pytest.raises(Fault) as caught:
+        await call(tool, **arguments)
+    assert caught.value.code == code
