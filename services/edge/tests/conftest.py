@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import pytest
 from msgspec import Meta, Struct
 
-from searchbus_bus import Bus, Call, MemoryBroker, Worker
+from searchbus_bus import (
+    Bus,
+    Call,
+    MemoryBroker,
+    Toolset,
+    Worker,
+    prompt,
+    resource,
+    resource_template,
+    tool,
+)
 from searchbus_contracts import (
     Actor,
     ErrorCode,
     Fault,
-    PromptArgument,
-    PromptDescriptor,
-    PromptMessage,
     ResourceBody,
-    ResourceDescriptor,
     ResourceReadReply,
     ResourceReadRequest,
-    ResourceTemplate,
     TextContent,
+    ToolCall,
     ToolDescriptor,
     ToolReply,
-    describe_tool,
 )
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.edge import Edge
@@ -50,81 +55,97 @@ class Nothing(Struct):
     pass
 
 
-@dataclass
-class Dictionary:
-    """The worker's state, for tests to look at."""
+class Dictionary(Toolset, name="dictionary"):
+    """The worker's tools, and counts for tests to look at."""
 
-    worker: Worker = field(default_factory=lambda: Worker("dictionary"))
-    started: int = 0
-    cancelled: int = 0
+    def __init__(self) -> None:
+        self.started = 0
+        self.cancelled = 0
 
-    def __post_init__(self) -> None:
-        self.tool("look_up", Lookup, self.look_up, reply=Entry, renderer="json")
-        self.tool("list_words", Lookup, self.list_words, reply=Entry, renderer="results")
-        self.tool("say", Nothing, self.say)
-        self.tool("fail", Nothing, self.fail)
-        self.tool("break", Nothing, self.break_)
-        self.tool("slow", Nothing, self.slow, timeout_ms=20_000)
-        self.tool("brief", Nothing, self.slow, timeout_ms=200)
-        self.tool("steps", Nothing, self.steps)
-        self.tool("secret", Nothing, self.say, required_roles=("NOBODY",))
-        self.worker.prompts(
-            PromptDescriptor(
-                name="define", toolset="dictionary", description="Defines.",
-                arguments=(PromptArgument(name="word", required=True, values=("bus", "busy")),),
-                messages=(PromptMessage(role="user", content=TextContent(text="Define {word}.")),),
-            )
-        )  # fmt: skip
-        self.worker.resources(
-            ResourceDescriptor(uri="dict://all", name="all", toolset="dictionary")
-        )
-        self.worker.resource_templates(
-            ResourceTemplate(uri_template="dict://word/{word}", name="word", toolset="dictionary")
-        )
-        self.worker.reads_resources("dictionary", self.read)
-
-    def tool(self, name: str, arguments: type[Struct], handler: Any, **options: Any) -> None:
-        self.worker.tool(
-            describe_tool(name, toolset="dictionary", title=name, description=f"Does {name}.",
-                          arguments=arguments, **options),
-            arguments,
-            handler,
-        )  # fmt: skip
-
+    @tool(title="look_up")
     async def look_up(self, call: Call, arguments: Lookup) -> Entry:
+        """Does look_up."""
         return Entry(arguments.word, "é ✓")
 
+    @tool(title="list_words")
     async def list_words(self, call: Call, arguments: Lookup) -> list[Entry]:
+        """Does list_words."""
         return [Entry(arguments.word, str(i)) for i in range(arguments.count)]
 
-    async def say(self, call: Call, _: Nothing) -> ToolReply:
-        return ToolReply(content=(TextContent(text="hello"),))
+    @tool(title="say")
+    async def say(self, call: Call, arguments: Nothing) -> str:
+        """Does say."""
+        return "hello"
 
-    async def fail(self, call: Call, _: Nothing) -> ToolReply:
+    @tool(title="secret", required_roles=("NOBODY",))
+    async def secret(self, call: Call, arguments: Nothing) -> str:
+        """Does secret."""
+        return "hello"
+
+    @tool(title="fail")
+    async def fail(self, call: Call, arguments: Nothing) -> str:
+        """Does fail."""
         raise Fault(ErrorCode.RATE_LIMITED, "Too many. Wait.", retry_after_ms=1500)
 
-    async def break_(self, call: Call, _: Nothing) -> ToolReply:
+    @tool(title="crash")
+    async def crash(self, call: Call, arguments: Nothing) -> str:
+        """Does crash."""
         raise RuntimeError("secret-canary")
 
-    async def slow(self, call: Call, _: Nothing) -> ToolReply:
+    @tool(title="slow", timeout_ms=20_000)
+    async def slow(self, call: Call, arguments: Nothing) -> str:
+        """Does slow."""
+        return await self._wait()
+
+    @tool(title="brief", timeout_ms=200)
+    async def brief(self, call: Call, arguments: Nothing) -> str:
+        """Does brief."""
+        return await self._wait()
+
+    async def _wait(self) -> str:
         self.started += 1
         try:
             await asyncio.sleep(15)
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        return ToolReply()
+        return ""
 
-    async def steps(self, call: Call, _: Nothing) -> ToolReply:
+    @tool(title="steps")
+    async def steps(self, call: Call, arguments: Nothing) -> str:
+        """Does steps."""
         for step in range(1, 4):
             await call.progress(step, 3, f"step {step}")
-        return ToolReply(content=(TextContent(text="done"),))
+        return "done"
 
-    async def read(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+    @prompt(title="Define")
+    def define(self, word: Literal["bus", "busy"]) -> str:
+        """Defines."""
+        return f"Define {word}."
+
+    @resource("dict://all", name="all")
+    async def read_all(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+        """All words."""
+        return _text_resource(request.uri)
+
+    @resource_template("dict://word/{word}", name="word")
+    async def read_word(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+        """One word."""
         if request.uri == "dict://word/none":
             raise Fault(ErrorCode.NOT_FOUND, "No such word.")
-        body = ResourceBody(uri=request.uri, mime_type="text/plain", text=f"about {request.uri}")
-        return ResourceReadReply(contents=(body,))
+        return _text_resource(request.uri)
+
+
+def _text_resource(uri: str) -> ResourceReadReply:
+    body = ResourceBody(uri=uri, mime_type="text/plain", text=f"about {uri}")
+    return ResourceReadReply(contents=(body,))
+
+
+def dictionary_worker(dictionary: Dictionary) -> Worker:
+    """The worker of the service `dictionary`."""
+    worker = Worker("dictionary")
+    worker.add(dictionary)
+    return worker
 
 
 def colliding_worker() -> Worker:
@@ -135,14 +156,13 @@ def colliding_worker() -> Worker:
         ("odd", {"type": "object", "properties": {"a": {"type": "nonsense"}}}),
     ):
 
-        async def answer(call: Call, _: Nothing) -> ToolReply:
+        async def answer(call: Call, request: ToolCall) -> ToolReply:
             return ToolReply(content=(TextContent(text="from the atlas"),))
 
-        worker.tool(
+        worker.add_tool(
             ToolDescriptor(
                 name=name, toolset="atlas", description="Looks up.", input_schema=schema
             ),
-            Nothing,
             answer,
         )
     return worker
@@ -170,7 +190,7 @@ async def running(request: pytest.FixtureRequest) -> AsyncIterator[Running]:
     broker = MemoryBroker()
     buses = [broker.connect(name=name) for name in ("edge", "dictionary", "atlas")]
     dictionary = Dictionary()
-    await buses[1].serve(dictionary.worker)
+    await buses[1].serve(dictionary_worker(dictionary))
     await buses[2].serve(colliding_worker())
     async with open_edge(buses[0], settings, default_actor=reader) as edge:
         server = await HttpServer.start(build_app(edge, Health()))

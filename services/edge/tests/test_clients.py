@@ -48,7 +48,7 @@ async def test_tools_are_listed_in_order_with_the_workers_schema(client, running
     """What the worker published is what the client sees; hidden tools are not there."""
     tools = (await client.list_tools()).tools
     assert [tool.name for tool in tools] == [
-        "break", "brief", "fail", "list_words", "look_up", "say", "slow", "steps"
+        "brief", "crash", "fail", "list_words", "look_up", "say", "slow", "steps"
     ]  # fmt: skip
     look_up = next(tool for tool in tools if tool.name == "look_up")
     assert look_up.input_schema["properties"]["count"]["maximum"] == 50
@@ -132,7 +132,7 @@ async def test_unknown_and_hidden_tools_look_the_same(client, name):
 @with_client()
 async def test_unforeseen_exception_of_a_worker_leaks_nothing(client):
     """-32603 with fixed text and the trace id."""
-    error = await fault_of(client.call_tool("break", {}))
+    error = await fault_of(client.call_tool("crash", {}))
     assert error.code == -32603
     assert "canary" not in error.message
 

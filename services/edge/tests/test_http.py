@@ -49,6 +49,30 @@ async def test_bad_request_gets_its_error(http, content, headers, status, code):
         assert response.json()["error"]["code"] == code
 
 
+@pytest.mark.parametrize("revision", [None, "2026-07-28"])
+@pytest.mark.parametrize(
+    ("message", "code", "text", "message_id"),
+    [
+        ({"id": 1.5, "method": "tools/list"}, -32600, "id must be", None),
+        ({"id": None, "method": "tools/list"}, -32600, "id must be", None),
+        ({"id": True, "method": "tools/list"}, -32600, "id must be", None),
+        ({"id": "a", "method": 5}, -32600, "method must be", "a"),
+        ({"id": 7, "method": "tools/list", "params": []}, -32602, "params must be", 7),
+        ({"id": 7, "method": "tools/list", "params": "x"}, -32602, "params must be", 7),
+        ({"id": 7, "method": "tools/list", "jsonrpc": "1.0"}, -32600, "jsonrpc must be", 7),
+    ],
+)
+async def test_bad_envelope_names_the_field(http, message, code, text, message_id, revision):
+    """400 with one sentence, on old and new revisions; never a library's dump."""
+    headers = {"MCP-Protocol-Version": revision} if revision else {}
+    response = await http.post("/mcp", json={"jsonrpc": "2.0", **message}, headers=headers)
+    error = response.json()
+    assert response.status_code == 400
+    assert (error["error"]["code"], error["id"]) == (code, message_id)
+    assert error["error"]["message"].startswith(text)
+    assert "pydantic" not in response.text
+
+
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH"])
 async def test_other_methods_are_not_allowed(http, method):
     """A stateless endpoint has no stream to open and no session to end."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from cachetools import LRUCache
 from joserfc import jws
 from joserfc.errors import ClaimError, JoseError
 from joserfc.jwt import JWTClaimsRegistry
@@ -82,7 +82,7 @@ class TokenVerifier:
         self._issuer = issuer
         self._role_paths = tuple(role_paths)
         self._clock = clock
-        self._known: OrderedDict[bytes, tuple[Identity, frozenset[str]]] = OrderedDict()
+        self._known: LRUCache[bytes, tuple[Identity, frozenset[str]]] = LRUCache(_CACHED)
 
     async def verify(self, token: str, audiences: Iterable[str]) -> Identity:
         """The bearer of a token; raises Unauthenticated.
@@ -100,8 +100,6 @@ class TokenVerifier:
         if known is None or known[0].expires_s <= now_s:
             known = await self._verify(token, now_s)
             self._known[digest] = known
-            while len(self._known) > _CACHED:
-                self._known.popitem(last=False)
         identity, granted = known
         if granted.isdisjoint(audiences):
             raise Unauthenticated(_NOT_FOR_US)

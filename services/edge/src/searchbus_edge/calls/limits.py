@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 from weakref import WeakValueDictionary
 
+from cachetools import LRUCache
+
 from searchbus_bus import KeyValue
+from searchbus_bus.gcra import Gcra
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import count_limit
 
@@ -24,6 +26,8 @@ __all__ = ["Limiter", "LocalLimiter", "SharedLimiter"]
 _LEASE_S = 0.25
 """A lease holds a caller's requests for this time: traffic to the store is independent of rates."""
 _ATTEMPTS = 20
+_MAX_LOCAL_CALLERS = 100_000
+_MAX_LEASES = 50_000
 
 
 class Limiter(Protocol):
@@ -34,7 +38,7 @@ class Limiter(Protocol):
 
 
 class LocalLimiter:
-    """Keeps one time a caller, in this process.
+    """Counts in this process.
 
     Args:
         rate_per_s: sustained requests of one caller; 0 switches the limit off.
@@ -42,39 +46,25 @@ class LocalLimiter:
         clock: seconds, monotonic.
     """
 
-    _MAX_CALLERS = 100_000
-
     def __init__(
         self, rate_per_s: float, burst: int, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.rate_per_s = rate_per_s
         self.burst = max(1, burst)
-        self._interval_s = 1 / rate_per_s if rate_per_s > 0 else 0.0
-        self._tolerance_s = self._interval_s * (max(1, burst) - 1)
+        self._gcra = Gcra.of_rate(rate_per_s, burst) if rate_per_s > 0 else None
         self._clock = clock
-        self._arrival_s: OrderedDict[str, float] = OrderedDict()
+        self._arrivals_s: LRUCache[str, float] = LRUCache(_MAX_LOCAL_CALLERS)
 
     async def admit(self, caller: str) -> None:
-        """Count one request.
-
-        Raises:
-            Fault: rate_limited, with retry_after_ms.
-        """
-        if not self._interval_s:
+        """Count one request; raises Fault(rate_limited) with retry_after_ms."""
+        if self._gcra is None:
             return
         now_s = self._clock()
-        arrival_s = max(now_s, self._arrival_s.get(caller, 0.0))
-        wait_s = arrival_s - now_s - self._tolerance_s
-        if wait_s > 1e-9:
-            retry_after_ms = max(1, int(wait_s * 1000) + 1)
-            raise _limited(retry_after_ms)
-        self._arrival_s[caller] = arrival_s + self._interval_s
-        self._arrival_s.move_to_end(caller)
-        while self._arrival_s and (
-            len(self._arrival_s) > self._MAX_CALLERS
-            or next(iter(self._arrival_s.values())) < now_s - 60
-        ):
-            self._arrival_s.popitem(last=False)
+        arrival_s = self._arrivals_s.get(caller, 0.0)
+        wait_s = self._gcra.wait(arrival_s, now_s)
+        if wait_s > 0:
+            raise _limited(wait_s)
+        self._arrivals_s[caller] = self._gcra.advance(arrival_s, now_s)
 
 
 class SharedLimiter:
@@ -86,8 +76,6 @@ class SharedLimiter:
         fail_closed: refuse while the store is unreachable, rather than count on its own.
         clock: seconds of the epoch.
     """
-
-    _MAX_CALLERS = 50_000
 
     def __init__(
         self,
@@ -106,24 +94,25 @@ class SharedLimiter:
         self._fail_closed = fail_closed
         self._clock = clock
         self._local = LocalLimiter(rate_per_s, burst, clock=clock)
-        self._interval_s = 1 / rate_per_s if rate_per_s > 0 else 0.0
-        self._size = max(1, min(self.burst // 4, int(rate_per_s * _LEASE_S)))
-        self._leases: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._gcra = Gcra.of_rate(rate_per_s, burst) if rate_per_s > 0 else None
+        self._lease_size = max(1, min(self.burst // 4, int(rate_per_s * _LEASE_S)))
+        # Requests left and the end of each lease.
+        self._leases: LRUCache[str, tuple[int, float]] = LRUCache(_MAX_LEASES)
         # A lock lives only while a request holds or awaits it: callers that left cost nothing.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def admit(self, caller: str) -> None:
         """Count one request; raises Fault(rate_limited) with retry_after_ms."""
-        if not self._interval_s:
+        if self._gcra is None:
             return
         try:
-            await self._admit(caller)
+            await self._admit(caller, self._gcra)
         except Fault:
             count_limit(self._name, admitted=False)
             raise
         count_limit(self._name, admitted=True)
 
-    async def _admit(self, caller: str) -> None:
+    async def _admit(self, caller: str, gcra: Gcra) -> None:
         if self._spend(caller):
             return
         lock = self._locks.setdefault(caller, asyncio.Lock())
@@ -131,15 +120,13 @@ class SharedLimiter:
             if self._spend(caller):
                 return
             try:
-                await self._lease(caller)
+                await self._lease(caller, gcra)
             except Fault as fault:
                 if fault.code == ErrorCode.RATE_LIMITED:
                     raise
                 if self._fail_closed:
-                    raise _limited(1000) from None
+                    raise _limited(1.0) from None
                 await self._local.admit(caller)
-        while len(self._leases) > self._MAX_CALLERS:
-            self._leases.popitem(last=False)
 
     def _spend(self, caller: str) -> bool:
         left, end_s = self._leases.get(caller, (0, 0.0))
@@ -148,33 +135,32 @@ class SharedLimiter:
         self._leases[caller] = (left - 1, end_s)
         return True
 
-    async def _lease(self, caller: str) -> None:
+    async def _lease(self, caller: str, gcra: Gcra) -> None:
         """Move the caller's time forward by a lease, and spend the first request of it."""
         if self._store is None:
             raise Fault(ErrorCode.UNAVAILABLE, "There is no key-value store.")
         key = hashlib.sha256(f"{self._name}/{caller}".encode()).hexdigest()[:40]
-        tolerance_s = self._interval_s * (self.burst - 1)
         for _ in range(_ATTEMPTS):
             entry = await self._store.get(key)
             now_s = self._clock()
-            arrival_s = max(now_s, float(entry.value)) if entry is not None else now_s
-            room_s = now_s + tolerance_s - arrival_s
-            if room_s < -1e-9:
-                raise _limited(max(1, int(-room_s * 1000) + 1))
-            size = max(1, min(self._size, int(room_s / self._interval_s + 1e-9) + 1))
-            value = repr(arrival_s + size * self._interval_s).encode()
+            arrival_s = float(entry.value) if entry is not None else 0.0
+            wait_s = gcra.wait(arrival_s, now_s)
+            if wait_s > 0:
+                raise _limited(wait_s)
+            size = min(self._lease_size, gcra.room(arrival_s, now_s))
+            value = repr(gcra.advance(arrival_s, now_s, size)).encode()
             if entry is None:
                 written = await self._store.create(key, value)
             else:
                 written = await self._store.update(key, value, entry.revision)
             if written is not None:
                 self._leases[caller] = (size - 1, now_s + 2 * _LEASE_S)
-                self._leases.move_to_end(caller)
                 return
         raise Fault(ErrorCode.UNAVAILABLE, "Too many edges count this caller at the same time.")
 
 
-def _limited(retry_after_ms: int) -> Fault:
+def _limited(wait_s: float) -> Fault:
+    retry_after_ms = max(1, int(wait_s * 1000) + 1)
     return Fault(
         ErrorCode.RATE_LIMITED,
         f"Too many requests. Wait {retry_after_ms} ms.",

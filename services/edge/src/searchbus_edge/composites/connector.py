@@ -7,37 +7,30 @@ the JSON, the same object as structured content, and in every result a URL that 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct, to_builtins
 
-from searchbus_bus import Call, Worker
-from searchbus_contracts import (
-    Actor,
-    ErrorCode,
-    Failure,
-    Fault,
-    ToolAnnotations,
-    ToolReply,
-    describe_tool,
-)
+from searchbus_bus import Call, Toolset, WithMeta, Worker, tool
+from searchbus_contracts import Actor, ErrorCode, Failure, Fault, ToolAnnotations
+from searchbus_contracts.queries import check_query
 
 from .fanout import Request, request_all, worst_failure
 from .fusion import fuse
 from .ids import unknown_id
+from .passages import pick_passages
 from .sources import Fetched, Hit, Source
 
-__all__ = ["TOOLSET", "Connector", "build_worker"]
+__all__ = ["FAILURES", "Connector", "build_worker"]
 
-TOOLSET = "connector"
+R = TypeVar("R")
 MAX_RESULTS = 10
+MAX_QUERY_CHARS = 1000
 _HITS_PER_SOURCE = 10
 _BRIEF_SOURCES = 4
-_PASSAGES_PER_SOURCE = 2
-_PASSAGE_CHARS = 1200
 FAILURES = "dev.searchbus/failures"
+"""The key in `_meta` of failed sources, by name or URL."""
 _READ_ONLY = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
 )
@@ -111,97 +104,77 @@ class BriefAnswer(Struct):
     sources: list[CitedSource]
 
 
-SEARCH = describe_tool(
-    "search",
-    toolset=TOOLSET,
-    title="Search documents and the web",
-    description="Search the document collections and the web at once. Returns ids for fetch, "
-    "titles and URLs for citation.",
-    arguments=Search,
-    reply=SearchResults,
-    renderer="json",
-    annotations=_READ_ONLY,
-    timeout_ms=20_000,
-    examples=("find documents about a topic", "search everything"),
-    keywords=("documents", "web", "knowledge", "sources", "internet"),
-)
-FETCH = describe_tool(
-    "fetch",
-    toolset=TOOLSET,
-    title="Fetch a search result",
-    description="Retrieve the full text of a search result by its id.",
-    arguments=Fetch,
-    reply=FetchedDocument,
-    renderer="json",
-    annotations=_READ_ONLY,
-    timeout_ms=45_000,
-    keywords=("document", "full text", "read", "page"),
-)
-RESEARCH_BRIEF = describe_tool(
-    "research_brief",
-    toolset=TOOLSET,
-    title="Gather evidence for a question",
-    description="Search documents and the web, read the best few sources, and return the passages "
-    "that speak to the question, each with its citation.",
-    arguments=Brief,
-    reply=BriefAnswer,
-    renderer="json",
-    annotations=_READ_ONLY,
-    timeout_ms=60_000,
-    examples=("gather evidence with citations", "research a question in several sources"),
-    keywords=("research", "citations", "evidence", "summary", "report"),
-)
-
-
-class Connector:
+class Connector(Toolset, name="connector"):
     """The composites over their sources.
 
     Args:
-        sources: in the order of their importance, with their weights.
+        sources: in the order of their importance, with their weights; 0 leaves a source out.
     """
 
     def __init__(self, sources: Sequence[tuple[Source, float]]) -> None:
         self._sources = [source for source, weight in sources if weight > 0]
         self._weights = {source.name: weight for source, weight in sources}
 
-    async def search(self, call: Call, arguments: Search) -> ToolReply:
-        """Every source at once; partial answers name in _meta what failed."""
-        query = _checked("query", arguments.query)
+    @tool(
+        title="Search documents and the web",
+        annotations=_READ_ONLY,
+        timeout_ms=20_000,
+        examples=("find documents about a topic", "search everything"),
+        keywords=("documents", "web", "knowledge", "sources", "internet"),
+    )
+    async def search(self, call: Call, arguments: Search) -> WithMeta[SearchResults]:
+        """Search the document collections and the web at once. Returns ids for fetch, titles and
+        URLs for citation.
+        """
+        query = check_query(arguments.query, max_chars=MAX_QUERY_CHARS)
         hits, failures = await self._find(call, query, call.remaining_s)
         results = [SearchResult(h.id, h.title, h.url, h.source) for h in hits[:MAX_RESULTS]]
-        return _reply(SearchResults(results), failures)
+        return _with_failures(SearchResults(results), failures)
 
-    async def fetch(self, call: Call, arguments: Fetch) -> ToolReply:
-        """The full text behind an id; raises Fault(not_found)."""
+    @tool(
+        title="Fetch a search result",
+        annotations=_READ_ONLY,
+        timeout_ms=45_000,
+        keywords=("document", "full text", "read", "page"),
+    )
+    async def fetch(self, call: Call, arguments: Fetch) -> FetchedDocument:
+        """Retrieve the full text of a search result by its id."""
         fetched = await self._fetch(call, arguments.id, call.remaining_s)
-        answer = FetchedDocument(
+        return FetchedDocument(
             fetched.id, fetched.title, fetched.text, fetched.url, fetched.metadata
         )
-        return _reply(answer, {})
 
-    async def brief(self, call: Call, arguments: Brief) -> ToolReply:
-        """Search, read the best few, pick the passages; tells how far it is."""
-        question = _checked("question", arguments.question)
+    @tool(
+        title="Gather evidence for a question",
+        annotations=_READ_ONLY,
+        timeout_ms=60_000,
+        examples=("gather evidence with citations", "research a question in several sources"),
+        keywords=("research", "citations", "evidence", "summary", "report"),
+    )
+    async def research_brief(self, call: Call, arguments: Brief) -> WithMeta[BriefAnswer]:
+        """Search documents and the web, read the best few sources, and return the passages
+        that speak to the question, each with its citation.
+        """
+        question = check_query(arguments.question, max_chars=MAX_QUERY_CHARS, field="question")
         await call.progress(0, 3, "searching")
         hits, failures = await self._find(call, question, call.remaining_s * 0.4)
         chosen = hits[:_BRIEF_SOURCES]
         await call.progress(1, 3, f"reading {len(chosen)} of {len(hits)} sources")
-        legs: dict[str, Request] = {
+        requests: dict[str, Request] = {
             hit.id: functools.partial(self._fetch, call, hit.id) for hit in chosen
         }
-        read = await request_all(legs, timeout_s=call.remaining_s)
+        read = await request_all(requests, timeout_s=call.remaining_s)
         await call.progress(2, 3, "picking passages")
         passages, sources = [], []
         for number, hit in enumerate(chosen, 1):
             fetched: Fetched | None = read.replies.get(hit.id)
-            texts = _passages(question, fetched.text if fetched is not None else "", hit.text)
+            texts = pick_passages(question, fetched.text if fetched is not None else "", hit.text)
             if texts:
                 sources.append(CitedSource(number, hit.id, hit.title, hit.url, hit.source))
                 passages += [Passage(number, text) for text in texts]
-        failures = {**failures, **{hit.url: read.failures[hit.id] for hit in chosen
-                                   if hit.id in read.failures}}  # fmt: skip
+        unread = {hit.url: read.failures[hit.id] for hit in chosen if hit.id in read.failures}
         await call.progress(3, 3, "done")
-        return _reply(BriefAnswer(question, passages, sources), failures)
+        return _with_failures(BriefAnswer(question, passages, sources), {**failures, **unread})
 
     async def _find(
         self, call: Call, query: str, timeout_s: float
@@ -209,10 +182,10 @@ class Connector:
         serving = [source for source in self._sources if source.serves(call.actor)]
         if not serving:
             raise Fault(ErrorCode.UNAVAILABLE, "No source can be searched now. Try again later.")
-        legs: dict[str, Request] = {
+        requests: dict[str, Request] = {
             source.name: functools.partial(_search, source, query, call.actor) for source in serving
         }
-        gathered = await request_all(legs, timeout_s=timeout_s)
+        gathered = await request_all(requests, timeout_s=timeout_s)
         if not gathered.replies:
             raise worst_failure(gathered.failures)
         return fuse(gathered.replies, self._weights), gathered.failures
@@ -236,48 +209,13 @@ def build_worker(connector: Connector, *, max_in_flight: int = 256) -> Worker:
         max_in_flight=max_in_flight,
         description="One question to documents and the web.",
     )
-    worker.tool(SEARCH, Search, connector.search)
-    worker.tool(FETCH, Fetch, connector.fetch)
-    worker.tool(RESEARCH_BRIEF, Brief, connector.brief)
+    worker.add(connector)
     return worker
 
 
-def _checked(name: str, text: str) -> str:
-    stripped = " ".join(text.split())
-    if not stripped:
-        raise Fault(ErrorCode.INVALID_QUERY, f"{name} is empty. Say what to search for.")
-    if len(stripped) > 1000:
-        raise Fault(
-            ErrorCode.INVALID_QUERY,
-            f"{name} has {len(stripped)} characters; at most 1000 are allowed.",
-        )
-    return stripped
-
-
-def _reply(answer: Any, failures: Mapping[str, Failure]) -> ToolReply:
-    structured: dict[str, Any] = to_builtins(answer)
+def _with_failures(value: R, failures: Mapping[str, Failure]) -> WithMeta[R]:
+    """A result; where sources failed, `_meta` names them and how they failed."""
     if not failures:
-        return ToolReply(structured=structured)
-    told = {name: to_builtins(failure) for name, failure in failures.items()}
-    return ToolReply(structured=structured, meta={FAILURES: told})
-
-
-_WORD = re.compile(r"\w{3,}")
-
-
-def _passages(question: str, text: str, found: str) -> list[str]:
-    """What search found, and the paragraphs of the text that share most words with the question."""
-    wanted = {word.lower() for word in _WORD.findall(question)}
-    inner = re.sub(r"</?untrusted_text_\w+>", "", text)
-    scored: list[tuple[float, int, str]] = []
-    for place, paragraph in enumerate(re.split(r"\n\s*\n", inner)):
-        words = {word.lower() for word in _WORD.findall(paragraph)}
-        if len(words) >= 8:
-            scored.append((-len(words & wanted) / (len(wanted) or 1), place, paragraph.strip()))
-    best = [p for score, _, p in sorted(scored)[:_PASSAGES_PER_SOURCE] if score < 0]
-    chosen = [found.strip(), *best] if found.strip() else best
-    unique: list[str] = []
-    for passage in chosen:
-        if not any(passage in other or other in passage for other in unique):
-            unique.append(passage[:_PASSAGE_CHARS])
-    return unique[: _PASSAGES_PER_SOURCE + 1]
+        return WithMeta(value)
+    described = {name: to_builtins(failure) for name, failure in failures.items()}
+    return WithMeta(value, {FAILURES: described})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from searchbus_bus.fusion import reciprocal_rank
 from searchbus_upstream import canonical_key
 
 from .sources import Hit
@@ -21,7 +22,8 @@ def fuse(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -> li
         for rank, hit in enumerate(hits):
             key = canonical_key(hit.url) if hit.url else hit.id
             known.setdefault(key, hit)
-            vote = weights.get(source, 1.0) * hit.weight / (K + rank + 1)
+            weight = weights.get(source, 1.0) * hit.weight
+            vote = reciprocal_rank(rank, k=K, weight=weight)
             scores[key] = scores.get(key, 0.0) + vote
     ranked = sorted(known, key=lambda key: (-scores[key], known[key].id))
     return [known[key] for key in ranked]

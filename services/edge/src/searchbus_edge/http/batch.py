@@ -14,7 +14,9 @@ from typing import Any
 
 import httpx2
 
-__all__ = ["MAX_BATCH", "Batch", "BatchRefused", "parse_batch"]
+from .messages import INVALID_REQUEST, MessageFault, read_envelope
+
+__all__ = ["MAX_BATCH", "Batch", "BodyRefused", "parse_batch"]
 
 MAX_BATCH = 50
 _ACCEPTS_ALL = (b"accept", b"application/json, text/event-stream")
@@ -22,8 +24,8 @@ _ACCEPTS_ALL = (b"accept", b"application/json, text/event-stream")
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-class BatchRefused(ValueError):
-    """The batch is refused as a whole; the message is for the client."""
+class BodyRefused(ValueError):
+    """The body is refused as a whole; the message is for the client."""
 
     def __init__(self, message: str, *, code: int = -32600, status: int = 400) -> None:
         super().__init__(message)
@@ -38,20 +40,20 @@ def parse_batch(body: bytes, revision: str | None) -> list[dict[str, Any]]:
         revision: the MCP-Protocol-Version header; clients of 2025-03-26 send none.
 
     Raises:
-        BatchRefused: not JSON, empty, too long, or of a revision without batches.
+        BodyRefused: not JSON, empty, too long, or of a revision without batches.
     """
     if revision is not None and revision > "2025-03-26":
-        raise BatchRefused(f"Revision {revision} has no batches. Send one message per request.")
+        raise BodyRefused(f"Revision {revision} has no batches. Send one message per request.")
     try:
         messages = json.loads(body)
     except (ValueError, RecursionError):
-        raise BatchRefused("The body is not valid JSON.", code=-32700) from None
+        raise BodyRefused("The body is not valid JSON.", code=-32700) from None
     if not isinstance(messages, list) or not messages:
-        raise BatchRefused("The batch is empty.")
+        raise BodyRefused("The batch is empty.")
     if not any(isinstance(message, dict) for message in messages):
-        raise BatchRefused("The batch has no message. Each must be a JSON object.")
+        raise BodyRefused("The batch has no message. Each must be a JSON object.")
     if len(messages) > MAX_BATCH:
-        raise BatchRefused(f"The batch has {len(messages)} messages; {MAX_BATCH} are allowed.")
+        raise BodyRefused(f"The batch has {len(messages)} messages; {MAX_BATCH} are allowed.")
     return messages
 
 
@@ -113,7 +115,7 @@ class Batch:
             await part.send({"type": "http.response.start", "status": 400, "headers": []})
             await part.send({"type": "http.response.body", "body": refusal})
             return
-        body = json.dumps(part.message).encode()
+        body = part.body_sent
         replaced = (b"accept", b"content-length", b"transfer-encoding")
         headers = [pair for pair in scope["headers"] if pair[0] not in replaced]
         headers += [_ACCEPTS_ALL, (b"content-length", b"%d" % len(body))]
@@ -143,6 +145,7 @@ class _Part:
 
     def __init__(self, message: Any) -> None:
         self.message = message
+        self.body_sent = json.dumps(message).encode()
         self.started = asyncio.Event()
         self.status = 0
         self.content_type = b""
@@ -154,9 +157,11 @@ class _Part:
         return isinstance(self.message, dict) and "id" not in self.message
 
     def refusal(self) -> bytes | None:
-        """An error for a message that a batch must not contain."""
-        if not isinstance(self.message, dict):
-            return _error(None, "A message of the batch is not a JSON object.")
+        """An error for a message that is not valid, or that a batch must not contain."""
+        try:
+            read_envelope(self.body_sent)
+        except MessageFault as fault:
+            return _error(fault.message_id, str(fault), fault.code)
         if self.message.get("method") == "initialize":
             # 2025-03-26, lifecycle: "The initialize request MUST NOT be part of a batch".
             return _error(self.message.get("id"), "initialize cannot be part of a batch.")
@@ -226,9 +231,9 @@ def _events(body: bytes) -> Iterator[httpx2.ServerSentEvent]:
     )
 
 
-def _error(message_id: Any, text: str) -> bytes:
+def _error(message_id: Any, text: str, code: int = INVALID_REQUEST) -> bytes:
     return json.dumps(
-        {"jsonrpc": "2.0", "id": message_id, "error": {"code": -32600, "message": text}}
+        {"jsonrpc": "2.0", "id": message_id, "error": {"code": code, "message": text}}
     ).encode()
 
 

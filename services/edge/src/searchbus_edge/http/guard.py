@@ -6,8 +6,6 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
-
 from searchbus_contracts import Actor, Fault
 
 from ..auth.authenticator import Authenticator
@@ -16,8 +14,9 @@ from ..calls.limits import LocalLimiter
 from ..calls.telemetry import Tracing
 from ..endpoint import EndpointServer
 from ..lists.visible import missing_role
-from .batch import Batch, BatchRefused, parse_batch
+from .batch import Batch, BodyRefused, parse_batch
 from .errors import json_rpc_error
+from .messages import MessageFault, read_envelope
 
 __all__ = ["McpGuard"]
 
@@ -98,48 +97,51 @@ class McpGuard:
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass one message to the transport, or each message of a batch."""
-        first = await receive()
-        if ACTOR_KEY in scope and scope["method"] == "POST":
-            # A missing role is an HTTP status: it must be known before the response starts.
-            try:
-                body = await self._body(first, receive)
-            except BatchRefused as refused:
-                await json_rpc_error(send, refused.status, refused.code, str(refused))
-                return
-            first = {"type": "http.request", "body": body, "more_body": False}
-            role = self._missing_role(_called_tool(body), scope[ACTOR_KEY])
-            if role is not None:
-                extra = [
-                    (b"www-authenticate", self._authenticator.insufficient(scope["path"], role))
-                ]
-                message = f"forbidden: The role {role} is needed."
-                await json_rpc_error(
-                    send, 403, -31403, message, extra=extra, message_id=_message_id(body)
-                )
-                return
-        if scope["method"] != "POST" or not first.get("body", b"").lstrip().startswith(b"["):
-            await self._transport(scope, _replay(first, receive), send)
+        if scope["method"] != "POST":
+            await self._transport(scope, receive, send)
             return
         try:
-            body = await self._body(first, receive)
-            revision = dict(scope["headers"]).get(b"mcp-protocol-version")
-            messages = parse_batch(body, revision.decode("latin-1") if revision else None)
-        except BatchRefused as refused:
+            body = await self._body(receive)
+            if body.lstrip().startswith(b"["):
+                revision = dict(scope["headers"]).get(b"mcp-protocol-version")
+                messages = parse_batch(body, revision.decode("latin-1") if revision else None)
+                await Batch(self._transport, messages).answer(scope, receive, send)
+                return
+            envelope = read_envelope(body)
+        except BodyRefused as refused:
             await json_rpc_error(send, refused.status, refused.code, str(refused))
             return
-        await Batch(self._transport, messages).answer(scope, receive, send)
+        except MessageFault as fault:
+            await json_rpc_error(send, 400, fault.code, str(fault), message_id=fault.message_id)
+            return
+        # A missing role is an HTTP status: it must be known before the response starts.
+        role = self._missing_role(envelope.tool, scope.get(ACTOR_KEY))
+        if role is not None:
+            extra = [(b"www-authenticate", self._authenticator.insufficient(scope["path"], role))]
+            await json_rpc_error(
+                send, 403, -31403, f"forbidden: The role {role} is needed.", extra=extra,
+                message_id=envelope.message_id,
+            )  # fmt: skip
+            return
+        await self._transport(scope, _replay(body, receive), send)
 
-    def _missing_role(self, tool: str, actor: Actor) -> str | None:
+    def _missing_role(self, tool: str, actor: Actor | None) -> str | None:
+        """A role of the tool that an authenticated caller lacks."""
         listed = self._server.view.tools.get(tool) if tool else None
-        return None if listed is None else missing_role(actor, listed.descriptor)
+        if listed is None or actor is None:
+            return None
+        return missing_role(actor, listed.descriptor)
 
-    async def _body(self, message: Any, receive: Any) -> bytes:
-        body = bytearray(message.get("body", b""))
-        while message.get("more_body"):
+    async def _body(self, receive: Any) -> bytes:
+        body, more = bytearray(), True
+        while more:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                break
             body += message.get("body", b"")
+            more = message.get("more_body", False)
             if len(body) > self._body_limit_bytes:
-                raise BatchRefused(f"The body is over {self._body_limit_bytes} bytes.", status=413)
+                raise BodyRefused(f"The body is over {self._body_limit_bytes} bytes.", status=413)
         return bytes(body)
 
 
@@ -150,34 +152,9 @@ def _caller_of(scope: Any) -> str:
     return actor.subject if isinstance(actor, Actor) else str(client[0])
 
 
-class _Params(msgspec.Struct):
-    name: Any = None
-
-
-class _Message(msgspec.Struct):
-    id: Any = None
-    method: Any = None
-    params: _Params | None = None
-
-
-def _called_tool(body: bytes) -> str:
-    """The tool that a message calls; empty for every other message."""
-    try:
-        message = msgspec.json.decode(body, type=_Message)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return ""
-    name = message.params.name if message.params is not None else None
-    return name if message.method == "tools/call" and isinstance(name, str) else ""
-
-
-def _message_id(body: bytes) -> Any:
-    found = msgspec.json.decode(body, type=_Message).id
-    return found if isinstance(found, str | int) else None
-
-
-def _replay(first: Any, receive: Any) -> Any:
-    """A `receive` that returns `first` again, then what follows."""
-    pending = [first]
+def _replay(body: bytes, receive: Any) -> Any:
+    """A `receive` that returns the whole body, then what follows."""
+    pending = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> Any:
         return pending.pop() if pending else await receive()

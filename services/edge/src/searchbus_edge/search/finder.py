@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from searchbus_bus import Bus, Directory, Request
+from searchbus_bus.fusion import reciprocal_rank_fusion
 from searchbus_contracts import (
     Actor,
     ErrorCode,
@@ -21,6 +22,7 @@ from searchbus_contracts import (
     ResourceSearchReply,
     ResourceSearchRequest,
 )
+from searchbus_contracts.queries import check_query
 from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindReply, FindRequest, Found, Kind
 
 from ..calls.limits import Limiter
@@ -35,7 +37,7 @@ PAGE_SIZE = 10
 """The most items on one page (MCP search proposal, "Search Results")."""
 SEARCH_TIMEOUT_S = 15.0
 _MAX_RESOURCES = 50
-_RANK_CONSTANT = 60
+_K = 59
 _PUBLIC = {ErrorCode.INVALID_QUERY, ErrorCode.INVALID_ARGUMENT}
 
 
@@ -73,7 +75,7 @@ class Finder:
         self, actor: Actor, view: View, query: str, limit: int
     ) -> list[ListedTool]:
         """The best tools, without paging."""
-        await self._admit(actor, query)
+        query = await self._admit(actor, query)
         reply = await self._find("tool", actor, view, query, limit, 0, None)
         listed = (view.tool_of.get((f.toolset, f.name)) for f in reply.found)
         return [t for t in listed if t is not None and visible(actor, t.descriptor)]
@@ -97,7 +99,7 @@ class Finder:
         """
         bound = ("resources/search", query, actor.subject, sorted(actor.roles), view.toolset)
         state = self._open(cursor, bound)
-        await self._admit(actor, query)
+        query = await self._admit(actor, query)
         ranked = await self._ranked_resources(actor, view, query)
         start = int(state.get("o", 0))
         if state and state.get("g") != _fingerprint(ranked[:start]):
@@ -113,7 +115,7 @@ class Finder:
     ) -> tuple[Sequence[Found], str | None]:
         bound = (f"{kind}/search", query, actor.subject, sorted(actor.roles), view.toolset)
         state = self._open(cursor, bound)
-        await self._admit(actor, query)
+        query = await self._admit(actor, query)
         offset = int(state.get("o", 0))
         generation = state.get("g")
         reply = await self._find(kind, actor, view, query, PAGE_SIZE, offset, generation)
@@ -181,15 +183,11 @@ class Finder:
         except BadCursor:
             raise Fault(ErrorCode.INVALID_ARGUMENT, _UNKNOWN_CURSOR) from None
 
-    async def _admit(self, actor: Actor, query: str) -> None:
-        if not query.strip():
-            raise Fault(ErrorCode.INVALID_QUERY, "query is empty. Say what you look for.")
-        if len(query) > MAX_FIND_CHARS:
-            raise Fault(
-                ErrorCode.INVALID_QUERY,
-                f"query has {len(query)} characters; at most {MAX_FIND_CHARS} are allowed.",
-            )
+    async def _admit(self, actor: Actor, query: str) -> str:
+        """The query with its white space normalised, counted against the caller's limit."""
+        checked = check_query(query, max_chars=MAX_FIND_CHARS)
         await self._limiter.admit(actor.subject)
+        return checked
 
 
 _UNKNOWN_CURSOR = "Unknown cursor for this query. Omit it to start from the first page."
@@ -197,13 +195,12 @@ _CHANGED = "The results have changed since the first page. Omit the cursor to st
 
 
 def _fuse(rankings: Sequence[Sequence[ResourceDescriptor]]) -> list[ResourceDescriptor]:
-    """Reciprocal rank fusion (Cormack et al. 2009); ties by URI."""
-    scores: dict[str, float] = {}
+    """Reciprocal rank fusion; ties by URI."""
     known: dict[str, ResourceDescriptor] = {}
     for ranking in rankings:
-        for rank, resource in enumerate(ranking):
-            scores[resource.uri] = scores.get(resource.uri, 0.0) + 1 / (_RANK_CONSTANT + rank)
+        for resource in ranking:
             known.setdefault(resource.uri, resource)
+    scores = reciprocal_rank_fusion(([r.uri for r in ranking] for ranking in rankings), k=_K)
     return [known[uri] for uri in sorted(scores, key=lambda uri: (-scores[uri], uri))]
 
 

@@ -14,7 +14,16 @@ import msgspec
 from mcp.shared.exceptions import MCPError
 from msgspec import Meta, Struct
 
-from searchbus_contracts import Actor, ErrorCode, Fault, ToolAnnotations, describe_tool, encode
+from searchbus_contracts import (
+    Actor,
+    ErrorCode,
+    Fault,
+    ToolAnnotations,
+    ToolDescriptor,
+    encode,
+    input_schema,
+    json_schema,
+)
 from searchbus_contracts.toolindex import MAX_FIND_CHARS
 
 from ..calls.faults import error_result
@@ -63,23 +72,24 @@ class CallTool(Struct, forbid_unknown_fields=True):
     arguments: Annotated[dict[str, Any], Meta(description="The tool's own arguments.")] = {}
 
 
-FIND_TOOLS = describe_tool(
-    "find_tools",
+_FIND_TOOLS_RESULTS = msgspec.defstruct("FindToolsResults", [("results", list[FoundTool])])
+FIND_TOOLS = ToolDescriptor(
+    name="find_tools",
     toolset=LAZY,
     title="Find tools",
     description="Find tools for a task among all that this server has. Returns names with one line "
     'each and the required arguments; detail "full" adds the schemas. Nothing fits: an empty list.',
-    arguments=FindTools,
-    reply=FoundTool,
+    input_schema=input_schema(FindTools),
+    output_schema=json_schema(_FIND_TOOLS_RESULTS),
     renderer="results",
     annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
 )
-CALL_TOOL = describe_tool(
-    "call_tool",
+CALL_TOOL = ToolDescriptor(
+    name="call_tool",
     toolset=LAZY,
     title="Call a tool",
     description="Call a tool that find_tools found, with its own arguments.",
-    arguments=CallTool,
+    input_schema=input_schema(CallTool),
 )
 LAZY_TOOLS = (FIND_TOOLS, CALL_TOOL)
 
