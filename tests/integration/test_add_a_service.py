@@ -21,11 +21,6 @@ from searchbus_testing import Stack
 
 ROOT = Path(__file__).parents[2]
 
-GENERATOR = ROOT / "deploy" / "generate.py"
-needs_generator = pytest.mark.xfail(
-    not GENERATOR.exists(), reason="deploy/generate.py is not in this tree yet"
-)
-
 # ---- a tool in an existing toolset: lines added to its module ----
 TOOLS_MODULE = "services/ddg/src/searchbus_ddg/tools.py"
 ARGUMENTS = '''\
@@ -196,8 +191,7 @@ class Tree:
         pinned = {line.partition("==")[0].lower() for line in lock.splitlines() if "==" in line}
         assert {_distribution(text) for text in needed} <= pinned
         (self.folder / "requirements" / "toy.txt").write_text(lock)
-        if GENERATOR.exists():
-            self.run("deploy/generate.py")
+        self.run("deploy/generate.py")
 
     def install_service(self) -> None:
         """As `make setup` does, but beside the packages of this tree."""
@@ -240,7 +234,6 @@ def test_a_tool_is_one_file_of_fifteen_lines(tmp_path, capsys):
     assert all(name.startswith("proto/") for name in also)
 
 
-@needs_generator
 def test_a_service_is_six_files(tree, capsys):
     """Three by hand, the lock, and two that the deployment's generator writes."""
     changed = tree.changes()
@@ -256,7 +249,6 @@ def test_a_service_is_six_files(tree, capsys):
     assert " toy " in listed
 
 
-@needs_generator
 def test_service_is_present_in_compose_and_kubernetes(tree):
     """With its secrets, its image and its place in the policies."""
     compose = yaml.safe_load((tree.folder / "docker-compose.yml").read_text())

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from searchbus_bus import new_actor_keys
 from searchbus_contracts.permissions import inbox_prefix
-from searchbus_contracts.services import OPERATOR, Service
+from searchbus_contracts.services import Service
 from searchbus_contracts.subjects import DEFAULT_PREFIX
 from searchbus_runtime.files import write_atomically
-from searchbus_runtime.services import DeclarationFault, bus_users
+from searchbus_runtime.services import DECLARATIONS, DeclarationFault, bus_users
 
 from .authorization import authorization, users
 from .kubernetes_secrets import secret_manifests
@@ -41,10 +40,6 @@ def nats_config(
     kubernetes: Annotated[
         bool, typer.Option(help="Also write secrets.yaml, for `kubectl apply -f`.")
     ] = False,
-    declarations: Annotated[
-        Path | None,
-        typer.Option(help="JSON list of services [default: the installed packages]."),
-    ] = None,
 ) -> None:
     """Write the NATS configuration: an nkey and a list of permissions for each service.
 
@@ -56,7 +51,7 @@ def nats_config(
     """
     if (tls_cert is None) != (tls_key is None):
         raise fail("--tls-cert and --tls-key belong together.", 2)
-    services = _services(declarations)
+    services = _services()
     try:
         keys = _write_secrets(out, services)
         (out / "nats").mkdir(exist_ok=True)
@@ -77,18 +72,14 @@ def nats_config(
     err.print(f"{out}: nats/nats.conf and the secrets of {len(keys)} services", highlight=False)
 
 
-def _services(declarations: Path | None) -> dict[str, Service]:
+def _services() -> dict[str, Service]:
     """Every user of the bus by name."""
-    if declarations is None:
-        try:
-            return bus_users()
-        except (DeclarationFault, ImportError) as error:
-            raise fail(str(error)) from None
     try:
-        found = msgspec.json.decode(declarations.read_bytes(), type=list[Service])
+        return bus_users()
+    except (DeclarationFault, ImportError) as error:
+        raise fail(str(error)) from None
     except (OSError, ValueError) as error:
-        raise fail(f"--declarations {declarations} cannot be read: {error}", 2) from None
-    return {**{service.name: service for service in found}, OPERATOR.name: OPERATOR}
+        raise fail(f"{DECLARATIONS} names a file that cannot be read: {error}") from None
 
 
 def _write_secrets(out: Path, services: Mapping[str, Service]) -> dict[str, str]:
