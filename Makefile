@@ -1,6 +1,6 @@
 # searchbus: `make run` and `make test` need git, make and Python 3.11+; they set themselves up.
 PY := .venv/bin/python
-DATA ?=
+PYTEST := $(PY) -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 PORT ?= 8080
 BASE ?= python:3.11-slim
 TAG ?= dev
@@ -14,10 +14,10 @@ export PORT TAG
 IMAGES := $(notdir $(patsubst %/,%,$(dir $(wildcard services/*/pyproject.toml)))) cli
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check bench proto lock images up down clean
+.PHONY: help setup run test test-all check bench proto lock images up down clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup: ## .venv with packages, model and searchbus; returns at once when it stands
 	@scripts/setup
@@ -25,8 +25,10 @@ setup: ## .venv with packages, model and searchbus; returns at once when it stan
 run: setup ## start the stack on this machine, show that it works, stay up (PORT=8080 DATA=folder)
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/run $(if $(DATA),--data "$(DATA)") --port "$(PORT)"
 
-test: setup ## the whole suite
-	@$(PY) -m pytest
+test: setup ## the tests that need nothing but this machine, in under five minutes
+	@$(PYTEST) -m "not slow"
+test-all: setup ## and those with containers, npm, linters of manifests and long storms
+	@$(PYTEST)
 
 check: setup ## lint, format, types
 	@$(PY) -m ruff check .
@@ -35,7 +37,6 @@ check: setup ## lint, format, types
 
 bench: setup ## measure; figures go to build/bench.json
 	@$(PY) -m tests.bench
-
 proto: setup ## generate proto/, and the services' blocks for Compose and Kubernetes, from the code
 	@$(PY) proto/generate.py && $(PY) deploy/generate.py
 
@@ -51,7 +52,6 @@ images: ## one container image a service (BASE=python:3.11-slim TAG=dev OFFLINE=
 
 up: images ## the stack in containers (OFFLINE=1 without a registry)
 	@$(COMPOSE) up -d --wait
-
 down: ## stop the containers; documents stay
 	@$(COMPOSE) --profile '*' down
 

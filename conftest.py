@@ -6,11 +6,14 @@ import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from searchbus_testing import NatsServer, watch_this_process
 
+SHARE_A_STACK = ("tests/e2e",)
+"""Folders whose tests use one stack."""
 REFERENCE = Path(__file__).resolve().parent.parent / "shared"
 
 # Replies are checked against their types, field by field; processes that tests start do it too.
@@ -22,6 +25,23 @@ os.environ["COLUMNS"] = "200"
 def pytest_sessionstart() -> None:
     """Leave no process behind, however this one ends."""
     watch_this_process()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests that share a stack in one worker of pytest-xdist; else those of a file.
+
+    Its own `--dist loadgroup` has no effect with this pytest, which keeps node ids elsewhere.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.split("::", 1)[0]
+            folder = path.rpartition("/")[0]
+            return folder if folder in SHARE_A_STACK else path
+
+    return Scheduling(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -10,18 +10,13 @@ import pytest
 from mcp import Client
 
 
-@pytest.fixture(scope="module")
-def fakes(start_stack, tmp_path_factory):
-    return start_stack(tmp_path_factory.mktemp("fakes"), "--fake-upstreams", "--scale", "ddg=3")
-
-
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_both_tools_answer_at_their_endpoint(fakes, reference, mode):
+async def test_both_tools_answer_at_their_endpoint(stack, reference, mode):
     """tools/list is the specification's, title and annotations aside."""
     text = (reference / "specs" / "duckduckgo_tools.ja.md").read_text()
     block = next(b for b in text.split("```") if '"tools": [' in b)
     expected = json.loads(block.removeprefix("json"))["tools"]
-    async with Client(fakes.state["url"] + "/mcp/ddg", mode=mode) as client:
+    async with Client(stack.url + "/mcp/ddg", mode=mode) as client:
         tools = (await client.list_tools()).tools
         shown = [
             {"name": t.name, "description": t.description, "inputSchema": t.input_schema}
@@ -40,13 +35,13 @@ async def test_both_tools_answer_at_their_endpoint(fakes, reference, mode):
         assert failed.content[0].text.startswith("upstream_failed: ")
 
 
-async def test_three_workers_share_the_load_by_address(fakes):
+async def test_three_workers_share_the_load_by_address(stack):
     """No address is asked more often than the fake allows."""
-    async with Client(fakes.state["url"] + "/mcp/ddg") as client:
+    async with Client(stack.url + "/mcp/ddg") as client:
         calls = [client.call_tool("web_search", {"query": f"dogs {n}"}) for n in range(9)]
         results = await asyncio.gather(*calls)
     assert not any(result.is_error for result in results)
-    fake = json.loads((fakes.data / "fakes.json").read_text())["ddg"]
+    fake = json.loads((stack.data / "fakes.json").read_text())["ddg"]
     figures = httpx.get(f"{fake}/_fake").json()
     assert (
         len([a for a in figures["addresses"] if a.startswith("127.0.0.1") and a != "127.0.0.1"])
@@ -55,10 +50,10 @@ async def test_three_workers_share_the_load_by_address(fakes):
     assert figures["challenges"] == 0
 
 
-def test_one_trace_from_the_client_to_the_upstream(fakes):
+def test_one_trace_from_the_client_to_the_upstream(stack):
     """The last span is the request that left the house."""
-    called = fakes.command("tools", "call", "web_search", "query=traces", "--toolset", "ddg")
+    called = stack.command("tools", "call", "web_search", "query=traces", "--toolset", "ddg")
     assert called.returncode == 0, called.stderr
-    shown = fakes.command("trace", "--last").stdout
+    shown = stack.command("trace", "--last").stdout
     for span in ("tools/call web_search", "tool.ddg.web_search", "POST duckduckgo"):
         assert span in shown, shown

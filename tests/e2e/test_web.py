@@ -8,10 +8,6 @@ import jsonschema
 import pytest
 from mcp import Client
 
-from .test_ddg import fakes
-
-__all__ = ["fakes"]
-
 TOOLS = {"web_search", "web_search_advanced", "web_search_news", "web_extract_content"}
 SEARCHED = {
     "type": "object", "required": ["query", "results"],
@@ -32,9 +28,9 @@ EXTRACTED = {
 
 @pytest.mark.parametrize("path", ["/mcp/web", "/mcp"])
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_four_tools_answer_without_a_key(fakes, path, mode):
+async def test_four_tools_answer_without_a_key(stack, path, mode):
     """Text and structure are one object; on /mcp the plain name is the web toolset's."""
-    async with Client(fakes.state["url"] + path, mode=mode) as client:
+    async with Client(stack.url + path, mode=mode) as client:
         tools = {tool.name for tool in (await client.list_tools()).tools}
         assert tools >= TOOLS
         assert (path == "/mcp/web") == (tools == TOOLS)

@@ -17,6 +17,8 @@ from searchbus_contracts.control import Ping, Pong
 
 from . import engine
 
+pytestmark = pytest.mark.slow
+
 
 def free_port() -> int:
     with socket.socket() as probe:

@@ -11,11 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.conftest import start_stack  # noqa: F401  (a fixture)
-
 from .collector import Collector, Span
-
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 SECRET_WORD = "zanzibarquux"
@@ -29,14 +25,13 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="module")
-def stack(collector, start_stack, tmp_path_factory):  # noqa: F811
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SEARCHBUS_OTLP_ENDPOINT", collector.url)
-        # The fake minds nothing here: the pace is tested elsewhere.
-        patch.setenv("SEARCHBUS_DDG_INTERVAL_S", "0")
-        stack = start_stack(
-            tmp_path_factory.mktemp("traced"), "--fake-upstreams", "--scale", "ddg=2"
-        )
+def stack(collector, start_stack, tmp_path_factory):
+    stack = start_stack(
+        tmp_path_factory.mktemp("traced"), "--fake-upstreams", "--scale", "ddg=2",
+        SEARCHBUS_OTLP_ENDPOINT=collector.url,
+        # The fake limits nothing here: the pace is tested elsewhere.
+        SEARCHBUS_DDG_INTERVAL_S="0",
+    )  # fmt: skip
     fakes = json.loads((stack.data / "fakes.json").read_text())
     httpx.post(f"{fakes['ddg']}/_fake", json={"quick_requests": 0, "latency_s": 0.0})
     return stack
@@ -58,7 +53,7 @@ async def send(
     else:
         headers["traceparent"] = parent
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    response = await client.post(url, json=body, headers=headers, timeout=60)
+    response = await client.post(url, json=body, headers=headers, timeout=300)
     assert response.status_code == 200, response.text
     return trace_id, span_id
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_edge.settings import EdgeSettings
+from searchbus_testing import run_command
 
-SEARCHBUS = Path(sys.executable).with_name("searchbus")
 STATIC = [{"auth": "static", "issuer": None}]
 
 
@@ -50,10 +46,7 @@ def test_command_line_makes_lists_and_revokes(tmp_path):
     """The key is shown once."""
 
     def run(*arguments):
-        return subprocess.run(
-            [SEARCHBUS, "keys", *arguments, "--data", str(tmp_path)],
-            capture_output=True, text=True, timeout=60, env=dict(os.environ),
-        )  # fmt: skip
+        return run_command("keys", *arguments, "--data", tmp_path)
 
     made = run("add", "laptop", "--role", "ROLE_MCP-WEB-SEARCH", "--days", "90")
     key = made.stdout.strip()

@@ -14,6 +14,8 @@ from .conftest import RESOURCE
 ROOT = Path(__file__).parents[2]
 NODE = ROOT / "build" / "node" / "node_modules"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def issuer():

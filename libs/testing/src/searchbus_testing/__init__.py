@@ -4,10 +4,11 @@ from .jsonrpc import messages, post
 from .nats_server import NatsServer
 from .processes import alive, free_port, watch_this_process
 from .serving import serve
-from .stack import CommandResult, Stack, run_command
+from .stack import SEARCHBUS, CommandResult, Stack, run_command
 from .waiting import eventually, until
 
 __all__ = [
+    "SEARCHBUS",
     "CommandResult",
     "NatsServer",
     "Stack",

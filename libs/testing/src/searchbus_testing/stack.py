@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -15,9 +16,10 @@ import msgspec
 
 from .waiting import eventually
 
-__all__ = ["CommandResult", "Stack", "run_command"]
+__all__ = ["SEARCHBUS", "CommandResult", "Stack", "run_command"]
 
 SEARCHBUS = Path(sys.executable).with_name("searchbus")
+"""The installed command."""
 START_TIMEOUT_S = 600.0
 STOP_TIMEOUT_S = 120.0
 _one_command = threading.Lock()
@@ -32,20 +34,24 @@ class CommandResult:
     stderr: str
 
 
-def run_command(*arguments: object, data: Path | None = None) -> CommandResult:
+def run_command(
+    *arguments: object, data: Path | None = None, folder: Path | None = None
+) -> CommandResult:
     """Run a searchbus command in this process: a process of its own takes a second to start.
 
     Outside an event loop only; in an async test: `await asyncio.to_thread(stack.command, …)`.
 
     Args:
         data: becomes SEARCHBUS_DATA_DIR.
+        folder: working directory; `None` keeps the present one.
     """
     from typer.testing import CliRunner
 
     from searchbus_cli.main import app
 
     environment = {} if data is None else {"SEARCHBUS_DATA_DIR": str(data)}
-    with _one_command:  # the runner replaces the standard streams of the whole process
+    # The runner replaces the standard streams of the whole process.
+    with _one_command, contextlib.chdir(folder or Path.cwd()):
         result = CliRunner().invoke(
             app, [str(argument) for argument in arguments], env=environment, prog_name="searchbus"
         )
@@ -118,7 +124,7 @@ class Stack:
 
     def command(self, *arguments: object) -> CommandResult:
         """Run a searchbus command against this stack, in this process."""
-        return run_command(*arguments, data=self.data)
+        return run_command(*arguments, data=self.data, folder=self.folder)
 
     def spawn(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
         """Start a searchbus command against this stack as a process of its own."""

@@ -1,0 +1,47 @@
+"""Whole stacks: one for every test that only reads or adds, and more for those that kill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from searchbus_testing import Stack
+
+ROOT = Path(__file__).parents[1]
+HASH = {"SEARCHBUS_EMBEDDER": "hash"}
+"""Vectors without a model, for stacks where embedding is not the point."""
+
+
+@pytest.fixture(scope="session")
+def start_stack() -> Iterator[Callable[..., Stack]]:
+    """Start a stack: `start_stack(folder, "--scale", "ddg=2", SEARCHBUS_LOG_LEVEL="debug")`.
+
+    Those that still run at the end of the session are stopped together.
+    """
+    stacks: list[Stack] = []
+
+    def start(data: Path, *arguments: object, wait: bool = True, **environment: str) -> Stack:
+        stack = Stack(data, arguments, {**HASH, **environment}, folder=ROOT)
+        stacks.append(stack)
+        stack.start(wait=wait)
+        return stack
+
+    yield start
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(Stack.stop, stacks))
+
+
+@pytest.fixture(scope="session")
+def stack(start_stack, tmp_path_factory) -> Stack:
+    """The stack of the session, with the real model, replicas and an internet on loopback.
+
+    Tests may read it and add to it under names of their own; what they kill must come back.
+    """
+    return start_stack(
+        tmp_path_factory.mktemp("stack"),
+        "--fake-upstreams", "--scale", "ddg=3", "--scale", "toolindex=2",
+        SEARCHBUS_EMBEDDER="model",
+    )  # fmt: skip

@@ -1,0 +1,86 @@
+"""A stack under `--secure`: every service does its part, and no secret appears anywhere."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from searchbus_bus import connect
+from searchbus_contracts import Fault
+from searchbus_testing import Stack
+
+PAID_KEY = "tvly-canary-key-4711"
+WORD = "canaryquery0815"
+PASSWORD = "canary-proxy-password"
+
+
+@pytest.fixture(scope="session")
+def secured_stack(start_stack, tmp_path_factory) -> Stack:
+    """A stack with keys and permissions for each service and a paid key, which logs everything."""
+    return start_stack(
+        tmp_path_factory.mktemp("secured"), "--secure", "--fake-upstreams", "--scale", "ddg=2",
+        SEARCHBUS_LOG_LEVEL="debug", SEARCHBUS_TAVILY_API_KEYS=json.dumps([PAID_KEY]),
+    )  # fmt: skip
+
+
+def test_whole_stack_runs_under_the_permissions(secured_stack, tmp_path):
+    """Every toolset answers, large requests and caches too; no operation was refused."""
+    run = secured_stack.command
+    # Over 1 MiB, the most that one message of NATS may hold: it travels in pieces.
+    (tmp_path / "okapi.md").write_text(
+        "# Okapis\n\n" + "The okapi browses leaves in Ituri. " * 32_000
+    )
+    done = run("ingest", str(tmp_path), "--collection", "notes")
+    assert done.returncode == 0, done.stderr
+    for name, arguments in (
+        ("search", ["query=okapi"]), ("web_search", ["query=whales"]), ("ddg_web_search", ["query=whales"]),
+        ("instant_answer", ["query=rust"]), ("research_brief", ["question=what does an okapi browse"]),
+        ("web_extract_content", ['urls=["http://a.example.org/article"]']),
+        ("find_tools", ["query=search the web"]),
+    ):  # fmt: skip
+        done = run("tools", "call", name, *arguments)
+        assert done.returncode == 0, (name, done.stderr)
+    assert json.loads(run("search", "okapi", "--collection", "notes", "--json").stdout)["hits"]
+    assert "web_search" in run("tools", "search", "search the web").stdout
+    assert run("doctor").returncode == 0
+    assert "ermissions violation" not in secured_stack.log.lower().replace(
+        "permissions", "ermissions"
+    )
+    assert "ermissions Violation" not in secured_stack.log
+    secret = json.loads((secured_stack.data / "secure" / "keys.json").read_text())
+    assert secret["actor_private"] not in secured_stack.log
+    assert (secured_stack.data / "secure" / "keys.json").stat().st_mode & 0o077 == 0
+
+
+async def test_secured_bus_lets_nobody_else_in(secured_stack):
+    """Its URL alone is worth nothing."""
+    with pytest.raises(Fault):
+        await connect(secured_stack.state["nats_url"], name="x", connect_timeout_s=2.0)
+
+
+# Comes last: one of its searches makes the provider refuse the paid key for an hour.
+def test_nothing_secret_is_written_anywhere(secured_stack):
+    """Neither where all goes well nor where everything fails."""
+    said = ""
+    for name, argument in (
+        ("web_search", f"query={WORD} whales"), ("web_search", f"query={WORD} http401"),
+        ("web_search_news", f"query={WORD} http500"), ("search", f"query={WORD}"),
+        ("ddg_web_search", f"query={WORD} http500"), ("instant_answer", f"query={WORD} http500"),
+        ("web_extract_content", f'urls=["http://a.example.org/{WORD}", "http://user:{PASSWORD}@a.example.org/"]'),
+        ("search_fomc", f"query={WORD}"), ("fetch", f"id=doc:none:{WORD}"), ("find_tools", f"query={WORD}"),
+    ):  # fmt: skip
+        done = secured_stack.command("tools", "call", name, argument, "--raw")
+        said += done.stdout + done.stderr
+    log = secured_stack.log
+    traces = "".join(p.read_text() for p in secured_stack.data.glob("traces*.jsonl"))
+    assert "web_search" in log
+    assert "tools/call web_search" in traces
+    secrets = json.loads((secured_stack.data / "secure" / "keys.json").read_text())
+    hidden = [PAID_KEY, secrets["actor_private"], *secrets["seeds"].values()]
+    for secret in hidden:
+        for place, text in (("log", log), ("traces", traces), ("replies", said)):
+            assert secret not in text, place
+    for place, text in (("log", log), ("traces", traces)):
+        assert WORD not in text, place
+        assert PASSWORD not in text, place
