@@ -100,6 +100,9 @@ def test_readme_commands_work(stack, tmp_path):
     assert len(commands) >= 6
     (tmp_path / "handbook").mkdir()
     (tmp_path / "handbook" / "gloves.md").write_text("# Gloves\n\nWear gloves.\n")
+    # As `make run` leaves it.
+    filled = stack.command("ingest", tmp_path / "handbook", "--collection", "docs")
+    assert filled.returncode == 0, filled.stderr
     curls = (root / "README.md").read_text().replace("\\\n", " ").splitlines()
     for line in (line for line in curls if line.startswith("curl ")):
         line = line.replace("http://127.0.0.1:8080", stack.url)
