@@ -16,6 +16,7 @@ import uuid
 
 import pytest
 
+from searchbus_testing.folders import quick_folder
 from searchbus_vectors import (
     AllOf,
     AnyOf,
@@ -44,15 +45,16 @@ ENGINES = ["embedded", "memory", *(["server"] if os.environ.get("QDRANT_URL") el
 
 
 @pytest.fixture(params=ENGINES)
-async def store(request, tmp_path):
-    if request.param == "embedded":
-        store = await open_store(folder=tmp_path / "store")
-    else:
-        store = await open_store(
-            url=":memory:" if request.param == "memory" else os.environ["QDRANT_URL"]
-        )
-    yield store
-    await store.close()
+async def store(request):
+    with quick_folder() as folder:
+        if request.param == "embedded":
+            store = await open_store(folder=folder)
+        else:
+            store = await open_store(
+                url=":memory:" if request.param == "memory" else os.environ["QDRANT_URL"]
+            )
+        yield store
+        await store.close()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 from searchbus_contracts.document_ids import document_id
 from searchbus_contracts.retrieval import Chunk, NewDocument
 from searchbus_retrieval.library import Library
+from searchbus_testing.folders import quick_folder
 from searchbus_vectors import load_embedder, open_store
 
 
@@ -16,10 +17,16 @@ async def embedder():
 
 
 @pytest.fixture
-async def library(tmp_path, embedder):
-    store = await open_store(folder=tmp_path / "store")
-    yield await Library.open(store, embedder)
-    await store.close()
+async def store():
+    with quick_folder() as folder:
+        store = await open_store(folder=folder)
+        yield store
+        await store.close()
+
+
+@pytest.fixture
+async def library(store, embedder):
+    return await Library.open(store, embedder)
 
 
 def document(

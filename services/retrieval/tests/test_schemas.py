@@ -9,16 +9,9 @@ from searchbus_contracts.document_ids import document_id
 from searchbus_retrieval.identity import collection_record_id
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.schemas import Schemas
-from searchbus_vectors import MODEL_NAME, Point, load_embedder, open_store
+from searchbus_vectors import MODEL_NAME, Point, load_embedder
 
 from .conftest import document
-
-
-@pytest.fixture
-async def store(tmp_path):
-    store = await open_store(folder=tmp_path / "store")
-    yield store
-    await store.close()
 
 
 async def test_fields_are_added_and_never_change_their_type(store):
