@@ -1,19 +1,17 @@
-"""An index over tools of one's own making, with the real model or with a quick stand-in for it."""
+"""An index over invented tools, with the real model or with the embedder that needs none."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
-import numpy as np
 import pytest_asyncio
 
 from searchbus_contracts import Actor, Catalog, ToolDescriptor
 from searchbus_toolindex.entries import Entry, entries_of
 from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.index import Index
-from searchbus_toolindex.words import terms
-from searchbus_vectors import load_embedder
+from searchbus_vectors import Vector, load_embedder
+from searchbus_vectors.hash_embedder import HashEmbedder, hashed_vector
 
 EVERYBODY = Actor(subject="everybody", roles=("*",))
 TOOLS = {
@@ -30,22 +28,15 @@ TOOLS = {
 }
 
 
-class WordVectors:
-    """Texts that share words are near: no model, the same on every machine."""
+class RecordingEmbedder(HashEmbedder):
+    """The embedder without a model; `embedded` lists what it was asked for."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.embedded: list[str] = []
 
-    async def embed_short(self, texts: Sequence[str], *, urgent: bool) -> list[np.ndarray]:
-        self.asked += texts
-        return [self.vector(text) for text in texts]
-
-    @staticmethod
-    def vector(text: str) -> np.ndarray:
-        vector = np.full(384, 0.06, dtype=np.float32)
-        for term in terms(text):
-            vector[int.from_bytes(hashlib.sha256(term.encode()).digest()[:2]) % 384] += 1.0
-        return vector / np.linalg.norm(vector)
+    async def embed_short(self, texts: Sequence[str], *, urgent: bool) -> list[Vector]:
+        self.embedded += texts
+        return await super().embed_short(texts, urgent=urgent)
 
 
 def tool(name: str, description: str, toolset: str = "office", **more) -> ToolDescriptor:
@@ -64,8 +55,8 @@ def index_of(*tools: ToolDescriptor) -> Index:
     return index
 
 
-def vectors_of(entry: Entry) -> list[np.ndarray]:
-    return [WordVectors.vector(text) for text in (entry.text, *entry.examples)]
+def vectors_of(entry: Entry) -> list[Vector]:
+    return [hashed_vector(text) for text in (entry.text, *entry.examples)]
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -23,7 +23,7 @@ from .embedder import Embedder
 from .stopwords import STOPWORDS
 from .vectors import DIMENSIONS, QueryVectors, Sparse, Vector, Vectors
 
-__all__ = ["HashEmbedder"]
+__all__ = ["HashEmbedder", "hashed_vector"]
 
 _BASELINE = 0.4
 """Cosine of two texts without a common word. bge's unrelated texts have about the same, and the
@@ -48,7 +48,7 @@ class HashEmbedder(Embedder):
     async def _embed_query(self, text: str) -> QueryVectors:
         terms = set(_terms(text))
         ids = sorted({_term_id(term) for term in terms})
-        return QueryVectors(_dense(text).tolist(), Sparse(ids, [1.0] * len(ids)))
+        return QueryVectors(hashed_vector(text).tolist(), Sparse(ids, [1.0] * len(ids)))
 
     async def _embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         # In a thread: a large batch would delay the event loop.
@@ -56,8 +56,8 @@ class HashEmbedder(Embedder):
 
     async def _embed_short(self, texts: Sequence[str], urgent: bool) -> list[Vector]:
         if urgent:
-            return [_dense(text) for text in texts]
-        return await asyncio.to_thread(lambda: [_dense(text) for text in texts])
+            return [hashed_vector(text) for text in texts]
+        return await asyncio.to_thread(lambda: [hashed_vector(text) for text in texts])
 
 
 def _passage(text: str) -> Vectors:
@@ -65,10 +65,11 @@ def _passage(text: str) -> Vectors:
     length = sum(counts.values())
     saturation = _K1 * (1 - _B + _B * length / _AVERAGE_TERMS)
     values = [count * (_K1 + 1) / (count + saturation) for count in counts.values()]
-    return Vectors(_dense(text).tolist(), Sparse(list(counts), values))
+    return Vectors(hashed_vector(text).tolist(), Sparse(list(counts), values))
 
 
-def _dense(text: str) -> Vector:
+def hashed_vector(text: str) -> Vector:
+    """The dense vector of a text."""
     hashed = np.zeros(DIMENSIONS, dtype=np.float32)
     for term, count in Counter(_terms(text[:_MAX_CHARS])).items():
         for dimension, weight in _features(term):

@@ -1,0 +1,113 @@
+"""Searching: pages, cursors, and what is kept of earlier queries."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from searchbus_contracts import Actor, Fault
+from searchbus_toolindex.finder import Finder
+
+from .conftest import EVERYBODY, RecordingEmbedder, entries, index_of, tool, vectors_of
+
+
+def find(index, query: str, **options):
+    return asyncio.run(Finder(index, RecordingEmbedder()).find(query, **options))
+
+
+def test_cursor_of_an_older_catalogue_is_refused():
+    """Rather than repeat or drop a match."""
+    index = index_of(tool("a", "send mail"), tool("b", "mail list"))
+    generation = find(index, "mail", actor=EVERYBODY).generation
+    index.replace("office", entries(tool("a", "send mail")), vectors_of)
+    with pytest.raises(Fault) as caught:
+        find(index, "mail", actor=EVERYBODY, offset=1, generation=generation)
+    assert caught.value.code == "invalid_argument"
+
+
+def test_hidden_change_keeps_a_cursor_valid():
+    """A caller does not learn that something it may not see has changed."""
+    reader = Actor(subject="r")
+    secret = tool("s", "mail secret", required_roles=("A",))
+    index = index_of(tool("a", "send mail"), tool("b", "mail list"), secret)
+    generation = find(index, "mail", actor=reader).generation
+    index.replace("office", entries(tool("a", "send mail"), tool("b", "mail list")), vectors_of)
+    assert find(index, "mail", actor=reader, offset=1, generation=generation).found
+
+
+def test_equal_queries_at_the_same_time_are_embedded_once():
+    """Also when whoever asked first goes away."""
+
+    class Slow(RecordingEmbedder):
+        async def embed_short(self, texts, *, urgent):
+            await asyncio.sleep(0.05)
+            return await super().embed_short(texts, urgent=urgent)
+
+    async def run():
+        slow = Slow()
+        finder = Finder(index_of(tool("send", "send mail"), tool("c", "chart")), slow)
+        asks = [asyncio.create_task(finder.find("mail", actor=EVERYBODY)) for _ in range(10)]
+        await asyncio.sleep(0.01)
+        asks[0].cancel()
+        replies = await asyncio.gather(*asks, return_exceptions=True)
+        assert isinstance(replies[0], asyncio.CancelledError)
+        assert {reply.found[0].name for reply in replies[1:]} == {"send"}
+        assert slow.embedded == ["mail"]
+
+    asyncio.run(run())
+
+
+def test_failed_embedding_is_not_remembered():
+    """The next one tries again."""
+
+    class Broken(RecordingEmbedder):
+        broken = True
+
+        async def embed_short(self, texts, *, urgent):
+            if self.broken:
+                raise RuntimeError("out of memory")
+            return await super().embed_short(texts, urgent=urgent)
+
+    async def run():
+        broken = Broken()
+        finder = Finder(index_of(tool("send", "send mail")), broken)
+        with pytest.raises(RuntimeError):
+            await finder.find("mail", actor=EVERYBODY)
+        broken.broken = False
+        assert (await finder.find("mail", actor=EVERYBODY)).total == 1
+
+    asyncio.run(run())
+
+
+async def test_repeated_query_is_embedded_and_ranked_once():
+    """Until the catalogue changes."""
+    embedder, index = RecordingEmbedder(), index_of(tool("send", "send mail"), tool("c", "chart"))
+    finder = Finder(index, embedder)
+    first = await finder.find("mail", actor=EVERYBODY)
+    assert await finder.find("mail", actor=EVERYBODY) == first
+    assert embedder.embedded == ["mail"]
+    index.replace("office", entries(tool("send", "send mail")), vectors_of)
+    assert (await finder.find("mail", actor=EVERYBODY)).generation != first.generation
+    assert embedder.embedded == ["mail"]
+
+
+async def test_change_of_the_catalogue_during_a_search_is_seen():
+    """The ranking is made again: its slots would name other entries."""
+    index = index_of(tool("send", "send mail"), tool("c", "chart"))
+
+    class Changing(RecordingEmbedder):
+        async def embed_short(self, texts, *, urgent):
+            if not self.embedded:
+                index.replace("office", entries(tool("mailer", "mail")), vectors_of)
+            return await super().embed_short(texts, urgent=urgent)
+
+    reply = await Finder(index, Changing()).find("mail", actor=EVERYBODY)
+    assert [found.name for found in reply.found] == ["mailer"]
+
+
+@pytest.mark.parametrize("query", ["", " \n", "x" * 2001])
+async def test_query_is_checked(query):
+    """1 to 2,000 characters."""
+    with pytest.raises(Fault, match="invalid_query"):
+        await Finder(index_of(), RecordingEmbedder()).find(query)

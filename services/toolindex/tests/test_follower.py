@@ -1,0 +1,96 @@
+"""The index follows the services on the bus."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+from searchbus_bus import MemoryBroker, Worker
+from searchbus_contracts import ToolCall, ToolReply
+from searchbus_testing import until
+from searchbus_toolindex.follower import Follower
+from searchbus_toolindex.index import Index
+from searchbus_toolindex.vector_file import VectorFile
+
+from .conftest import EVERYBODY, RecordingEmbedder, tool
+
+
+def worker(*tools, service: str = "office") -> Worker:
+    made = Worker(service)
+
+    async def handle(call, request: ToolCall) -> ToolReply:
+        return ToolReply()
+
+    for descriptor in tools:
+        made.add_tool(descriptor, handle)
+    return made
+
+
+def names(index: Index) -> set[str]:
+    visible = index.visible(EVERYBODY, "tool")
+    return {e.name for s in index.services for e in index.entries(s).values() if visible.any()}
+
+
+@asynccontextmanager
+async def following(broker, vectors: VectorFile | None = None):
+    index, embedder = Index(), RecordingEmbedder()
+    async with Follower(
+        broker.connect(name="toolindex"), index, embedder,
+        VectorFile(None) if vectors is None else vectors,
+        model=embedder.model, grace_s=0.1, refresh_s=0.05,
+    ):  # fmt: skip
+        yield index, embedder
+
+
+async def test_index_is_built_when_it_starts():
+    """With every service that is there."""
+    broker = MemoryBroker()
+    await broker.connect().serve(worker(tool("send", "send mail")))
+    async with following(broker) as (index, _):
+        assert names(index) == {"send"}
+
+
+async def test_changes_and_departures_are_followed():
+    """Only what is new is embedded; a stopped service's entries go after the grace period."""
+    broker = MemoryBroker()
+    offered = worker(tool("send", "send mail"))
+    serving = await broker.connect().serve(offered)
+    async with following(broker) as (index, embedder):
+        first = list(embedder.embedded)
+
+        async def handle(call, request: ToolCall) -> ToolReply:
+            return ToolReply()
+
+        offered.add_tool(tool("chart", "draw a chart"), handle)
+        await serving.refresh()
+        await until(lambda: names(index) == {"send", "chart"})
+        assert len(embedder.embedded) == len(first) + 1
+        await serving.drain(1.0)
+        await until(lambda: len(index) == 0)
+
+
+async def test_restart_embeds_nothing_again(tmp_path):
+    """The vectors are on disk."""
+    broker = MemoryBroker()
+    await broker.connect().serve(worker(tool("send", "send mail")))
+    for expected in (1, 0):
+        async with following(broker, VectorFile(tmp_path / "v" / "vectors.bin")) as (index, made):
+            assert names(index) == {"send"}
+            assert len(made.embedded) == expected
+
+
+async def test_failed_update_is_tried_again_at_the_next_change(caplog):
+    """The log has the failure; the index keeps what it had."""
+    broker = MemoryBroker()
+    async with following(broker) as (index, embedder):
+        embed = embedder.embed_short
+
+        async def failing(texts, *, urgent):
+            raise RuntimeError("out of memory")
+
+        embedder.embed_short = failing
+        await broker.connect().serve(worker(tool("send", "send mail")))
+        await until(lambda: "could not be updated" in caplog.text)
+        assert len(index) == 0
+        embedder.embed_short = embed
+        await broker.connect().serve(worker(tool("draw", "draw", toolset="art"), service="other"))
+        await until(lambda: names(index) == {"send", "draw"})

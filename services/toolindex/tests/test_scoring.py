@@ -1,0 +1,51 @@
+"""Cosine and words on one scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from searchbus_toolindex.lexicon import Matches
+from searchbus_toolindex.scoring import Facet, combine, fused
+
+
+def floats(*values: float):
+    return np.array(values, dtype=np.float32)
+
+
+def facet(cosine, scores, coverage=(0.0, 0.0, 0.0)) -> Facet:
+    return Facet(floats(*cosine), Matches(floats(*scores), floats(*coverage)))
+
+
+EVERY = np.ones(3, dtype=bool)
+
+
+def test_best_in_meaning_and_words_scores_one():
+    """A cosine .2 below the best counts nothing; without words .6 remains."""
+    assert fused(facet((0.8, 0.6, 0.8), (5.0, 0.0, 0.0)), EVERY).tolist() == pytest.approx(
+        [1.0, 0.0, 0.6], abs=1e-6
+    )
+
+
+def test_maxima_are_those_of_visible_slots():
+    """A hidden slot with a better match changes no score."""
+    visible = np.array([True, True, False])
+    one = fused(facet((0.7, 0.6, 0.9), (2.0, 1.0, 9.0)), visible)
+    other = fused(facet((0.7, 0.6, 0.1), (2.0, 1.0, 0.0)), visible)
+    assert one[:2].tolist() == other[:2].tolist()
+
+
+def test_evidence_adds_coverage_to_the_cosine():
+    """By .3."""
+    assert facet((0.5, 0.5, 0), (0, 0, 0), (1.0, 0.5, 0)).evidence.tolist() == pytest.approx(
+        [0.8, 0.65, 0.0]
+    )
+
+
+def test_better_of_query_and_reading_counts_with_the_best_sentence():
+    """.4 and .6; without sentences the query alone."""
+    whole, reading, sentence = floats(0.5, 0.0), floats(0.0, 1.0), floats(1.0, 0.0)
+    assert combine(whole=whole, sentences=[], readings=[reading]).tolist() == [0.5, 1.0]
+    assert combine(whole=whole, sentences=[sentence], readings=[reading]).tolist() == pytest.approx(
+        [0.8, 0.4]
+    )
