@@ -28,8 +28,10 @@ from .stack_services import StackService, find_services
 
 __all__ = ["Stack"]
 
-READY_TIMEOUT_S = 90.0
-NATS_TIMEOUT_S = 15.0
+# For slow and busy machines: a process that cannot start ends the stack long before.
+READY_TIMEOUT_S = 600.0
+NATS_TIMEOUT_S = 120.0
+FAKES_TIMEOUT_S = 300.0
 EDGE = "edge"
 
 
@@ -68,7 +70,7 @@ class Stack:
         """
         services = find_services(self.extra)
         self._check(services)
-        self._own_folder()
+        self._lock_folder()
         if self.secure:
             self._security = self._open_keys(services)
         nats_port = await self._start_nats()
@@ -97,7 +99,7 @@ class Stack:
         self._raise_for_dead()
 
     async def stop(self) -> None:
-        """End the edge first, then the services, NATS last."""
+        """Stop the edge, then the services, then NATS."""
         for child in self.children:
             child.stopping = True
         edges = [c for c in self.children if c.name == EDGE]
@@ -138,7 +140,7 @@ class Stack:
                         "Choose another --port; 0 takes a free one."
                     ) from None
 
-    def _own_folder(self) -> None:
+    def _lock_folder(self) -> None:
         self.data.mkdir(parents=True, exist_ok=True)
         lock = (self.data / "up.lock").open("a+")
         try:
@@ -190,17 +192,17 @@ class Stack:
         root = Path(__file__).parents[4]
         if not (root / "tests" / "fakes" / "__main__.py").is_file():
             raise StackError("--fake-upstreams works in a checkout of searchbus only.")
-        told = self.data / "fakes.json"
-        told.unlink(missing_ok=True)
-        arguments = [sys.executable, "-m", "tests.fakes", "--told", str(told)]
+        written = self.data / "fakes.json"
+        written.unlink(missing_ok=True)
+        arguments = [sys.executable, "-m", "tests.fakes", "--told", str(written)]
         self._keep(Child("fakes", arguments, {"PYTHONPATH": str(root)}, color="bright_black"))
-        give_up_s = time.monotonic() + 30
-        while not told.exists():
+        give_up_s = time.monotonic() + FAKES_TIMEOUT_S
+        while not written.exists():
             self._raise_for_dead()
             if time.monotonic() > give_up_s:
                 raise StackError("the fake upstreams did not start; their lines above say why.")
             await asyncio.sleep(0.05)
-        self.environment |= json.loads(told.read_text())["environment"]
+        self.environment |= json.loads(written.read_text())["environment"]
 
     async def _start_edge(self, edge: StackService, workers: list[str]) -> None:
         port_file = self.data / "edge.port"

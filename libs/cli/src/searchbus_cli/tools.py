@@ -1,4 +1,4 @@
-"""`searchbus tools`: what there is, and calling it."""
+"""`searchbus tools list` and `searchbus tools call`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from searchbus_runtime import data_folder, read_state
@@ -17,7 +18,7 @@ from .output import err, fail, out
 __all__ = ["call", "list_tools"]
 
 DataOption = Annotated[Path | None, typer.Option(help="Data folder of the running stack.")]
-UrlOption = Annotated[str | None, typer.Option(help="An edge's address instead of the stack's.")]
+UrlOption = Annotated[str | None, typer.Option(help="Address of an edge, instead of the stack's.")]
 ToolsetOption = Annotated[str | None, typer.Option(help="Use /mcp/<toolset>.")]
 
 
@@ -65,9 +66,9 @@ def call(
     raw: Annotated[bool, typer.Option("--raw", help="The whole result as JSON.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print the trace id.")] = False,
 ) -> None:
-    """Call a tool and print its answer.
+    """Call a tool and print its result.
 
-    Values are typed by the tool's schema; objects and arrays are JSON.
+    The tool's schema decides how a value is read; objects and arrays are JSON.
 
     Example: searchbus tools call search_fomc query="views on inflation" top_k=3
     """
@@ -76,7 +77,7 @@ def call(
         known = {tool["name"]: tool for tool in client.pages("tools/list", "tools")}
         if name not in known:
             names = ", ".join(sorted(known)) or "none"
-            raise fail(f"There is no tool {name}. There are: {names}.")
+            raise fail(f"There is no tool {name}. Known tools: {names}.")
         schema = known[name]["inputSchema"]
         given = _arguments(arguments or [], args_json, schema.get("properties", {}))
         result = client.request("tools/call", {"name": name, "arguments": given})
@@ -100,7 +101,7 @@ def _print(result: dict[str, Any]) -> None:
             continue
         text = block["text"]
         if result.get("isError"):
-            err.print(f"[red]error:[/] {text}", highlight=False, soft_wrap=True)
+            err.print(f"[red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
             continue
         try:
             value = json.loads(text)
@@ -121,7 +122,7 @@ def _arguments(
         try:
             given = json.loads(args_json)
         except ValueError as error:
-            raise fail(f"--json is no JSON: {error}", 2) from None
+            raise fail(f"--json is not valid JSON: {error}", 2) from None
         if not isinstance(given, dict):
             raise fail("--json must be an object with the arguments.", 2)
     for pair in pairs:

@@ -33,7 +33,7 @@ def search(
     Example: searchbus tools search "what did the Fed say about inflation"
     """
     if kind not in ("tool", "prompt", "resource"):
-        raise fail(f"--kind {kind}: there are tool, prompt and resource.", 2)
+        raise fail(f"--kind {kind}: choose tool, prompt or resource.", 2)
     folder = data_folder(data)
     address = find_bus(folder)
     if address is None:
@@ -63,7 +63,7 @@ async def _find(address: BusAddress, request: FindRequest) -> FindReply:
             FindReply,
             service="toolindex",
             timeout_s=15.0,
-            # On this machine's own bus the user may see everything.
+            # The user of this machine's own bus has every role.
             actor=Actor(subject="cli", roles=("*",)),
         )
     finally:

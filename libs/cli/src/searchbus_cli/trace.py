@@ -1,4 +1,4 @@
-"""`searchbus trace`: what happened in one request, as a waterfall."""
+"""`searchbus trace`: the spans of one request as a waterfall."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ __all__ = ["trace"]
 BAR_CHARS, MIN_BAR_CHARS = 40, 8
 DURATION_CHARS = 14
 FLUSH_WAIT_S = 1.5
-"""Processes write their spans a moment after the request ended."""
+"""Processes write their spans a moment after the request has ended."""
 
 
 def trace(
     trace_id: Annotated[
-        str | None, typer.Argument(help="A trace's id, or the beginning of one.")
+        str | None, typer.Argument(help="A trace's id, or its first characters.")
     ] = None,
     last: Annotated[bool, typer.Option("--last", help="The newest tool call or search.")] = False,
     data: Annotated[Path | None, typer.Option(help="Data folder of the stack.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The spans as JSON.")] = False,
 ) -> None:
-    """Show one trace, client call to store, or list the newest ones.
+    """Show one trace, from the client's call to the store, or list the newest traces.
 
     Example: searchbus trace --last
     """
@@ -58,12 +58,12 @@ def trace(
         return
     out.print(f"trace [bold]{wanted}[/]")
     table, width = _waterfall(found, out.width)
-    # Wider than the terminal where it must be: a cut-off duration is worse than a wrapped line.
+    # Wider than the terminal if needed: a cut-off duration is worse than a wrapped line.
     Console(width=width).print(table)
 
 
 def _waterfall(spans: list[SpanRecord], width: int) -> tuple[Table, int]:
-    """A line a span: who called whom, how long it took, and a bar of when; and its width."""
+    """One line per span (service, name, duration, a bar for its time), and the table's width."""
     roots = build_tree(spans)
     rows = [
         row
@@ -73,13 +73,13 @@ def _waterfall(spans: list[SpanRecord], width: int) -> tuple[Table, int]:
     origin_ns = min(span.start_ns for span in spans)
     total_ns = max(1, max(span.end_ns for span in spans) - origin_ns)
     needed = max(len(label.plain) for label, _ in rows) + DURATION_CHARS
-    room = width - needed
+    free = width - needed
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
     for label, span in rows:
-        bar = _bar(span, origin_ns, total_ns, min(BAR_CHARS, room)) if room >= MIN_BAR_CHARS else ""
+        bar = _bar(span, origin_ns, total_ns, min(BAR_CHARS, free)) if free >= MIN_BAR_CHARS else ""
         table.add_row(label, f"[bold]{span.duration_ms:.2f} ms[/]", bar)
     return table, max(width, needed)
 
@@ -98,7 +98,7 @@ def _rows(node: SpanNode, before: str, *, last: bool) -> Iterator[tuple[Text, Sp
 
 
 def _bar(span: SpanRecord, origin_ns: int, total_ns: int, chars: int) -> Text:
-    """Where the span lies in the whole, at least one mark long."""
+    """The span's time within the whole trace; at least one mark."""
     start = min(chars - 1, (span.start_ns - origin_ns) * chars // total_ns)
     end = max(start + 1, -(-(span.end_ns - origin_ns) * chars // total_ns))
     style = "red" if span.error else "green"
@@ -106,7 +106,7 @@ def _bar(span: SpanRecord, origin_ns: int, total_ns: int, chars: int) -> Text:
 
 
 def _latest(spans: list[SpanRecord]) -> str:
-    """The newest trace that asked something: a tool call or a typed search."""
+    """The newest trace of a tool call or a search, or of anything where there is none."""
     asked = [s for s in spans if s.name.startswith("tools/call") or s.name.endswith(".search")]
     return max(asked or spans, key=lambda span: span.start_ns).trace_id
 

@@ -30,18 +30,18 @@ def up(
         list[str] | None, typer.Option(help="SERVICE=N processes; may be repeated.")
     ] = None,
     fake_upstreams: Annotated[
-        bool, typer.Option(help="Play the internet on loopback (in a checkout only).")
+        bool, typer.Option(help="Use fake search engines and pages on loopback (needs a checkout).")
     ] = False,
     secure: Annotated[
         bool,
-        typer.Option(help="Every service may do its part on the bus only; callers are signed."),
+        typer.Option(help="Give each service only its own permissions on the bus; sign callers."),
     ] = False,
     service: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=MODULE of a further worker to run; may be repeated."),
+        typer.Option(help="NAME=MODULE of another service to run; may be repeated."),
     ] = None,
 ) -> None:
-    """Start NATS, every installed service and the edge; stop all with Ctrl-C.
+    """Start NATS, every installed service and the edge; Ctrl-C stops all of them.
 
     Writes <data>/state.json once the edge is ready, so that other commands find the stack.
 
