@@ -1,4 +1,4 @@
-"""The two sides of the behaviour suite: a real nats-server and the in-memory twin."""
+"""The two brokers of the behaviour suite, and a transport that a test controls message by message."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from searchbus_bus import Bus, MemoryBroker, connect
+from searchbus_bus.transport import Callback, Message
+from searchbus_contracts import ErrorCode, Fault
 
 Connect = Callable[..., Awaitable[Bus]]
 
@@ -32,3 +34,64 @@ async def connect_bus(request: pytest.FixtureRequest) -> AsyncIterator[Connect]:
     yield make
     for bus in buses:
         await bus.close()
+
+
+class FakeTransport:
+    """Records what is published; the test decides what comes back."""
+
+    def __init__(self, max_payload_bytes: int = 1024 * 1024) -> None:
+        self.connected = True
+        self.max_payload_bytes = max_payload_bytes
+        self.async_errors = 0
+        self.published: list[Message] = []
+        self.subscriptions: dict[str, Callback] = {}
+        self.on_publish: Callable[[Message], Any] = lambda message: None
+        self._listeners: list[Callable[[], None]] = []
+
+    def new_inbox(self) -> str:
+        return "_INBOX.fake"
+
+    def on_disconnect(self, callback: Callable[[], None]) -> None:
+        self._listeners.append(callback)
+
+    def lose_connection(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    async def wait_connected(self, timeout_s: float) -> bool:
+        return self.connected
+
+    async def publish(
+        self, subject: str, data: bytes, *, reply: str = "", headers: dict[str, str] | None = None
+    ) -> None:
+        if not self.connected:
+            raise Fault(ErrorCode.UNAVAILABLE, "The message bus is not reachable.")
+        message = Message(subject, data, reply, headers or {})
+        self.published.append(message)
+        outcome = self.on_publish(message)
+        if outcome is not None:
+            await outcome
+
+    async def subscribe(
+        self, subject: str, callback: Callback, *, queue: str = "", pending_limit: int = 65_536
+    ) -> Any:
+        self.subscriptions[subject] = callback
+
+    async def reply(self, to: Message, data: bytes = b"{}", **headers: str) -> None:
+        """Deliver a reply to a published request."""
+        (inbox,) = (s for s in self.subscriptions if s.startswith("_INBOX"))
+        await self.subscriptions[inbox](Message(to.reply, data, headers=headers))
+
+    def requests(self) -> list[Message]:
+        """What was published, without cancellations."""
+        return [m for m in self.published if ".ctl.cancel." not in m.subject]
+
+    def cancellations(self) -> list[Message]:
+        """Which cancellations were published."""
+        return [m for m in self.published if ".ctl.cancel." in m.subject]
+
+
+@pytest.fixture
+def transport() -> FakeTransport:
+    """A transport without a broker."""
+    return FakeTransport()

@@ -1,0 +1,192 @@
+"""One attempt: what comes back ends it in a reply or a Failed, and never in an exception."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+
+import pytest
+
+from searchbus_bus.deadline import Deadline
+from searchbus_bus.inbox import Failed, Inbox
+from searchbus_bus.parts import ChunkMark
+from searchbus_bus.transport import Message
+from searchbus_contracts import ErrorCode, Failure, Parts, decode, encode
+
+SUBJECT = "sb.v1.echo.say"
+
+
+async def attempt(inbox, body=b"{}", *, timeout_s=60.0, **options):
+    return await inbox.attempt(
+        SUBJECT, body, headers={"Req-Id": "r"}, deadline=Deadline.after(timeout_s), **options
+    )
+
+
+async def replying(transport, *replies):
+    """The outcome of an attempt that gets these (data, headers)."""
+    inbox = Inbox(transport)
+
+    async def reply(message: Message) -> None:
+        for data, headers in replies:
+            await transport.reply(message, data, **headers)
+
+    transport.on_publish = reply
+    outcome = await attempt(inbox)
+    assert inbox.in_flight == 0
+    return outcome
+
+
+async def test_the_reply_is_the_outcome(transport):
+    """Its body, not decoded."""
+    assert await replying(transport, (b'{"a":1}', {})) == b'{"a":1}'
+
+
+async def test_every_attempt_has_its_own_reply_subject(transport):
+    """Replies that come in another order are not confused."""
+    inbox = Inbox(transport)
+    tasks = [asyncio.create_task(attempt(inbox)) for _ in range(3)]
+    await asyncio.sleep(0)
+    while len(transport.published) < 3:
+        await asyncio.sleep(0)
+    assert inbox.in_flight == 3
+    for number, message in reversed(list(enumerate(transport.published))):
+        await transport.reply(message, b"%d" % number)
+    assert await asyncio.gather(*tasks) == [b"0", b"1", b"2"]
+    assert len({message.reply for message in transport.published}) == 3
+
+
+@pytest.mark.parametrize(
+    ("data", "headers", "code", "message"),
+    [
+        (b"", {"Status": "503"}, "unavailable", "No worker is running"),
+        (
+            encode(Failure(code="not_found", message="No.")),
+            {"Nats-Service-Error-Code": "not_found"},
+            "not_found",
+            "No.",
+        ),
+        (
+            b"plain text",
+            {"Nats-Service-Error-Code": "500", "Nats-Service-Error": "broken"},
+            "500",
+            "broken",
+        ),
+        (b"", {"Nats-Service-Error-Code": "500"}, "500", "without a message"),
+        (b"x", {"Chunk": "nonsense"}, "internal", "Chunk"),
+        (b"x", {"Chunk": f"0/1 1 {'0' * 64}"}, "internal", "do not fit"),
+    ],
+)
+async def test_failures_are_typed(transport, data, headers, code, message):
+    """From a worker, from the broker, and from a reply that cannot be read."""
+    outcome = await replying(transport, (data, headers))
+    assert isinstance(outcome, Failed)
+    assert (outcome.fault.code, outcome.cause) == (code, "refused")
+    assert message in outcome.fault.failure.message
+
+
+async def test_a_reply_in_parts_is_put_together(transport):
+    """In any order."""
+    body = b"abcdefgh"
+    digest = hashlib.sha256(body).hexdigest()
+    parts = [(body[i * 4 : i * 4 + 4], {"Chunk": str(ChunkMark(i, 2, 8, digest))}) for i in (1, 0)]
+    assert await replying(transport, *parts) == body
+
+
+async def test_events_come_before_the_reply(transport):
+    """And go to the callback."""
+    events = []
+    inbox = Inbox(transport)
+
+    async def reply(message: Message) -> None:
+        await transport.reply(message, b'{"kind":"progress","progress":1}', Event="progress")
+        await transport.reply(message, b"done")
+
+    transport.on_publish = reply
+    assert await attempt(inbox, on_event=events.append) == b"done"
+    assert [event.progress for event in events] == [1]
+
+
+async def test_a_callback_that_fails_is_an_internal_error(transport):
+    """The text of the exception stays in the log."""
+    inbox = Inbox(transport)
+
+    async def reply(message: Message) -> None:
+        await transport.reply(message, b'{"kind":"progress"}', Event="progress")
+
+    transport.on_publish = reply
+
+    def fail(event: object) -> None:
+        raise RuntimeError("secret-canary")
+
+    outcome = await attempt(inbox, on_event=fail)
+    assert isinstance(outcome, Failed)
+    assert outcome.fault.code == "internal"
+    assert "canary" not in str(outcome.fault)
+
+
+async def test_the_deadline_ends_an_attempt(transport):
+    """Also one that has already passed."""
+    for timeout_s in (0.01, -1.0):
+        inbox = Inbox(transport)
+        outcome = await attempt(inbox, timeout_s=timeout_s)
+        assert isinstance(outcome, Failed)
+        assert (outcome.cause, outcome.fault.code) == ("timeout", "deadline_exceeded")
+        assert inbox.in_flight == 0
+
+
+async def test_a_lost_connection_ends_every_attempt(transport):
+    """The caller decides whether to send it again."""
+    inbox = Inbox(transport)
+    tasks = [asyncio.create_task(attempt(inbox)) for _ in range(2)]
+    while inbox.in_flight < 2:
+        await asyncio.sleep(0)
+    transport.lose_connection()
+    assert [outcome.cause for outcome in await asyncio.gather(*tasks)] == ["connection_lost"] * 2
+
+
+async def test_without_a_connection_an_attempt_fails_at_once(transport):
+    """The message was surely not sent."""
+    inbox = Inbox(transport)
+    transport.connected = False
+    outcome = await attempt(inbox)
+    assert isinstance(outcome, Failed)
+    assert outcome.fault.code == ErrorCode.UNAVAILABLE
+
+
+async def test_a_late_or_second_reply_is_ignored(transport):
+    """Its attempt has ended."""
+    inbox = Inbox(transport)
+    await attempt(inbox, timeout_s=0.01)
+    await transport.reply(transport.published[0], b"late")
+    assert await replying(transport, (b"first", {}), (b"second", {})) == b"first"
+
+
+async def test_a_large_request_is_fetched_in_parts(transport):
+    """The request itself is empty; only numbers of existing parts get a reply."""
+    transport.max_payload_bytes = 8 * 1024 + 4
+    inbox = Inbox(transport)
+    task = asyncio.create_task(attempt(inbox, b"abcdefghij"))
+    while not transport.published:
+        await asyncio.sleep(0)
+    (request,) = transport.published
+    parts = decode(request.headers["Parts"].encode(), Parts)
+    assert (request.data, parts.count, parts.size_bytes) == (b"", 3, 10)
+    inbox_callback = transport.subscriptions["_INBOX.fake.>"]
+    for number in (b"0", b"2", b"3", b"-1", b"x", b""):
+        await inbox_callback(Message(parts.subject, number, reply="worker"))
+    await inbox_callback(Message(parts.subject, b"0"))
+    assert [m.data for m in transport.published if m.subject == "worker"] == [b"abcd", b"ij"]
+    await transport.reply(request, b"done")
+    assert await task == b"done"
+
+
+async def test_collecting_takes_every_reply_but_no_status(transport):
+    """Discovery: any number of workers reply."""
+
+    async def reply(message: Message) -> None:
+        await transport.reply(message, b"1")
+        await transport.reply(message, b"", Status="503")
+        await transport.reply(message, b"2")
+
+    transport.on_publish = reply
+    assert await Inbox(transport).collect("$SRV.INFO", b"", window_s=0) == [b"1", b"2"]

@@ -1,0 +1,170 @@
+"""Attempts, retries, cancellations and headers of a request."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from msgspec import Raw
+
+from searchbus_bus import ActorSigner, ActorVerifier, Request, new_actor_keys
+from searchbus_bus.identity import received_signature
+from searchbus_bus.parts import MAX_BODY_BYTES
+from searchbus_bus.requests import Requester
+from searchbus_contracts import Actor, Cancel, Failure, Fault, Subjects, decode, encode
+
+REQUEST = Request("sb.v1.echo.say", {"a": 1}, Raw, service="echo", timeout_s=60.0)
+PRIVATE, PUBLIC = new_actor_keys()
+
+
+def failing(code: str) -> tuple[bytes, dict[str, str]]:
+    return encode(Failure(code=code, message="m")), {"Nats-Service-Error-Code": code}
+
+
+def script(transport, *outcomes):
+    """Reply to each attempt with the next of (data, headers), or lose the connection."""
+    remaining = list(outcomes)
+
+    async def on_publish(message):
+        if ".ctl.cancel." in message.subject:
+            return
+        outcome = remaining.pop(0)
+        if outcome == "lost":
+            transport.lose_connection()
+        else:
+            await transport.reply(message, outcome[0], **outcome[1])
+
+    transport.on_publish = on_publish
+
+
+def requester(transport, signer=None):
+    return Requester(transport, Subjects(), signer)
+
+
+async def fault_of(awaitable) -> Fault:
+    with pytest.raises(Fault) as caught:
+        await awaitable
+    return caught.value
+
+
+async def test_a_request_carries_its_id_and_its_deadline(transport):
+    """And its message as JSON."""
+    script(transport, (b"reply", {}))
+    assert await requester(transport).send(REQUEST) == b"reply"
+    (sent,) = transport.published
+    assert sent.data == b'{"a":1}'
+    assert len(sent.headers["Req-Id"]) == 32
+    assert 0 < int(sent.headers["Timeout-Ms"]) <= 60_000
+    assert "Actor" not in sent.headers
+
+
+@pytest.mark.parametrize("code", ["unavailable", "overloaded"])
+async def test_what_did_no_work_is_sent_to_another_worker(transport, code):
+    """Once; the id stays the same."""
+    script(transport, failing(code), (b"reply", {}))
+    assert await requester(transport).send(REQUEST) == b"reply"
+    first, second = transport.requests()
+    assert first.headers["Req-Id"] == second.headers["Req-Id"]
+    assert first.reply != second.reply
+
+
+@pytest.mark.parametrize("code", ["unavailable", "overloaded"])
+async def test_the_second_failure_is_the_callers(transport, code):
+    """There is no third attempt."""
+    script(transport, failing(code), failing(code))
+    assert (await fault_of(requester(transport).send(REQUEST))).code == code
+    assert len(transport.requests()) == 2
+
+
+@pytest.mark.parametrize("code", ["not_found", "internal", "upstream_limited", "rate_limited"])
+async def test_other_failures_are_not_repeated(transport, code):
+    """The work may have been done."""
+    script(transport, failing(code))
+    assert (await fault_of(requester(transport).send(REQUEST))).code == code
+
+
+async def test_after_a_lost_connection_an_idempotent_request_is_repeated(transport):
+    """Once."""
+    script(transport, "lost", (b"reply", {}))
+    assert await requester(transport).send(REQUEST) == b"reply"
+    script(transport, "lost", "lost")
+    assert "connection" in str(await fault_of(requester(transport).send(REQUEST)))
+
+
+async def test_after_a_lost_connection_any_other_request_fails(transport):
+    """It may have been done."""
+    script(transport, "lost")
+    fault = await fault_of(requester(transport).send(replace(REQUEST, idempotent=False)))
+    assert (fault.code, len(transport.requests())) == ("unavailable", 1)
+
+
+async def test_while_workers_reconnect_unavailable_is_tried_again(transport):
+    """Within the budget: they come back a moment later than this process."""
+    script(transport, "lost", *[failing("unavailable")] * 4, (b"reply", {}))
+    assert await requester(transport).send(REQUEST) == b"reply"
+
+
+async def test_no_attempt_starts_without_a_connection(transport):
+    """The failure names the bus."""
+    transport.connected = False
+    assert (await fault_of(requester(transport).send(REQUEST))).code == "unavailable"
+    assert transport.published == []
+
+
+async def test_the_deadline_is_a_failure_and_cancels_the_work(transport):
+    """The worker receives the request's id."""
+    fault = await fault_of(requester(transport).send(replace(REQUEST, timeout_s=0.02)))
+    assert fault.code == "deadline_exceeded"
+    assert "echo" in fault.failure.message
+    await asyncio.sleep(0)
+    (cancellation,) = transport.cancellations()
+    assert cancellation.subject == "sb.v1.ctl.cancel.echo"
+    sent = transport.requests()[0]
+    assert decode(cancellation.data, Cancel).req_id == sent.headers["Req-Id"]
+
+
+async def test_a_cancelled_caller_cancels_the_work(transport):
+    """At the service."""
+    task = asyncio.create_task(requester(transport).send(REQUEST))
+    while not transport.published:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0)
+    assert len(transport.cancellations()) == 1
+
+
+async def test_a_body_over_the_limit_is_not_sent(transport):
+    """The failure names the limit."""
+    fault = await fault_of(
+        requester(transport).send(replace(REQUEST, message="x" * MAX_BODY_BYTES))
+    )
+    assert fault.code == "invalid_argument"
+    assert "64 MiB" in fault.failure.message
+    assert transport.published == []
+
+
+async def test_the_edge_signs_the_actor(transport):
+    """A worker verifies it."""
+    script(transport, (b"reply", {}))
+    actor = Actor(subject="alice", roles=("A",))
+    await requester(transport, ActorSigner(PRIVATE)).send(replace(REQUEST, actor=actor))
+    headers = transport.published[0].headers
+    ActorVerifier(PUBLIC).verify(headers["Actor"], headers["Actor-Sig"])
+
+
+@pytest.mark.parametrize(("subject", "passed_on"), [("alice", True), ("mallory", False)])
+async def test_a_worker_passes_on_the_signature_of_the_same_actor(transport, subject, passed_on):
+    """For another actor it has none."""
+    header = Actor(subject="alice").to_header()
+    token = received_signature.set((header, "signature"))
+    try:
+        script(transport, (b"reply", {}))
+        await requester(transport).send(replace(REQUEST, actor=Actor(subject=subject)))
+    finally:
+        received_signature.reset(token)
+    headers = transport.published[0].headers
+    assert Actor.from_header(headers["Actor"]).subject == subject
+    assert (headers.get("Actor-Sig") == "signature") is passed_on

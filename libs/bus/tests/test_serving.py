@@ -1,0 +1,175 @@
+"""A worker on the bus: subscriptions, discovery, refresh, stepping out. See also test_behaviour."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec import Struct
+
+from searchbus_bus import Call, MemoryBroker, Toolset, Worker, endpoint, tool
+from searchbus_contracts import (
+    Catalog,
+    CatalogEvent,
+    CatalogRequest,
+    Fault,
+    ToolCall,
+    ToolDescriptor,
+    ToolReply,
+    decode,
+)
+from searchbus_testing import until
+
+
+class Word(Struct):
+    word: str = ""
+
+
+class Words(Toolset, name="words"):
+    @tool(title="Echo")
+    async def echo(self, call: Call, arguments: Word) -> Word:
+        """Repeat a word."""
+        return arguments
+
+
+class Endpoints:
+    @endpoint
+    async def say(self, call: Call, request: Word) -> Word:
+        return request
+
+
+def dictionary() -> Worker:
+    worker = Worker("dictionary", version="1.2.3", description="Words.", max_in_flight=2)
+    worker.add(Words(), Endpoints())
+    return worker
+
+
+@pytest.fixture
+async def events():
+    """A broker, a connection, and the events of workers as (event, catalogue)."""
+    broker = MemoryBroker()
+    bus = broker.connect(name="test")
+    found: list[tuple[str, str]] = []
+
+    async def on_event(data: bytes) -> None:
+        event = decode(data, CatalogEvent)
+        found.append((event.event, event.catalog))
+
+    await bus.subscribe(bus.subjects.catalog_events(), on_event)
+    yield broker, bus, found
+    await bus.close()
+
+
+async def say(bus) -> Word:
+    return await bus.request(
+        bus.subjects.endpoint("dictionary", "say"), Word("x"), Word, service="dictionary",
+        timeout_s=60,
+    )  # fmt: skip
+
+
+async def test_discovery_describes_the_worker(events):
+    """Name, version, catalogue, and the subjects with their queue group."""
+    broker, bus, _ = events
+    serving = await broker.connect().serve(dictionary())
+    (reply,) = await bus._requester.collect("$SRV.INFO", b"", window_s=0.05)
+    info = json.loads(reply)
+    assert (info["name"], info["version"], info["description"]) == ("dictionary", "1.2.3", "Words.")
+    assert info["id"] == serving.instance
+    assert info["metadata"]["catalog"] == serving.worker.catalog.digest
+    assert info["metadata"]["searchbus"] == "v1"
+    assert int(info["metadata"]["started_ms"]) > 0
+    assert {e["subject"] for e in info["endpoints"]} == {
+        "sb.v1.dictionary.say",
+        "sb.v1.tool.words.*",
+        f"sb.v1.catalog.{serving.worker.catalog.digest}",
+    }
+    assert {e["queue_group"] for e in info["endpoints"]} == {"dictionary"}
+
+
+async def test_the_catalogue_is_served_under_its_hash(events):
+    """Also the new one after a refresh."""
+    broker, bus, found = events
+    worker = dictionary()
+    serving = await broker.connect().serve(worker)
+
+    async def fetch(digest: str) -> Catalog:
+        return await bus.request(
+            bus.subjects.catalog(digest), CatalogRequest(), Catalog, service="dictionary",
+            timeout_s=60,
+        )  # fmt: skip
+
+    first = worker.catalog.digest
+    assert (await fetch(first)).digest == first
+
+    async def reply(call: Call, request: ToolCall) -> ToolReply:
+        return ToolReply()
+
+    worker.add_tool(
+        ToolDescriptor(name="new", toolset="added", description="d", input_schema={"type": "object"}),
+        reply,
+    )  # fmt: skip
+    await serving.refresh()
+    second = worker.catalog.digest
+    assert (await fetch(second)).toolsets == ("added", "words")
+    await bus.request(
+        bus.subjects.tool("added", "new"), ToolCall(tool="new"), ToolReply, service="dictionary",
+        timeout_s=60,
+    )  # fmt: skip
+    await serving.drain()
+    await until(lambda: len(found) == 3)
+    assert found == [("up", first), ("changed", second), ("down", second)]
+
+
+async def test_a_call_must_name_the_tool_of_its_subject(events):
+    """The subject decides about permissions, so the body must not name another tool."""
+    broker, bus, _ = events
+    await broker.connect().serve(dictionary())
+    for subject, name in (("echo", "other"), ("other", "echo"), ("other", "other")):
+        with pytest.raises(Fault, match="no tool of that name"):
+            await bus.request(
+                bus.subjects.tool("words", subject), ToolCall(tool=name), ToolReply,
+                service="dictionary", timeout_s=60,
+            )  # fmt: skip
+
+
+async def test_a_worker_that_stepped_out_gets_no_requests(events):
+    """It stays in discovery and comes back."""
+    broker, bus, _ = events
+    serving = await broker.connect().serve(dictionary())
+    await serving.step_out()
+    with pytest.raises(Fault, match="No worker is running"):
+        await say(bus)
+    assert await serving.healthy()
+    assert len(await bus.workers(window_s=0.05)) == 1
+    await serving.step_in()
+    assert await say(bus) == Word("x")
+
+
+async def test_a_drained_worker_does_not_step_in(events):
+    """A drain is final, and a second one does nothing."""
+    broker, bus, _ = events
+    serving = await broker.connect().serve(dictionary())
+    await serving.drain()
+    await serving.step_in()
+    await serving.drain()
+    with pytest.raises(Fault, match="No worker is running"):
+        await say(bus)
+    assert await bus.workers(window_s=0.05) == []
+
+
+async def test_messages_without_a_reply_subject_are_counted_only(events):
+    """Nobody would receive the reply."""
+    broker, bus, _ = events
+    serving = await broker.connect().serve(dictionary())
+    await bus.transport.publish(bus.subjects.endpoint("dictionary", "say"), b"{}")
+    await until(lambda: serving.unanswerable == 1)
+    assert (serving.served, serving.in_flight) == (0, 0)
+
+
+async def test_a_worker_without_a_connection_is_healthy(events):
+    """A restart would not bring NATS back."""
+    broker, _, _ = events
+    bus = broker.connect()
+    serving = await bus.serve(dictionary())
+    bus.transport.sever()
+    assert await serving.healthy()

@@ -1,0 +1,68 @@
+"""Trace context in headers, and spans that say how a request ended."""
+
+from __future__ import annotations
+
+from opentelemetry import trace
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+
+from searchbus_bus import telemetry
+from searchbus_contracts import Fault
+
+TRACE_ID, SPAN_ID = 0x0AF7651916CD43DD8448EB211C80319C, 0xB7AD6B7169203331
+PARENT = NonRecordingSpan(
+    SpanContext(TRACE_ID, SPAN_ID, is_remote=False, trace_flags=TraceFlags(1))
+)
+
+
+class RecordingSpan(NonRecordingSpan):
+    def __init__(self) -> None:
+        super().__init__(PARENT.get_span_context())
+        self.attributes: dict[str, object] = {}
+        self.status: object = None
+
+    def set_attribute(self, key: str, value: object) -> None:
+        self.attributes[key] = value
+
+    def set_status(self, status: object, description: str | None = None) -> None:
+        self.status = status
+
+
+def test_the_trace_context_crosses_processes_in_lower_case_headers():
+    """W3C Trace Context; NATS compares header names exactly."""
+    headers: dict[str, str] = {}
+    with trace.use_span(PARENT):
+        telemetry.inject(headers)
+    assert headers == {"traceparent": f"00-{TRACE_ID:032x}-{SPAN_ID:016x}-01"}
+    context = trace.get_current_span(telemetry.extract(headers)).get_span_context()
+    assert (context.trace_id, context.span_id, context.is_remote) == (TRACE_ID, SPAN_ID, True)
+
+
+def test_a_malformed_or_missing_context_starts_a_new_trace():
+    """It comes from any peer."""
+    for headers in ({}, {"traceparent": "00-zz"}, {"Traceparent": f"00-{TRACE_ID:032x}-1-01"}):
+        span = trace.get_current_span(telemetry.extract(headers))
+        assert not span.get_span_context().is_valid
+
+
+def test_the_trace_id_is_32_hex_digits():
+    """Zeros outside of a trace; it stands in messages of internal errors."""
+    assert telemetry.trace_id() == "0" * 32
+    with trace.use_span(PARENT):
+        assert telemetry.trace_id() == f"{TRACE_ID:032x}"
+
+
+def test_an_untraced_request_has_a_parent_that_is_not_sampled():
+    """Samplers follow the parent."""
+    with trace.use_span(PARENT), telemetry.untraced():
+        context = trace.get_current_span().get_span_context()
+        assert not context.trace_flags.sampled
+        assert context.trace_id != TRACE_ID
+    assert not trace.get_current_span().get_span_context().is_valid
+
+
+def test_a_failure_is_the_status_of_its_span():
+    """Its code only: the message may name what a user typed."""
+    span = RecordingSpan()
+    telemetry.mark(span, Fault("not_found", "No 'secret'."))
+    assert span.attributes == {"error.type": "not_found"}
+    assert "secret" not in str(vars(span.status))
