@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("libs/contracts",)
+PACKAGES = ("libs/contracts", "libs/bus")
 
 
 @pytest.mark.parametrize("package", PACKAGES)
