@@ -1,4 +1,4 @@
-"""Servers in containers where a Docker engine runs; else the wheel's server, with the reason said."""
+"""Servers in containers where a Docker engine runs; else the wheel's server, with the reason printed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def docker_engine() -> None:
 
 @pytest.fixture(scope="session")
 def images(docker_engine) -> dict[str, str]:
-    """The image of every service, made from this tree."""
+    """The image of every service and of the command line, built from this tree."""
     _, why_not = engine.base_image()
     if why_not:
         pytest.skip(f"no base image: {why_not}")
     with ThreadPoolExecutor(2) as pool:
-        return dict(zip(engine.SERVICES, pool.map(engine.build, engine.SERVICES), strict=True))
+        return dict(zip(engine.IMAGES, pool.map(engine.build, engine.IMAGES), strict=True))
 
 
 def in_container(why_not_here: str | None) -> bool:

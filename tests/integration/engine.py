@@ -15,6 +15,8 @@ from searchbus_runtime.services import installed_services
 
 ROOT = Path(__file__).parents[2]
 SERVICES = tuple(installed_services())
+IMAGES = (*SERVICES, "cli")
+"""The command line has an image of its own."""
 PYTHON_IMAGE = "python:3.11-slim"
 NATS_IMAGE = "nats:2.15-alpine"
 OFFLINE = ("searchbus/base:offline", "searchbus/nats:offline")

@@ -1,4 +1,4 @@
-"""docker-compose.yml with the fakes: one call of each toolset, scrapers that share the load, no rest."""
+"""docker-compose.yml with the fakes: a call of each toolset, shared load, rolling updates, nothing left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 
 import httpx
 import pytest
-import yaml
 
 from searchbus_cli.mcp_client import McpHttp
 
@@ -136,7 +135,7 @@ def test_two_scrapers_share_the_load(stack):
 
 
 def test_bus_is_locked_and_nothing_needed_is_refused(stack):
-    """Every service ran its part without a violation; a stranger does not get in."""
+    """No service violated its permissions; a client without a key is refused."""
     logs = stack("logs", "--no-color")
     assert "permissions violation" not in logs.lower()
     assert "no shared cache" not in logs
@@ -156,15 +155,15 @@ def test_bus_is_locked_and_nothing_needed_is_refused(stack):
         stack("exec", "-T", service, "cat", "/run/secrets/searchbus/SEARCHBUS_NATS_NKEY_SEED")
         for service in engine.SERVICES
     }
-    assert len(seeds) == 5
+    assert len(seeds) == len(engine.SERVICES)
 
 
 def read_pages(addresses: list[str], name: int, stop: threading.Event) -> tuple[int, list[str]]:
-    """Call until told to stop, over the edges that there are, in turn; the failures."""
+    """Call the edges in turn until `stop` is set; returns the number of calls and the failures."""
     asked, failures = 0, []
     headers = {
         "Accept": "application/json, text/event-stream",
-        # The containers' own addresses are no names that the edge answers to.
+        # The edge accepts no Host header with a container's own address.
         "Host": "127.0.0.1:8080",
     }
     while not stop.is_set():
@@ -200,7 +199,7 @@ def test_rolling_update_loses_nothing(stack, service):
         time.sleep(1.5)
         second = stack("ps", "-q", service).splitlines()[-1]
         if service == "edge":
-            # Load balancers hear of it first; that is what the pod's preStop waits for.
+            # Load balancers remove it first; the pod's preStop waits for that.
             addresses.remove(docker("inspect", "-f", form, second))
             time.sleep(0.3)
         docker("stop", "-t", "25", second)
@@ -226,6 +225,7 @@ def test_every_metric_of_dashboard_and_alerts_is_measured(stack):
         # Nothing was shed, refused, forbidden or lost; no key of Tavily's is set.
         "searchbus_worker_shed_total", "searchbus_http_refused_total", "searchbus_bus_errors_total",
         "searchbus_bus_reconnects_total", "searchbus_tavily_credits_total",
+        "searchbus_auth_keys_file_unreadable_total",
     }  # fmt: skip
     missing = {n for n in known_metrics() if n.startswith(("searchbus_", "mcp_"))} - own
     assert missing <= never_here
@@ -236,31 +236,3 @@ def test_down_leaves_nothing(stack):
     assert stack.left()
     stack("--profile", "*", "down", "-v", "--remove-orphans")
     assert stack.left() == []
-
-
-def test_services_are_hardened_alike():
-    """Every container of ours: read-only, no capabilities, no new privileges, bounded memory."""
-    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-    for name, service in services.items():
-        assert service["cap_drop"] == ["ALL"], name
-        assert service["security_opt"] == ["no-new-privileges:true"], name
-        assert "mem_limit" in service, name
-        if service["image"].startswith("searchbus/"):
-            assert service["read_only"], name
-        for port in service.get("ports", []):
-            assert port.startswith("127.0.0.1:"), name
-    assert {s["image"].split(":")[0] for s in services.values()} >= {
-        f"searchbus/{service}" for service in engine.SERVICES
-    }
-
-
-def test_environment_of_compose_are_settings():
-    """No variable of a service is one that nobody reads."""
-    from .manifests import settings_of
-
-    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-    for name in engine.SERVICES:
-        fields = settings_of(name).model_fields
-        for variable in services[name]["environment"]:
-            field = variable.removeprefix("SEARCHBUS_").lower()
-            assert field in fields or variable == "SEARCHBUS_SECRETS_DIR", (name, variable)

@@ -1,4 +1,4 @@
-"""Each image: its own service and nothing to build with, and it runs as its manifest says."""
+"""Each image contains its own service and nothing to build with, and runs as its manifest says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from . import engine
 from .documents import name_of
-from .engine import SERVICES, docker, wait_for
+from .engine import IMAGES, ROOT, SERVICES, docker, wait_for
 from .manifests import Manifests, render, renderer
 
 pytestmark = [
@@ -19,9 +19,26 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.skipif(renderer() is None, reason="neither kustomize nor kubectl"),
 ]
-# Kubernetes' resources in Docker's words.
-CPUS = {"500m": "0.5", "1": "1", "2": "2"}
-MODEL = {"retrieval", "toolindex"}
+HEAVY = {
+    "onnxruntime": "onnxruntime", "qdrant-client": "qdrant_client", "mcp": "mcp",
+    "fastapi": "fastapi", "trafilatura": "trafilatura",
+}  # fmt: skip
+"""Packages that only some images carry: name in the lock → module."""
+CARRIED = {
+    "edge": {"mcp", "fastapi"}, "web": {"trafilatura"}, "ddg": set(), "cli": set(),
+    "retrieval": {"onnxruntime", "qdrant_client"}, "toolindex": {"onnxruntime", "qdrant_client"},
+}  # fmt: skip
+
+
+def locked(image: str) -> set[str]:
+    """Names of the packages in an image's lock."""
+    text = (ROOT / "requirements" / f"{image}.txt").read_text()
+    return {line.partition("==")[0] for line in text.splitlines() if "==" in line}
+
+
+def cpus(quantity: str) -> str:
+    """Kubernetes' "500m" as Docker's "0.5"."""
+    return str(int(quantity[:-1]) / 1000) if quantity.endswith("m") else quantity
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +56,11 @@ def network(images) -> Iterator[str]:
     docker("network", "rm", name, check=False)
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", IMAGES)
 def test_image_holds_its_own_service_only(images, service):
-    """No other service, no pip, no compiler, no shell tools that fetch; the model where it is used."""
+    """No other service, no test helpers, no pip, no compiler, no tools that download; the model where
+    it is used; the declarations of all services.
+    """
     script = (
         "import glob, importlib.util, json, os, shutil;"
         "print(json.dumps({'services': sorted(os.path.basename(p) for p in glob.glob('/app/searchbus_*')"
@@ -49,19 +68,22 @@ def test_image_holds_its_own_service_only(images, service):
         "'tools': [t for t in ('pip', 'gcc', 'cc', 'make', 'curl', 'wget', 'git') if shutil.which(t)],"
         "'uid': os.getuid(), 'model': os.listdir('/model'),"
         "'heavy': [n for n in ('onnxruntime', 'qdrant_client', 'mcp', 'fastapi', 'trafilatura')"
-        " if importlib.util.find_spec(n)]}))"
+        " if importlib.util.find_spec(n)],"
+        "'declared': sorted(json.load(open(os.environ['SEARCHBUS_DECLARATIONS'])))}))"
     )
     inside = json.loads(
         docker("run", "--rm", "--entrypoint", "python3", images[service], "-c", script)
     )
-    others = {f"searchbus_{name}" for name in SERVICES} - {f"searchbus_{service}"}
+    others = {f"searchbus_{name}" for name in (*SERVICES, "testing", "evaluation")}
+    others.discard(f"searchbus_{service}")
     assert not others & set(inside["services"])
     assert not inside["pip"]
     assert inside["tools"] == []
     assert inside["uid"] == 65532
-    assert bool(inside["model"]) == (service in MODEL)
-    wanted = {"edge": {"mcp", "fastapi"}, "web": {"trafilatura"}, "ddg": set()}
-    assert set(inside["heavy"]) == wanted.get(service, {"onnxruntime", "qdrant_client"})
+    assert inside["declared"] == sorted(SERVICES)
+    assert bool(inside["model"]) == ("fastembed" in locked(service))
+    carried = {module for name, module in HEAVY.items() if name in locked(service)}
+    assert set(inside["heavy"]) == carried == CARRIED.get(service, carried)
     base, _ = engine.base_image()
     sizes = [
         int(docker("image", "inspect", "-f", "{{.Size}}", image)) / 2**20
@@ -71,7 +93,7 @@ def test_image_holds_its_own_service_only(images, service):
 
 
 def container_arguments(service: str) -> tuple[list[str], dict[str, Any]]:
-    """How Docker runs what the dev overlay says of a service."""
+    """How Docker runs what the dev overlay says about a service."""
     manifests = Manifests(render("dev"))
     workload = next(
         w for w in manifests.workloads if name_of(w) == service and w["kind"] == "Deployment"
@@ -85,13 +107,13 @@ def container_arguments(service: str) -> tuple[list[str], dict[str, Any]]:
     arguments = [
         "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true",
         "--user", f"{security['runAsUser']}:{security['runAsGroup']}",
-        "--cpus", CPUS[limits["cpu"]], "--memory", limits["memory"].replace("Mi", "m").replace("Gi", "g"),
+        "--cpus", cpus(limits["cpu"]), "--memory", limits["memory"].replace("Mi", "m").replace("Gi", "g"),
     ]  # fmt: skip
     for mount in container["volumeMounts"]:
         if mount["name"] != "secrets":
             arguments += ["--tmpfs", f"{mount['mountPath']}:mode=1777"]
     environment = manifests.environment(service)
-    # The server of the test has no nkeys.
+    # The test's server requires no nkeys.
     del environment["SEARCHBUS_SECRETS_DIR"]
     for name, value in environment.items():
         arguments += ["-e", f"{name}={value}"]

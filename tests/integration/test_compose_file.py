@@ -1,0 +1,91 @@
+"""docker-compose.yml as a text: hardened, in agreement with declarations and settings, accepted by Compose."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+import yaml
+
+from searchbus_runtime.services import bus_users, installed_services
+
+from .engine import ROOT, SERVICES, compose_command
+from .manifests import settings_of
+
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+
+
+def test_services_are_hardened_alike():
+    """Every container of ours: read-only, no capabilities, no new privileges, limited memory."""
+    for name, service in COMPOSE["services"].items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert "mem_limit" in service, name
+        if service["image"].startswith("searchbus/"):
+            assert service["read_only"], name
+        for port in service.get("ports", []):
+            assert port.startswith("127.0.0.1:"), name
+    assert {s["image"].split(":")[0] for s in COMPOSE["services"].values()} >= {
+        f"searchbus/{service}" for service in SERVICES
+    }
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_variable_is_a_setting_of_the_service(name):
+    """No variable is one that no service reads."""
+    fields = settings_of(name).model_fields
+    for variable in COMPOSE["services"][name]["environment"]:
+        field = variable.removeprefix("SEARCHBUS_").lower()
+        assert field in fields or variable == "SEARCHBUS_SECRETS_DIR", variable
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_sees_its_own_keys_and_no_others(name):
+    """One folder of keys for each holder, read-only."""
+    mounted = [v for v in COMPOSE["services"][name]["volumes"] if v.startswith("keys-")]
+    assert mounted == [f"keys-{name}:/run/secrets/searchbus:ro"]
+    assert COMPOSE["services"][name]["depends_on"]["keys"] == {
+        "condition": "service_completed_successfully"
+    }
+
+
+def test_keys_are_made_for_every_holder():
+    """The services, the operator, and the NATS server's own configuration."""
+    holders = {*bus_users(), "nats"}
+    assert set(COMPOSE["services"]["keys"]["volumes"]) == {
+        f"keys-{holder}:/keys/{holder}" for holder in holders
+    }
+    assert {volume for volume in COMPOSE["volumes"] if volume.startswith("keys-")} == {
+        f"keys-{holder}" for holder in holders
+    }
+
+
+def test_prometheus_scrapes_every_service_under_its_name():
+    """One target list by DNS; the job is the service's name, as alerts and dashboard expect."""
+    (job,) = yaml.safe_load(COMPOSE["configs"]["scrape"]["content"])["scrape_configs"]
+    assert {name for sd in job["dns_sd_configs"] for name in sd["names"]} == set(SERVICES)
+    assert {"source_labels": ["__meta_dns_name"], "target_label": "job"} in job["relabel_configs"]
+    labels = {rule["target_label"]: rule.get("replacement") for rule in job["relabel_configs"]}
+    assert labels["app_kubernetes_io_part_of"] == "searchbus"
+    prometheus = yaml.safe_load((ROOT / "deploy/compose/prometheus.yml").read_text())
+    (target,) = (c["target"] for c in COMPOSE["services"]["prometheus"]["configs"])
+    assert prometheus["scrape_config_files"] == [target]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [["docker-compose.yml"], ["docker-compose.yml", "deploy/offline/compose.yml"]],
+    ids=["alone", "offline"],
+)
+def test_compose_accepts_the_files(files):
+    """Compose itself reads them, with every profile, and finds each service."""
+    command = compose_command()
+    if command is None:
+        pytest.skip("Compose is not installed")
+    named = [argument for file in files for argument in ("-f", file)]
+    done = subprocess.run(
+        [*command, *named, "--env-file", "deploy/compose/fakes.env", "--profile", "*", "config"],
+        capture_output=True, text=True, timeout=100, cwd=ROOT, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert set(yaml.safe_load(done.stdout)["services"]) >= set(installed_services())
