@@ -11,8 +11,9 @@ Names are imported at their first use (PEP 562), because a command such as `sear
 none of them: NATS, cryptography and OpenTelemetry together take a tenth of a second to import.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from searchbus_contracts.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .bus import Bus, WorkerInfo, connect
@@ -27,11 +28,9 @@ if TYPE_CHECKING:
     from .request import Request
     from .serving import Serving
     from .tasks import end_task
-    from .toolsets import (
+    from .toolsets.declare import (
         DeclarationError,
         Toolset,
-        WithMeta,
-        declared_tools,
         endpoint,
         prompt,
         resource,
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
         resource_template,
         tool,
     )
+    from .toolsets.describe import declared_tools
+    from .toolsets.forms import WithMeta
     from .worker import Worker
 
 __all__ = [
@@ -74,45 +75,34 @@ __all__ = [
     "tool",
 ]
 
-_MODULES = {
-    "bus": ("Bus", "WorkerInfo", "connect"),
-    "call": ("Call",),
-    "directory": ("Directory",),
-    "fanout": ("Gathered",),
-    "hedging": ("Hedge",),
-    "identity": ("ActorSigner", "ActorVerifier", "new_actor_keys"),
-    "keyvalue": ("KeyValue",),
-    "memory": ("MemoryBroker",),
-    "metrics": ("SECONDS", "LiveGauge"),
-    "request": ("Request",),
-    "serving": ("Serving",),
-    "tasks": ("end_task",),
-    "toolsets": (
-        "DeclarationError",
-        "Toolset",
-        "WithMeta",
-        "declared_tools",
-        "endpoint",
-        "prompt",
-        "resource",
-        "resource_list",
-        "resource_search",
-        "resource_template",
-        "tool",
-    ),
-    "worker": ("Worker",),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{module}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "bus": ("Bus", "WorkerInfo", "connect"),
+        "call": ("Call",),
+        "directory": ("Directory",),
+        "fanout": ("Gathered",),
+        "hedging": ("Hedge",),
+        "identity": ("ActorSigner", "ActorVerifier", "new_actor_keys"),
+        "keyvalue": ("KeyValue",),
+        "memory": ("MemoryBroker",),
+        "metrics": ("SECONDS", "LiveGauge"),
+        "request": ("Request",),
+        "serving": ("Serving",),
+        "tasks": ("end_task",),
+        "toolsets.declare": (
+            "DeclarationError",
+            "Toolset",
+            "endpoint",
+            "prompt",
+            "resource",
+            "resource_list",
+            "resource_search",
+            "resource_template",
+            "tool",
+        ),
+        "toolsets.describe": ("declared_tools",),
+        "toolsets.forms": ("WithMeta",),
+        "worker": ("Worker",),
+    },
+)

@@ -21,6 +21,7 @@ from searchbus_contracts import DEFAULT_PREFIX, ErrorCode, Fault
 
 from .bus import Bus
 from .keyvalue_memory import MemoryKeyValue
+from .tasks import wait_for_event
 from .transport import Callback, Message, ServiceRecord
 
 __all__ = ["MemoryBroker"]
@@ -153,12 +154,7 @@ class _MemoryTransport:
         self._up.set()
 
     async def wait_connected(self, timeout_s: float) -> bool:
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._up.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await wait_for_event(self._up, timeout_s)
 
     async def publish(
         self, subject: str, data: bytes, *, reply: str = "", headers: dict[str, str] | None = None

@@ -23,6 +23,7 @@ from searchbus_contracts import ErrorCode, Fault
 from . import telemetry
 from .keyvalue_nats import NatsKeyValue
 from .nats_overrides import DescribedService, TolerantClient
+from .tasks import wait_for_event
 from .transport import Callback, Message, ServiceRecord, Subscription
 
 __all__ = ["NatsTransport"]
@@ -148,12 +149,7 @@ class NatsTransport:
 
     async def wait_connected(self, timeout_s: float) -> bool:
         """Wait until connected; False where that takes longer than `timeout_s`."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._up.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await wait_for_event(self._up, timeout_s)
 
     async def publish(
         self, subject: str, data: bytes, *, reply: str = "", headers: dict[str, str] | None = None

@@ -4,54 +4,59 @@ This package defines every message on the bus. proto/ is generated from it, and 
 the normative text (§ numbers in the modules refer to it). It depends on msgspec only.
 """
 
-from .catalog import (
-    CATALOG_KEY,
-    CONTRACT_KEY,
-    Catalog,
-    CatalogEvent,
-    CatalogRequest,
-    PromptArgument,
-    PromptDescriptor,
-    PromptMessage,
-    Refusal,
-    ResourceDescriptor,
-    ResourceTemplate,
-    decode_catalog,
-)
-from .codec import canonical, decode, encode
-from .control import Cancel, Ping, Pong
-from .errors import RETRYABLE, ErrorCode, Failure, Fault
-from .headers import Actor, Parts
-from .queries import check_query
-from .resources import (
-    ResourceListReply,
-    ResourceListRequest,
-    ResourceReadReply,
-    ResourceReadRequest,
-    ResourceSearchReply,
-    ResourceSearchRequest,
-)
-from .subjects import DEFAULT_PREFIX, Subjects, is_token
-from .tools import (
-    AudioContent,
-    Content,
-    EmbeddedResource,
-    ImageContent,
-    InputRequired,
-    Renderer,
-    ResourceBody,
-    ResourceLink,
-    TextContent,
-    ToolAnnotations,
-    ToolCall,
-    ToolDescriptor,
-    ToolEvent,
-    ToolReply,
-    describe_tool,
-    input_schema,
-    json_schema,
-)
-from .version import VERSION
+from typing import TYPE_CHECKING
+
+from .lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from .catalog import (
+        CATALOG_KEY,
+        CONTRACT_KEY,
+        Catalog,
+        CatalogEvent,
+        CatalogRequest,
+        PromptArgument,
+        PromptDescriptor,
+        PromptMessage,
+        Refusal,
+        ResourceDescriptor,
+        ResourceTemplate,
+        decode_catalog,
+    )
+    from .codec import canonical, decode, encode
+    from .control import Cancel, Ping, Pong
+    from .errors import RETRYABLE, ErrorCode, Failure, Fault
+    from .headers import Actor, Parts
+    from .queries import check_query
+    from .resources import (
+        ResourceListReply,
+        ResourceListRequest,
+        ResourceReadReply,
+        ResourceReadRequest,
+        ResourceSearchReply,
+        ResourceSearchRequest,
+    )
+    from .subjects import DEFAULT_PREFIX, Subjects, is_token
+    from .tools import (
+        AudioContent,
+        Content,
+        EmbeddedResource,
+        ImageContent,
+        InputRequired,
+        Renderer,
+        ResourceBody,
+        ResourceLink,
+        TextContent,
+        ToolAnnotations,
+        ToolCall,
+        ToolDescriptor,
+        ToolEvent,
+        ToolReply,
+        describe_tool,
+        input_schema,
+        json_schema,
+    )
+    from .version import VERSION
 
 __all__ = [
     "CATALOG_KEY",
@@ -107,3 +112,77 @@ __all__ = [
     "is_token",
     "json_schema",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "catalog": (
+            "CATALOG_KEY",
+            "CONTRACT_KEY",
+            "Catalog",
+            "CatalogEvent",
+            "CatalogRequest",
+            "PromptArgument",
+            "PromptDescriptor",
+            "PromptMessage",
+            "Refusal",
+            "ResourceDescriptor",
+            "ResourceTemplate",
+            "decode_catalog",
+        ),
+        "codec": (
+            "canonical",
+            "decode",
+            "encode",
+        ),
+        "control": (
+            "Cancel",
+            "Ping",
+            "Pong",
+        ),
+        "errors": (
+            "RETRYABLE",
+            "ErrorCode",
+            "Failure",
+            "Fault",
+        ),
+        "headers": (
+            "Actor",
+            "Parts",
+        ),
+        "queries": ("check_query",),
+        "resources": (
+            "ResourceListReply",
+            "ResourceListRequest",
+            "ResourceReadReply",
+            "ResourceReadRequest",
+            "ResourceSearchReply",
+            "ResourceSearchRequest",
+        ),
+        "subjects": (
+            "DEFAULT_PREFIX",
+            "Subjects",
+            "is_token",
+        ),
+        "tools": (
+            "AudioContent",
+            "Content",
+            "EmbeddedResource",
+            "ImageContent",
+            "InputRequired",
+            "Renderer",
+            "ResourceBody",
+            "ResourceLink",
+            "TextContent",
+            "ToolAnnotations",
+            "ToolCall",
+            "ToolDescriptor",
+            "ToolEvent",
+            "ToolReply",
+            "describe_tool",
+            "input_schema",
+            "json_schema",
+        ),
+        "version": ("VERSION",),
+    },
+)

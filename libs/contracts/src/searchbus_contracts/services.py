@@ -1,14 +1,12 @@
 """What a service is, declared once in its package: the part it has on the bus.
 
     SERVICE = Service(
-        name="ddg",
-        description="DuckDuckGo: web search and instant answers.",
-        start="searchbus_ddg.service:start",
-        settings="searchbus_ddg.settings:DdgSettings",
-        toolsets=("ddg",),
-        endpoints=("search", "fetch"),
-        calls=("ddg.fetch",),
-        buckets=("ddg_leases",),
+        name="dictionary",
+        description="Definitions of words.",
+        start="dictionary.service:start",
+        toolsets=("dictionary",),
+        calls=("web.search",),
+        buckets=("dictionary_answers",),
         container=Container(cpu="50m", internet=True),
     )
 

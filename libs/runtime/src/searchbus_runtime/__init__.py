@@ -4,8 +4,9 @@ Names are imported at their first use (PEP 562): a command that reads the state 
 needs neither pydantic nor OpenTelemetry nor NATS.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from searchbus_contracts.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .connecting import BusAddress, bus_options, find_bus, operator_options
@@ -39,26 +40,15 @@ __all__ = [
     "write_state",
 ]
 
-_MODULES = {
-    "connecting": ("BusAddress", "bus_options", "find_bus", "operator_options"),
-    "health": ("Health", "health_app"),
-    "logs": ("configure_logging",),
-    "process": ("Process", "run"),
-    "settings": ("ServiceSettings", "SigningSettings", "load_settings"),
-    "state": ("StackState", "data_folder", "read_state", "write_state"),
-    "traces": ("SpanNode", "SpanRecord", "build_tree", "read_spans"),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{module}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "connecting": ("BusAddress", "bus_options", "find_bus", "operator_options"),
+        "health": ("Health", "health_app"),
+        "logs": ("configure_logging",),
+        "process": ("Process", "run"),
+        "settings": ("ServiceSettings", "SigningSettings", "load_settings"),
+        "state": ("StackState", "data_folder", "read_state", "write_state"),
+        "traces": ("SpanNode", "SpanRecord", "build_tree", "read_spans"),
+    },
+)
