@@ -43,7 +43,7 @@ def test_decision_has_every_section(page):
 
 
 def test_glossary_defines_each_term_once():
-    """No term stands in two rows, unless its meanings are told apart in brackets."""
+    """No term stands in two rows, unless its meanings are distinguished in brackets."""
     text = (ROOT / "docs" / "glossary.md").read_text()
     rows = re.findall(r"^\| (\*\*.+?) \| ", text, re.M)
     terms = [term for row in rows for term in row.split(", ")]

@@ -1,6 +1,6 @@
 """What the rendered manifests must agree on among themselves, and with code and Compose.
 
-`faults(documents)` lists what is wrong, each as one sentence; an empty list is what is wanted.
+`Manifests(documents).faults()` lists what is wrong, one sentence each.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MADE_ELSEWHERE = {
     *(f"searchbus-{service}" for service in SERVICES), "nats-users",
     "web-providers", "qdrant-client", "edge-tls",
 }  # fmt: skip
-"""Secrets: of `searchbus nats-config --kubernetes`, and those that docs/deploy.md tells to make."""
+"""Secrets: of `searchbus nats-config --kubernetes`, and those that docs/deploy.md says to create."""
 AFTER_DRAIN_S = 7
 """Cancelled tasks and leaving the bus; see libs/runtime, libs/bus."""
 EDGE_STREAMS_S = 11
@@ -118,9 +118,9 @@ class Manifests:
     def account_faults(self) -> Iterator[str]:
         for account in self.of("ServiceAccount"):
             if account.get("automountServiceAccountToken") is not False:
-                yield f"ServiceAccount {name_of(account)} hands its token to pods"
+                yield f"ServiceAccount {name_of(account)} mounts its token in pods"
             if all(pod_of(w).get("serviceAccountName") != name_of(account) for w in self.workloads):
-                yield f"ServiceAccount {name_of(account)} is nobody's"
+                yield f"ServiceAccount {name_of(account)} is used by no workload"
 
     def pod_faults(self) -> Iterator[str]:
         for workload in self.workloads:
@@ -148,10 +148,10 @@ class Manifests:
             if probe is None:
                 yield f"{title} has no {kind}"
             elif probe["httpGet"]["port"] not in ports:
-                yield f"{title}: {kind} asks port {probe['httpGet']['port']}"
+                yield f"{title}: {kind} connects to port {probe['httpGet']['port']}"
         for mount in container.get("volumeMounts", []):
             if mount["name"] not in volumes:
-                yield f"{title} mounts {mount['name']}, which is no volume"
+                yield f"{title} mounts {mount['name']}, which is not among its volumes"
         for source in container.get("envFrom", []):
             reference = source["configMapRef"]
             # Only a service's own settings may be absent.
@@ -167,7 +167,7 @@ class Manifests:
             secrets.append(source["secret"]["name"])
         for secret in secrets:
             if secret not in MADE_ELSEWHERE:
-                yield f"{title} mounts the Secret {secret}, which nobody makes"
+                yield f"{title} mounts the Secret {secret}, which neither the command nor the handbook creates"
         config = volume.get("configMap", {}).get("name")
         if config is not None and ("ConfigMap", config) not in self.names:
             yield f"{title} mounts the ConfigMap {config}"
@@ -184,7 +184,7 @@ class Manifests:
         needed_s = pause_s + drain_s + AFTER_DRAIN_S
         needed_s += EDGE_STREAMS_S if name_of(workload) == "edge" else 0
         if pod["terminationGracePeriodSeconds"] < needed_s:
-            yield f"{title} needs {needed_s:.0f} s to end in good order"
+            yield f"{title} needs a grace period of {needed_s:.0f} s"
 
     def service_faults(self) -> Iterator[str]:
         for service in self.of("Service"):
@@ -203,7 +203,7 @@ class Manifests:
                 for v in pod_of(w).get("volumes", [])
             ]
             if name_of(claim) not in used:
-                yield f"PersistentVolumeClaim {name_of(claim)} is nobody's"
+                yield f"PersistentVolumeClaim {name_of(claim)} is used by no workload"
 
     def unused_faults(self) -> Iterator[str]:
         """ConfigMaps that no pod reads: their settings would be lost without a word."""
@@ -262,11 +262,11 @@ class Manifests:
                     yield f"{kind} {name_of(scaler)}: {target} is scaled twice"
                 scaled.add(target)
                 if spec[least] > spec[most]:
-                    yield f"{kind} {name_of(scaler)}: more at least than at most"
+                    yield f"{kind} {name_of(scaler)}: its minimum is above its maximum"
         for budget in self.of("PodDisruptionBudget"):
             wanted = budget["spec"]["selector"]["matchLabels"]
             if not any(fits(wanted, labels_of(w)) for w in self.workloads):
-                yield f"PodDisruptionBudget {name_of(budget)} protects nobody"
+                yield f"PodDisruptionBudget {name_of(budget)} selects no pod"
 
     def environment(self, service: str) -> dict[str, str]:
         """What a service's container gets from its ConfigMaps and its own list."""
@@ -335,7 +335,7 @@ class Manifests:
         ]
         for title, expression in expressions:
             for metric in metrics_in(expression) - known_metrics():
-                yield f"{title} asks for {metric}, which nothing measures"
+                yield f"{title} uses {metric}, which no code measures"
 
     def ingress_faults(self) -> Iterator[str]:
         ports = {(name_of(s), p["name"]) for s in self.of("Service") for p in s["spec"]["ports"]}

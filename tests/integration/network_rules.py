@@ -1,4 +1,4 @@
-"""NetworkPolicies against the ports that there are, and against the ways out that there may be."""
+"""NetworkPolicies compared with the pods' ports and with the services' declarations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def network_faults(policies: list[Document], workloads: list[Document]) -> Itera
         spec = policy["spec"]
         here = _selected(workloads, spec["podSelector"])
         if not here:
-            yield f"NetworkPolicy {name_of(policy)} is about nobody"
+            yield f"NetworkPolicy {name_of(policy)} selects no pod"
         for rule in spec.get("ingress") or []:
             for port in rule.get("ports", []):
                 for name in here:
@@ -47,11 +47,11 @@ def network_faults(policies: list[Document], workloads: list[Document]) -> Itera
         for name in _selected(workloads, policy["spec"]["podSelector"])
     }
     for name in sorted(MAY_LEAVE - let_out):
-        yield f"NetworkPolicy: {name} declares internet and no policy lets it out"
+        yield f"NetworkPolicy: {name} declares internet, but no policy allows it"
     for workload in workloads:
         for port in ports_of(workload):
             if port not in admitted.get(name_of(workload), set()) and port != 8222:
-                yield f"NetworkPolicy: nobody reaches port {port} of {name_of(workload)}"
+                yield f"NetworkPolicy: no policy admits to port {port} of {name_of(workload)}"
 
 
 def _egress_faults(
@@ -61,7 +61,7 @@ def _egress_faults(
         block = peer.get("ipBlock")
         if block is not None and block["cidr"].endswith(("/0", "/3")):
             if not set(here) <= MAY_LEAVE:
-                yield f"NetworkPolicy {name_of(policy)} lets {sorted(set(here) - MAY_LEAVE)} out"
+                yield f"NetworkPolicy {name_of(policy)} opens the internet to {sorted(set(here) - MAY_LEAVE)}"
             if block["cidr"] == "0.0.0.0/0":
                 missing = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"}
                 missing -= set(block.get("except", []))
