@@ -9,7 +9,6 @@ from collections.abc import Callable
 import pytest
 
 from searchbus_cli.commands import CommandGroup
-from searchbus_cli.source import help_line
 
 Run = Callable[..., tuple[int, str]]
 
@@ -116,20 +115,3 @@ def test_name_that_is_taken_keeps_its_command(group, run):
     """A package cannot replace a command."""
     group.add_targets({"greet": "third_party.hello:silent"})
     assert run("greet", "Ada") == (0, "Hello Ada\n")
-
-
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [
-        ("third_party.hello:greet", "Greet somebody."),
-        ("third_party.hello:silent", ""),
-        ("third_party.hello:tongues", "Several languages."),
-        ("third_party.hello:missing", ""),
-        ("third_party.missing:greet", ""),
-        ("no_such_package:greet", ""),
-        ("no_such_package.module:greet", ""),
-    ],
-)
-def test_help_line_never_fails(group, target, expected):
-    """What cannot be read has an empty line."""
-    assert expected == help_line(target)

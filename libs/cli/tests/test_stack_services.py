@@ -1,0 +1,85 @@
+"""Which services a stack runs."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from searchbus_cli import stack_services
+from searchbus_cli.errors import StackError
+from searchbus_cli.stack_services import StackService, find_services
+from searchbus_contracts.services import Service
+from searchbus_runtime.services import DeclarationFault
+
+DECLARED = """
+from searchbus_contracts.services import Service
+SERVICE = Service(name="parrot", toolsets=("birds",), queue_group="birds")
+"""
+
+
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    """Modules in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(stack_services, "installed_services", dict)
+    (tmp_path / "declared_parrot.py").write_text(DECLARED)
+    (tmp_path / "plain_parrot.py").write_text("raise SystemExit('started by an import')\n")
+    (tmp_path / "wrong_parrot.py").write_text("SERVICE = 1\n")
+    (tmp_path / "broken_parrot.py").write_text("import no_such_module\nSERVICE = 1\n")
+
+
+def test_installed_services_run_by_their_declarations():
+    """The generic runner finds a service by its name."""
+    found = find_services({})
+    assert {"edge", "web", "ddg", "retrieval", "toolindex"} <= set(found)
+    assert found["web"].arguments == ("-m", "searchbus_runtime", "web")
+    assert found["edge"].worker == "connector"
+
+
+@pytest.mark.usefixtures("modules")
+def test_module_with_a_declaration_runs_by_it():
+    """Its worker is found by its queue group."""
+    (service,) = find_services({"parrot": "declared_parrot"}).values()
+    assert service.arguments == ("-m", "searchbus_runtime", "declared_parrot")
+    assert service.worker == "birds"
+
+
+@pytest.mark.usefixtures("modules")
+def test_module_without_a_declaration_is_a_program_and_is_not_imported():
+    """It may start its work when it is imported."""
+    (service,) = find_services({"parrot": "plain_parrot"}).values()
+    assert StackService("parrot", ("-m", "plain_parrot")) == service
+    assert service.worker == "parrot"
+
+
+@pytest.mark.usefixtures("modules")
+@pytest.mark.parametrize(
+    ("name", "module", "said"),
+    [
+        ("owl", "declared_parrot", "its SERVICE is named parrot"),
+        ("parrot", "wrong_parrot", "must be a"),
+        ("parrot", "broken_parrot", "no_such_module"),
+    ],
+)
+def test_declaration_that_cannot_be_used_is_named(name, module, said):
+    """With the option that the user wrote."""
+    with pytest.raises(StackError, match=f"--service {name}={module}: .*{said}"):
+        find_services({name: module})
+
+
+def test_broken_installed_service_is_named(monkeypatch):
+    """Not a traceback."""
+
+    def broken() -> dict[str, Service]:
+        raise DeclarationFault("The entry point x = y must lead to a Service.")
+
+    monkeypatch.setattr(stack_services, "installed_services", broken)
+    with pytest.raises(StackError, match="A service cannot be loaded: The entry point x"):
+        find_services({})
+
+
+def test_service_that_serves_nothing_has_no_worker():
+    """The edge does not wait for it."""
+    assert StackService("clock", (), Service(name="clock")).worker is None
