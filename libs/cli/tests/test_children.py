@@ -1,0 +1,100 @@
+"""One child process."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+import pytest
+
+from searchbus_cli import children
+from searchbus_cli.children import Child, GaveUp
+from searchbus_testing import until
+
+SLEEPS = "import time; print('ready', flush=True); time.sleep(600)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
+
+
+def child(program: str, **environment: str) -> Child:
+    return Child("worker", [sys.executable, "-c", program], environment)
+
+
+async def ready(process: Child, capsys: pytest.CaptureFixture[str]) -> None:
+    seen = ""
+
+    def printed() -> bool:
+        nonlocal seen
+        seen += capsys.readouterr().err
+        return "ready" in seen
+
+    await until(printed, timeout_s=60)
+
+
+async def test_lines_get_the_name_and_the_environment_is_passed(capsys):
+    """Both of its streams, with brackets as they are."""
+    program = "import os, sys; print(os.environ['WORD']); print('[b]', file=sys.stderr)"
+    process = child(program + "; sys.exit(2)", WORD="hello")
+    with pytest.raises(GaveUp):
+        await process.keep_running(lambda _: None)
+    printed = capsys.readouterr().err
+    assert "      worker hello\n" in printed
+    assert "      worker [b]\n" in printed
+
+
+async def test_ended_process_is_started_again_until_it_is_stopped(capsys):
+    """Each start is reported to the callback."""
+    process, pids = child(SLEEPS), []
+    keeper = asyncio.create_task(process.keep_running(lambda started: pids.append(started.pid)))
+    await ready(process, capsys)
+    assert process.process is not None
+    process.process.send_signal(signal.SIGKILL)
+    await until(lambda: len(pids) == 2, timeout_s=60)
+    assert pids[0] != pids[1]
+    await process.stop()
+    await asyncio.wait_for(keeper, 60)
+    assert process.pid is None
+
+
+async def test_process_that_ends_at_once_is_given_up(monkeypatch):
+    """After five quick ends, with its exit code."""
+    waits = []
+
+    async def no_wait(delay_s: float) -> None:
+        waits.append(delay_s)
+
+    monkeypatch.setattr(children.asyncio, "sleep", no_wait)
+    starts = []
+    with pytest.raises(GaveUp, match="worker ended with code 3"):
+        await child("raise SystemExit(3)").keep_running(starts.append)
+    assert len(starts) == 5
+    assert waits == sorted(waits)
+
+
+async def test_wrong_settings_are_given_up_at_once():
+    """Exit code 2: another start would end in the same way."""
+    starts = []
+    with pytest.raises(GaveUp):
+        await child("raise SystemExit(2)").keep_running(starts.append)
+    assert len(starts) == 1
+
+
+async def test_process_that_ignores_sigterm_is_killed(capsys):
+    """After the time that `stop` allows."""
+    process = child(STUBBORN)
+    keeper = asyncio.create_task(process.keep_running(lambda _: None))
+    await ready(process, capsys)
+    await process.stop(timeout_s=0.2)
+    await asyncio.wait_for(keeper, 60)
+    assert process.process is not None
+    assert process.process.returncode == -signal.SIGKILL
+    assert "it is killed" in capsys.readouterr().err
+
+
+async def test_stop_before_the_start_and_twice_is_harmless():
+    """A stack that fails while it starts stops everything."""
+    process = child(SLEEPS)
+    await process.stop()
+    await process.stop()
+    await process.keep_running(lambda _: None)
+    assert process.process is None

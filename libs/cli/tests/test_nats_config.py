@@ -1,0 +1,98 @@
+"""`searchbus nats-config`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import stat
+
+import pytest
+import yaml
+
+from searchbus_cli.seeds import public_key
+from searchbus_contracts.services import Service, declarations_to_json
+from searchbus_runtime.services import bus_users
+from searchbus_testing import run_command
+
+SEED = "SEARCHBUS_NATS_NKEY_SEED"
+PRIVATE = "SEARCHBUS_ACTOR_PRIVATE_KEY"
+
+
+def run(out, *arguments):
+    done = run_command("nats-config", "--out", out, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_each_service_has_a_folder_of_secrets(tmp_path):
+    """Files that only the owner reads; the private key for those who sign."""
+    run(tmp_path)
+    config = (tmp_path / "nats" / "nats.conf").read_text()
+    for name, service in bus_users().items():
+        files = {path.name: path for path in (tmp_path / name).iterdir()}
+        assert {SEED, "SEARCHBUS_NATS_INBOX_PREFIX", "SEARCHBUS_ACTOR_PUBLIC_KEY"} <= set(files)
+        assert service.signs_callers == (PRIVATE in files)
+        assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files.values())
+        seed = files[SEED].read_text()
+        assert public_key(seed) in config
+        assert seed not in config
+    assert (tmp_path / "edge" / "SEARCHBUS_STATE_KEY").exists()
+
+
+def test_second_run_keeps_every_key_and_adds_new_services(tmp_path, monkeypatch):
+    """Running services keep their connections."""
+    run(tmp_path)
+    before = {path: path.read_text() for path in tmp_path.glob("*/SEARCHBUS_*")}
+    listed = tmp_path / "declarations.json"
+    listed.write_bytes(declarations_to_json({"toy": Service(name="toy", toolsets=("dice",))}))
+    monkeypatch.setenv("SEARCHBUS_DECLARATIONS", str(listed))
+    run(tmp_path)
+    assert before == {path: path.read_text() for path in before}
+    config = (tmp_path / "nats" / "nats.conf").read_text()
+    assert public_key((tmp_path / "toy" / SEED).read_text()) in config
+    assert "sb.v1.tool.dice.*" in config
+
+
+def test_prefix_and_tls_are_written(tmp_path):
+    """As the server reads them."""
+    run(tmp_path, "--prefix", "acme", "--tls-cert", "/tls/crt", "--tls-key", "/tls/key")
+    config = (tmp_path / "nats" / "nats.conf").read_text()
+    assert 'tls { cert_file: "/tls/crt", key_file: "/tls/key" }' in config
+    assert "acme.v1.tool.web.*" in config
+    assert "sb.v1" not in config
+
+
+def test_kubernetes_gets_a_secret_for_each_service_and_the_users(tmp_path):
+    """Their contents are those of the folders and of the configuration."""
+    run(tmp_path, "--kubernetes")
+    path = tmp_path / "secrets.yaml"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    found = {one["metadata"]["name"]: one["data"] for one in yaml.safe_load_all(path.read_text())}
+    assert {*(f"searchbus-{name}" for name in bus_users()), "nats-users"} == set(found)
+    assert (tmp_path / "web" / SEED).read_bytes() == base64.b64decode(found["searchbus-web"][SEED])
+    users = json.loads(base64.b64decode(found["nats-users"]["auth.conf"]))["users"]
+    assert len(bus_users()) == len(users)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "arguments", "said"),
+    [
+        (None, ["--tls-cert", "/x"], "--tls-cert and --tls-key belong together."),
+        ("file", [], "cannot be written"),
+        ("seed", [], "Delete it to make a new one."),
+        ("declarations", [], "SEARCHBUS_DECLARATIONS names a file that cannot be read"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, monkeypatch, prepare, arguments, said):
+    """No traceback, an exit code that is not 0."""
+    out = tmp_path / "out"
+    if prepare == "file":
+        out.write_text("")
+    elif prepare == "seed":
+        (out / "web").mkdir(parents=True)
+        (out / "web" / SEED).write_text("not a seed")
+    elif prepare == "declarations":
+        monkeypatch.setenv("SEARCHBUS_DECLARATIONS", str(tmp_path / "missing.json"))
+    done = run_command("nats-config", "--out", out, *arguments)
+    assert done.returncode != 0
+    assert said in " ".join(done.stderr.split())

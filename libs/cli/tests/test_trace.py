@@ -1,0 +1,86 @@
+"""`searchbus trace`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from searchbus_cli import trace as module
+from searchbus_testing import run_command
+
+MS = 1_000_000
+
+
+def span(trace_id, span_id, parent_id, name, service, start_ms, end_ms, **more):
+    return {
+        "trace_id": trace_id * 32, "span_id": span_id, "parent_id": parent_id, "name": name,
+        "kind": "server", "service": service, "start_ns": start_ms * MS, "end_ns": end_ms * MS,
+        **more,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """Three traces: a call with a failed search, a catalog request that came later, a search."""
+    monkeypatch.setattr(module, "FLUSH_WAIT_S", 0)
+    spans = [
+        span("a", "1", None, "tools/call search", "edge", 1000, 1100),
+        span("a", "2", "1", "web search", "web", 1010, 1060, error="upstream_failed"),
+        span("b", "3", None, "catalog", "edge", 3000, 3001),
+        span("c", "4", None, "retrieval.search", "retrieval", 2000, 2010),
+    ]
+    text = "".join(json.dumps(one) + "\n" for one in spans)
+    (tmp_path / "traces.jsonl").write_text(text + '{"torn')
+    return tmp_path
+
+
+def test_waterfall_shows_services_durations_and_failures(data):
+    """Children stand below their parent, with a bar for their time."""
+    done = run_command("trace", "aaaa", "--data", data)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()[1:3]
+    assert f"trace {'a' * 32}" == done.stdout.splitlines()[0]
+    assert "└── edge tools/call search" in first
+    assert "100.00 ms" in first
+    assert "    └── web web search upstream_failed" in second
+    assert "50.00 ms" in second
+    assert first.count("━") > second.count("━") > 0
+
+
+def test_last_is_the_newest_call_or_search(data):
+    """Requests that the system makes by itself do not count."""
+    done = run_command("trace", "--last", "--json", "--data", data)
+    assert [one["name"] for one in json.loads(done.stdout)] == ["retrieval.search"]
+
+
+def test_without_an_id_the_newest_traces_are_listed(data):
+    """One line each, by the first span of each."""
+    lines = run_command("trace", "--data", data).stdout.splitlines()
+    assert [line.split("  ")[-1].split(" ", 1)[1] for line in lines] == [
+        "catalog",
+        "retrieval.search",
+        "tools/call search",
+    ]
+    rows = json.loads(run_command("trace", "--json", "--data", data).stdout)
+    assert [row["trace_id"] for row in rows] == ["b" * 32, "c" * 32, "a" * 32]
+
+
+def test_narrow_terminal_loses_the_bar_not_the_duration(data, monkeypatch):
+    """The table becomes wider than the terminal."""
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(module.out, "_width", 40)
+    text = run_command("trace", "aaaa", "--data", data).stdout
+    assert "100.00 ms" in text
+    assert "━" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [(("dddd",), "There is no trace dddd."), ((), "There are no traces at")]
+)
+def test_what_is_not_there_is_named(data, tmp_path, arguments, said):
+    """With what to do."""
+    folder = data if arguments else tmp_path / "empty"
+    done = run_command("trace", *arguments, "--data", folder)
+    assert done.returncode == 1
+    assert said in " ".join(done.stderr.split())
