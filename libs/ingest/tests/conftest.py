@@ -1,0 +1,101 @@
+"""A retrieval service on the in-memory bus that only remembers what it is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from searchbus_bus import Bus, Call, MemoryBroker, Worker, endpoint
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.document_ids import revision_of
+from searchbus_contracts.retrieval import (
+    DeleteReply,
+    DeleteRequest,
+    DocumentSummary,
+    IngestReply,
+    IngestRequest,
+    IngestResult,
+    ListReply,
+    ListRequest,
+    NewDocument,
+    SearchHit,
+    SearchReply,
+    SearchRequest,
+)
+
+
+@dataclass
+class Retrieval:
+    """Documents by id; `batches` has the number of documents of each ingest request."""
+
+    documents: dict[str, NewDocument] = field(default_factory=dict)
+    batches: list[int] = field(default_factory=list)
+    failure: Fault | None = None
+
+    @endpoint
+    async def ingest(self, call: Call, request: IngestRequest) -> IngestReply:
+        if self.failure is not None:
+            raise self.failure
+        self.batches.append(len(request.documents))
+        return IngestReply(results=tuple(self._store(d) for d in request.documents))
+
+    def _store(self, document: NewDocument) -> IngestResult:
+        if "refuse me" in document.text:
+            return IngestResult(
+                document_id=document.document_id, outcome="refused", reason="Refused."
+            )
+        known = document.document_id in self.documents
+        self.documents[document.document_id] = document
+        return IngestResult(
+            document_id=document.document_id, outcome="replaced" if known else "stored",
+            chunks=len(document.chunks),
+        )  # fmt: skip
+
+    @endpoint
+    async def list_(self, call: Call, request: ListRequest) -> ListReply:
+        """One document a page, so that every list has several."""
+        if not self.documents:
+            raise Fault(ErrorCode.NOT_FOUND, "There is no collection.")
+        ids = sorted(self.documents)
+        at = ids.index(request.cursor) if request.cursor else 0
+        document = self.documents[ids[at]]
+        summary = DocumentSummary(
+            collection="c", document_id=document.document_id, title=document.title,
+            chunk_count=len(document.chunks), revision=revision_of(document), size_bytes=1,
+        )  # fmt: skip
+        following = ids[at + 1] if at + 1 < len(ids) else None
+        return ListReply(documents=(summary,), next_cursor=following)
+
+    @endpoint
+    async def delete(self, call: Call, request: DeleteRequest) -> DeleteReply:
+        gone = [self.documents.pop(key, None) for key in request.document_ids]
+        return DeleteReply(documents=sum(document is not None for document in gone))
+
+    @endpoint
+    async def search(self, call: Call, request: SearchRequest) -> SearchReply:
+        if request.query == "fail":
+            raise Fault(ErrorCode.NOT_FOUND, "There is no collection 'x'.")
+        hits = [
+            SearchHit(
+                collection="c", document_id=d.document_id, chunk_id="1", title=d.title,
+                text=d.text, score=1.0, cosine=0.8, section="Songs",
+            )
+            for d in self.documents.values()
+            if request.query in d.text
+        ]  # fmt: skip
+        return SearchReply(hits=tuple(hits[: request.limit]))
+
+
+@pytest.fixture
+def retrieval() -> Retrieval:
+    return Retrieval()
+
+
+async def bus_with(retrieval: Retrieval) -> Bus:
+    """A connection to a new bus that the service is on."""
+    broker = MemoryBroker()
+    worker = Worker("retrieval")
+    worker.add(retrieval)
+    await broker.connect().serve(worker)
+    return broker.connect()

@@ -1,0 +1,98 @@
+"""The Federal Reserve's site, from a replica on loopback."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from searchbus_ingest.sources.fomc_site import FomcSite
+
+CALENDAR = """<html><body><div id="article">
+<a href="/newsevents/pressreleases/monetary20240131a.htm">Statement</a>
+<a href="/monetarypolicy/fomcminutes20240131.htm">Minutes</a>
+<a href="/monetarypolicy/files/fomcminutes20240131.pdf">PDF</a>
+<a href="https://elsewhere.example/monetarypolicy/fomcminutes20230201.htm">Not here</a>
+</div></body></html>"""
+HISTORICAL = """<html><body>
+<a href='/fomc/minutes/19930203.htm'>Minutes</a>
+<a href='/private/monetarypolicy/fomcminutes19930323.htm'>Forbidden</a>
+</body></html>"""
+PAGE = """<html><head><title>Page</title></head><body><div id="header">menu</div>
+<div id="article"><h3>Heading of {name}</h3><p>Text of {name}.</p></div></body></html>"""
+
+
+class Replica(BaseHTTPRequestHandler):
+    requests: Counter
+    fail_next: list[int]
+
+    def do_GET(self):
+        self.requests[self.path] += 1
+        if self.fail_next and "2024" in self.path:
+            self.send_response(self.fail_next.pop())
+            self.end_headers()
+            return
+        if self.path == "/robots.txt":
+            body = "User-agent: *\nDisallow: /private/\n"
+        elif self.path == "/monetarypolicy/fomccalendars.htm":
+            if self.headers.get("If-None-Match") == '"v1"':
+                self.send_response(304)
+                self.end_headers()
+                return
+            body = CALENDAR
+        elif self.path == "/monetarypolicy/fomchistorical1993.htm":
+            body = HISTORICAL
+        elif "fomchistorical" in self.path:
+            self.send_response(404)
+            self.end_headers()
+            return
+        else:
+            body = PAGE.format(name=self.path)
+        self.send_response(200)
+        self.send_header("ETag", '"v1"')
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def site():
+    """The site's page structure on loopback."""
+    Replica.requests, Replica.fail_next = Counter(), []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Replica)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_site_is_read_politely_and_resumed(site, tmp_path):
+    """Statements and minutes of all years; robots obeyed; a rerun fetches the calendar only."""
+    Replica.fail_next[:] = [503]
+    items = list(FomcSite(tmp_path, base_url=site, pause_s=0.0).read("fomc"))
+    found = {item.document.title: item.document for item in items if item.document}
+    assert list(found) == [
+        "FOMC Minutes, February 3, 1993",
+        "FOMC Minutes, January 31, 2024",
+        "FOMC Statement, January 31, 2024",
+    ]
+    statement = found["FOMC Statement, January 31, 2024"]
+    assert statement.metadata == {"date": "2024-01-31", "type": "statement"}
+    assert "menu" not in statement.text
+    assert (
+        statement.chunks[0].section == "Heading of /newsevents/pressreleases/monetary20240131a.htm"
+    )
+    assert [item.problem for item in items if item.problem] == [
+        "not fetched: robots.txt forbids it"
+    ]
+    first = Counter(Replica.requests)
+    again = list(FomcSite(tmp_path, base_url=site, pause_s=0.0).read("fomc"))
+    assert [i.document for i in again if i.document] == [i.document for i in items if i.document]
+    fetched = Replica.requests - first
+    assert not any("2024" in path or "19930203" in path for path in fetched)
+    assert json.loads(next(tmp_path.glob("*.json")).read_text())["etag"] == '"v1"'

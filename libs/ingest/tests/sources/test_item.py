@@ -1,0 +1,39 @@
+"""From a text to a document."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_contracts.document_ids import document_id
+from searchbus_ingest.sources import item
+from searchbus_ingest.sources.item import make_document
+
+
+def make(text: str, **options):
+    options = {"source_id": "s", "title": "T"} | options
+    return make_document("origin", collection="c", text=text, **options)
+
+
+def test_text_becomes_a_document_with_passages():
+    """With the id that its collection and source give."""
+    made = make("Whales sing.", title="  A \n title ", url="https://example.org").document
+    assert made.document_id == document_id("c", "s")
+    assert (made.title, made.url) == ("A title", "https://example.org")
+    assert [made.text[c.start : c.end] for c in made.chunks] == ["Whales sing."]
+
+
+def test_lone_surrogate_is_replaced():
+    """It could be neither sent nor stored."""
+    assert make("Whales \ud800 sing.").document.text == "Whales ? sing."
+
+
+@pytest.mark.parametrize("text", ["", " \n "])
+def test_text_without_a_word_is_a_problem(text):
+    """Not an exception: the next document is read."""
+    assert make(text) == item.Item("origin", problem="it contains no text")
+
+
+def test_too_large_text_is_a_problem(monkeypatch):
+    """The service would refuse it."""
+    monkeypatch.setattr(item, "MAX_DOCUMENT_BYTES", 5)
+    assert "split it" in make("Whales").problem

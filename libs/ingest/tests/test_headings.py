@@ -1,0 +1,67 @@
+"""Headings of Markdown, of texts with lines, and of texts that lost theirs."""
+
+from __future__ import annotations
+
+import json
+
+from searchbus_ingest.chunking import cut
+from searchbus_ingest.headings import find_headings
+
+PARAGRAPH = (
+    "Participants noted that spending had grown at a solid pace in recent months and that the "
+    "labor market had remained tight by any measure that the staff reviewed for the meeting. "
+)
+
+
+def test_headings_on_their_own_lines_are_sections():
+    """As in the minutes since 2020; names and dates are not headings."""
+    text = (
+        "Minutes of a Committee\n\nJanuary 5-6, 2021\n\nPRESENT:\nJane Q. Doe, Chair\nJohn Roe\n\n"
+        "Ann Poe, Secretary\n\nStaff Review of the Weather\n" + PARAGRAPH * 3 + "\n\n"
+        "Members' Views on Rain and the Outlook\n" + PARAGRAPH * 2 + "\n\n"
+        "Notation Vote\n" + PARAGRAPH
+    )  # fmt: skip
+    assert [h.title for h in find_headings(text)] == [
+        "Staff Review of the Weather",
+        "Members' Views on Rain and the Outlook",
+        "Notation Vote",
+    ]
+    sections = [chunk.section for chunk in cut(text)]
+    assert sections[0] is None
+    assert sections[-1] == "Notation Vote"
+
+
+def test_set_phrases_are_sections_in_texts_without_lines():
+    """As in the minutes before 2020, where headings stand inside one long line."""
+    text = (
+        "A meeting was held. PRESENT: Mr. A, Chair Ms. B, Economist, Reserve Bank of Richmond "
+        "Annual Organizational Matters4 In the agenda it was reported that advices were received. "
+        "Developments in Financial Markets and the Federal Reserve's Balance Sheet The Manager "
+        "reported. Staff Review of the Economic Situation The information reviewed suggested "
+        "growth. The staff review of the economic situation was long. Staff Economic Outlook In "
+        "the forecast, growth was slower. Committee Policy Action In their discussion, members "
+        "agreed. The meeting adjourned. Notation VoteBy notation vote the minutes were approved."
+    )
+    assert [h.title for h in find_headings(text)] == [
+        "Annual Organizational Matters",
+        "Developments in Financial Markets and the Federal Reserve's Balance Sheet",
+        "Staff Review of the Economic Situation",
+        "Staff Economic Outlook",
+        "Committee Policy Action",
+        "Notation Vote",
+    ]
+
+
+def test_markdown_headings_are_sections_outside_of_code():
+    """A comment in a code block is not a heading."""
+    text = "# Title\n\nIntro.\n\n```sh\n# not this\n```\n\n## Use `it` ##\n\nMore.\n"
+    assert [h.title for h in find_headings(text, markdown=True)] == ["Title", "Use `it"]
+
+
+def test_real_minutes_of_every_era_have_their_sections(reference):
+    """The headings that every reader of the minutes knows are found."""
+    wanted = "Staff Review of the Economic Situation"
+    for line in (reference / "data" / "fomc" / "docs.jsonl").open():
+        row = json.loads(line)
+        if row["type"] == "minutes" and row["date"] >= "2010" and wanted in row["text"]:
+            assert wanted in {h.title for h in find_headings(row["text"])}, row["id"]

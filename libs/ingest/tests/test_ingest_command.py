@@ -1,0 +1,114 @@
+"""`searchbus ingest` in this process, on a bus in memory."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_ingest import ingest_command
+from searchbus_runtime import BusAddress
+
+from .conftest import bus_with
+
+app = typer.Typer()
+app.command()(ingest_command.ingest)
+
+
+@pytest.fixture
+def run(retrieval, monkeypatch, tmp_path):
+    async def connect(url, **options):
+        return await bus_with(retrieval)
+
+    monkeypatch.setattr(ingest_command, "connect", connect)
+    monkeypatch.setattr(ingest_command, "find_bus", lambda folder: BusAddress("nats://test", {}))
+
+    def run(*arguments: object):
+        return CliRunner().invoke(app, [*map(str, arguments), "--data", str(tmp_path / "data")])
+
+    return run
+
+
+@pytest.fixture
+def notes(tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.md").write_text("# Whales\n\nThey sing.\n")
+    (folder / "b.txt").write_text("Dolphins whistle.")
+    return folder
+
+
+def test_folder_is_stored_and_a_second_run_changes_nothing(run, notes):
+    """The summary has every count."""
+    done = run(notes, "--collection", "c", "--json")
+    assert done.exit_code == 0
+    summary = json.loads(done.stdout)
+    assert {"collection": "c", "stored": 2, "chunks": 2, "skipped": []}.items() <= summary.items()
+    again = run(notes, "--collection", "c")
+    assert "0 stored, 0 replaced, 2 unchanged, 0 skipped" in again.stdout
+
+
+def test_skipped_documents_are_named_and_exit_with_one(run, notes):
+    """The others are stored."""
+    (notes / "c.pdf").write_bytes(b"not a PDF")
+    done = run(notes, "--collection", "c")
+    assert done.exit_code == 1
+    assert "c.pdf: cannot be read" in done.stderr
+    assert "2 stored" in done.stdout
+
+
+def test_lines_of_a_file_are_counted_first(run, tmp_path):
+    """For the time left."""
+    path = tmp_path / "d.jsonl"
+    path.write_text('{"id": "a", "text": "Whales."}\n\n{"id": "b", "text": "Seals."}\n')
+    assert "2 stored" in run(path, "--collection", "c").stdout
+
+
+def test_document_is_deleted_by_id(run, notes, retrieval):
+    """Instead of an ingest."""
+    run(notes, "--collection", "c")
+    key = next(iter(retrieval.documents))
+    assert run(notes, "--collection", "c", "--delete", key).stdout == "1 deleted\n"
+    assert key not in retrieval.documents
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--collection", "no spaces"], "letters, digits"),
+        (["--collection", "c", "--field", "n=number"], "name=keyword|integer"),
+        (["--collection", "c", "--field", "=keyword"], "name=keyword|integer"),
+    ],
+)
+def test_wrong_options_exit_with_two(run, notes, options, message):
+    """The message says what is valid."""
+    done = run(notes, *options)
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+def test_missing_source_exits_with_two(run, tmp_path):
+    """Before anything is sent."""
+    done = run(tmp_path / "nothing", "--collection", "c")
+    assert done.exit_code == 2
+    assert "no such file or folder" in " ".join(done.stderr.split())
+
+
+def test_failure_of_the_service_is_shown(run, notes, retrieval):
+    """Without a traceback."""
+    retrieval.failure = Fault(ErrorCode.UNAVAILABLE, "The disk is full.")
+    done = run(notes, "--collection", "c")
+    assert done.exit_code == 2
+    assert "unavailable: The disk is full." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_a_stack_the_message_says_how_to_start_one(run, notes, monkeypatch):
+    """Or how to reach one elsewhere."""
+    monkeypatch.setattr(ingest_command, "find_bus", lambda folder: None)
+    done = run(notes, "--collection", "c")
+    assert done.exit_code == 2
+    assert "searchbus up" in " ".join(done.stderr.split())

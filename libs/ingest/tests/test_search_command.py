@@ -1,0 +1,65 @@
+"""`searchbus search` in this process, on a bus in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from searchbus_ingest import search_command
+from searchbus_ingest.sending import send
+from searchbus_ingest.sources.item import make_document
+from searchbus_runtime import BusAddress
+
+from .conftest import bus_with
+
+app = typer.Typer()
+app.command()(search_command.search)
+
+
+@pytest.fixture
+def run(retrieval, monkeypatch, tmp_path):
+    async def connect(url, **options):
+        return await bus_with(retrieval)
+
+    async def fill():
+        made = make_document(
+            "w", collection="c", source_id="w", title="Whales", text="They sing [loudly]."
+        )
+        await send(await bus_with(retrieval), "c", [made])
+
+    asyncio.run(fill())
+    monkeypatch.setattr(search_command, "connect", connect)
+    monkeypatch.setattr(search_command, "find_bus", lambda folder: BusAddress("nats://test", {}))
+    return lambda *arguments: CliRunner().invoke(app, [*arguments, "--data", str(tmp_path)])
+
+
+def test_hits_are_shown_with_title_section_and_text(run):
+    """Brackets of a text are no markup."""
+    done = run("sing")
+    assert done.exit_code == 0
+    assert "Whales › Songs" in done.stdout
+    assert "They sing [loudly]." in done.stdout
+
+
+def test_json_has_the_whole_reply(run):
+    """As it came over the bus."""
+    assert json.loads(run("sing", "--json").stdout)["hits"][0]["title"] == "Whales"
+
+
+def test_nothing_found_is_said(run):
+    """It is no failure."""
+    done = run("zebra")
+    assert (done.exit_code, done.stdout) == (0, "nothing found\n")
+
+
+def test_failure_is_shown_and_exits_with_one(run, monkeypatch):
+    """Also where no stack is running."""
+    done = run("fail")
+    assert done.exit_code == 1
+    assert "no collection 'x'" in done.stderr
+    monkeypatch.setattr(search_command, "find_bus", lambda folder: None)
+    assert "searchbus up" in " ".join(run("sing").stderr.split())

@@ -1,0 +1,77 @@
+"""Sending documents in batches; only what is new or changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_ingest import sending
+from searchbus_ingest.sending import delete_documents, send
+from searchbus_ingest.sources.item import Item, make_document
+
+from .conftest import bus_with
+
+
+def items(*names: str, text: str = "Whales of {name} sing."):
+    for name in names:
+        yield make_document(
+            name, collection="c", source_id=name, title=name, text=text.format(name=name)
+        )
+
+
+async def test_second_run_sends_only_what_has_changed(retrieval):
+    """Counts say what became of each document."""
+    bus = await bus_with(retrieval)
+    first = await send(bus, "c", items("a", "b", "d"))
+    assert (first.stored, first.chunks, first.documents) == (3, 3, 3)
+    again = await send(bus, "c", [*items("a", "b"), *items("d", text="Dolphins whistle.")])
+    assert (again.unchanged, again.replaced, again.stored) == (2, 1, 0)
+    assert retrieval.batches == [3, 1]
+
+
+async def test_documents_go_in_batches_of_passages(retrieval, monkeypatch):
+    """Every batch is acknowledged and reported."""
+    monkeypatch.setattr(sending, "BATCH_CHUNKS", 2)
+    seen = []
+    bus = await bus_with(retrieval)
+    await send(bus, "c", items(*"abdef"), on_progress=lambda s: seen.append(s.stored))
+    assert sorted(retrieval.batches) == [1, 2, 2]
+    assert seen[-1] == 5
+
+
+async def test_problems_and_refusals_are_reported_and_skipped(retrieval):
+    """The others are stored."""
+    bus = await bus_with(retrieval)
+    summary = await send(
+        bus, "c",
+        [Item("x.pdf", problem="not a PDF"), *items("a"), *items("b", text="refuse me")],
+    )  # fmt: skip
+    assert summary.stored == 1
+    assert summary.skipped[0] == "x.pdf: not a PDF"
+    assert summary.skipped[1].endswith(": Refused.")
+
+
+async def test_prune_deletes_what_the_source_lacks(retrieval):
+    """And nothing without it."""
+    bus = await bus_with(retrieval)
+    await send(bus, "c", items("a", "b"))
+    assert (await send(bus, "c", items("a"))).deleted == 0
+    assert (await send(bus, "c", items("a"), prune=True)).deleted == 1
+    assert [d.title for d in retrieval.documents.values()] == ["a"]
+
+
+async def test_failure_of_the_service_ends_the_run(retrieval):
+    """With the service's own failure."""
+    retrieval.failure = Fault(ErrorCode.UNAVAILABLE, "The disk is full.")
+    bus = await bus_with(retrieval)
+    with pytest.raises(ExceptionGroup) as caught:
+        await send(bus, "c", items("a"))
+    assert caught.group_contains(Fault, match="The disk is full")
+
+
+async def test_documents_are_deleted_by_id(retrieval):
+    """An unknown id counts nothing."""
+    bus = await bus_with(retrieval)
+    await send(bus, "c", items("a", "b"))
+    key = next(iter(retrieval.documents))
+    assert await delete_documents(bus, "c", (key, "unknown")) == 1
