@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_vectors import DIMENSIONS, load_embedder
+from searchbus_vectors import DIMENSIONS
 from searchbus_vectors.hash_embedder import HashEmbedder
 
 
@@ -86,8 +86,3 @@ print(sorted({{"fastembed", "onnxruntime", "qdrant_client"}} & set(sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
-
-
-async def test_setting_chooses_the_embedder():
-    """`hash` is one of two names."""
-    assert isinstance(await load_embedder("hash"), HashEmbedder)

@@ -1,0 +1,28 @@
+"""The embedder and the store that the settings name."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_vectors import ModelNotFound, load_embedder, open_store
+from searchbus_vectors.hash_embedder import HashEmbedder
+
+
+async def test_hash_needs_no_model(tmp_path):
+    """Whatever the folder of the model holds."""
+    assert isinstance(await load_embedder("hash", folder=tmp_path), HashEmbedder)
+
+
+async def test_incomplete_model_is_refused(tmp_path):
+    """By name of what is missing."""
+    with pytest.raises(ModelNotFound, match="model_optimized"):
+        await load_embedder("model", folder=tmp_path)
+
+
+async def test_store_has_an_address_or_a_folder(tmp_path):
+    """One of the two must be given."""
+    with pytest.raises(ValueError, match="url or a folder"):
+        await open_store()
+    store = await open_store(folder=tmp_path / "new" / "folder")
+    assert store.engine == "embedded"
+    await store.close()
