@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("libs/contracts", "libs/bus")
+PACKAGES = (
+    "libs/bus",
+    "libs/contracts",
+    "libs/evaluation",
+    "libs/ingest",
+    "libs/vectors",
+    "services/retrieval",
+    "services/toolindex",
+)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

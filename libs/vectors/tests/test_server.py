@@ -10,6 +10,7 @@ from searchbus_vectors import open_store
 from .conftest import point
 
 
+@pytest.mark.filterwarnings("ignore:Failed to obtain server version")
 async def test_missing_server_is_a_connection_error():
     """It names the address and the setting."""
     url = f"http://127.0.0.1:{free_port()}"
