@@ -1,4 +1,4 @@
-"""The metrics that the code makes, under the names that Prometheus gives them."""
+"""The metrics that the code measures, under the names that Prometheus gives them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ OF_LIBRARIES = {
 
 @functools.cache
 def known_metrics() -> frozenset[str]:
-    """Names as they stand in queries."""
+    """Names as queries use them."""
     found = set(OF_LIBRARIES)
-    for path in [*ROOT.glob("libs/*/src/*/*.py"), *ROOT.glob("services/*/src/*/**/*.py")]:
+    for path in [*ROOT.glob("libs/*/src/**/*.py"), *ROOT.glob("services/*/src/**/*.py")]:
         for how, name, rest in _OWN.findall(path.read_text()):
             base = name.replace(".", "_")
             if how == "create_counter":
@@ -37,7 +37,7 @@ def known_metrics() -> frozenset[str]:
 
 
 def metrics_in(expression: str) -> set[str]:
-    """The metrics that a query asks for."""
+    """The metrics that a query uses."""
     bare = re.sub(r"\"[^\"]*\"", "", expression)
     bare = re.sub(r"\b(by|without|on|ignoring)\s*\([^)]*\)", "", bare)
     return set(
