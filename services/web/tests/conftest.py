@@ -1,10 +1,10 @@
-"""The web service on the in-memory bus, its providers and its web played on loopback."""
+"""The web service on the in-memory bus; a fake plays its providers and the web on loopback."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,47 @@ import msgspec
 import pytest
 from tests.fakes.web import FakeWeb
 
-from searchbus_bus import Bus, Call, MemoryBroker, Worker
+from searchbus_bus import Bus, Call, MemoryBroker, Worker, endpoint
 from searchbus_contracts import Actor, ToolCall, ToolReply
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
 from searchbus_runtime import Process
 from searchbus_testing import serve
+from searchbus_web.extraction.reading import PageBytes, PageText, read_page
 from searchbus_web.service import start
 from searchbus_web.settings import WebSettings
 from searchbus_web.tools import ROLE
+
+
+class FakeDuckDuckGo:
+    """The endpoint `ddg.search`: as many rows as requested."""
+
+    def __init__(self, requests: list[WebSearchRequest]) -> None:
+        self.requests = requests
+
+    @endpoint
+    async def search(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
+        self.requests.append(request)
+        rows = tuple(
+            WebResult(title=f"Duck {n}", url=f"http://duck{n}.example.org/{n}", snippet=f"Row {n}.")
+            for n in range(request.limit)
+        )
+        return WebSearchReply(results=rows, provider="duckduckgo", fetched_at_ms=1)
+
+
+class InlineReaderPool:
+    """Parses pages in this process: for tests whose pages are harmless."""
+
+    def __init__(self, size: int = 1, *, timeout_s: float = 5.0) -> None:
+        pass
+
+    async def __aenter__(self) -> InlineReaderPool:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def read(self, page: PageBytes) -> PageText:
+        return read_page(page)
 
 
 @dataclass
@@ -34,7 +67,7 @@ class WebUnderTest:
     _exit: AsyncExitStack
 
     async def start(self, **options: Any) -> Process[WebSettings]:
-        """Start the service; routes lead *.example.org and *.example.net to the fake."""
+        """Start the service; its allowlist leads *.example.org and *.example.net to the fake."""
         place = self.url.removeprefix("http://")
         settings = WebSettings(
             **{
@@ -44,6 +77,7 @@ class WebUnderTest:
                 "brave_rpm": 0,
                 "web_routes": {"*.example.org": place, "*.example.net": place},
                 "extract_page_timeout_s": 2.0,
+                "extract_processes": 1,
                 **options,
             }
         )
@@ -60,7 +94,7 @@ class WebUnderTest:
         timeout_s: float = 25.0,
         **arguments: Any,
     ) -> Any:
-        """The structured answer of a tool; raises Fault."""
+        """Call a tool; return its structured reply or raise Fault."""
         reply = await self.bus.request(
             self.bus.subjects.tool("web", tool),
             ToolCall(tool=tool, arguments=msgspec.Raw(json.dumps(arguments).encode())),
@@ -74,28 +108,34 @@ class WebUnderTest:
     async def extract(
         self, *paths: str, host: str = "pages.example.org", **options: Any
     ) -> list[Any]:
-        """The items of web_extract_content for pages of the fake web."""
+        """Extract pages of the fake web; return the items."""
         urls = [p if "://" in p else f"http://{host}{p}" for p in paths]
         return (await self.call("web_extract_content", urls=urls, **options))["items"]
 
 
 @pytest.fixture
-async def web() -> AsyncIterator[WebUnderTest]:
-    """Not started yet; a stand-in for the DuckDuckGo fleet answers on the bus."""
+async def web_with_processes() -> AsyncIterator[WebUnderTest]:
+    """Not started yet; pages are parsed in child processes."""
+    async with _web() as found:
+        yield found
+
+
+@pytest.fixture
+async def web(monkeypatch) -> AsyncIterator[WebUnderTest]:
+    """Not started yet; pages are parsed in this process."""
+    monkeypatch.setattr("searchbus_web.service.ReaderPool", InlineReaderPool)
+    async with _web() as found:
+        yield found
+
+
+@asynccontextmanager
+async def _web() -> AsyncIterator[WebUnderTest]:
+    """The DuckDuckGo service is a worker that returns made-up rows."""
     fake, broker = FakeWeb(), MemoryBroker()
-    asked: list[WebSearchRequest] = []
+    requests: list[WebSearchRequest] = []
     worker = Worker("ddg")
-
-    async def search(call: Call, request: WebSearchRequest) -> WebSearchReply:
-        asked.append(request)
-        rows = tuple(
-            WebResult(title=f"Duck {n}", url=f"http://duck{n}.example.org/{n}", snippet=f"Row {n}.")
-            for n in range(request.limit)
-        )
-        return WebSearchReply(results=rows, provider="duckduckgo", fetched_at_ms=1)
-
-    worker.endpoint("search", WebSearchRequest, search)
+    worker.add(FakeDuckDuckGo(requests))
     async with AsyncExitStack() as exit_, serve(fake.app) as url:
         await broker.connect(name="ddg").serve(worker)
-        yield WebUnderTest(fake, url, broker, broker.connect(name="caller"), asked, exit_)
+        yield WebUnderTest(fake, url, broker, broker.connect(name="caller"), requests, exit_)
         await exit_.aclose()

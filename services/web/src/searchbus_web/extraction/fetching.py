@@ -106,7 +106,7 @@ class Fetcher:
             location = reply.headers.get("location")
             if reply.status not in (301, 302, 303, 307, 308) or not location:
                 return self._page(url, reply)
-            target = urljoin(url, location.strip())
+            target = _redirect_target(url, location)
             if url.startswith("https:") and target.startswith("http:"):
                 raise NotFetched("blocked_by_policy", "It redirects from https to http.")
             url = target
@@ -176,6 +176,13 @@ class Fetcher:
                 limit_mib = self._max_bytes // 2**20
                 return NotFetched("too_large", f"It is larger than {limit_mib} MiB.")
         return NotFetched("unreachable", f"The site cannot be reached ({error}).")
+
+
+def _redirect_target(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location.strip())
+    except ValueError:
+        raise NotFetched("invalid_url", "It redirects to an invalid URL.") from None
 
 
 def _is_challenge(reply: Reply) -> bool:

@@ -1,0 +1,59 @@
+"""The protocol of the process that parses pages, run in this process."""
+
+from __future__ import annotations
+
+import io
+import os
+import resource
+import sys
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from searchbus_web.extraction import child
+from searchbus_web.extraction.child import LENGTH
+from searchbus_web.extraction.reading import PageBytes, PageText
+
+
+def run(monkeypatch, capfd, pages: list[PageBytes]) -> list[PageText]:
+    """Feed pages to `main` and decode its replies."""
+    bodies = [msgspec.msgpack.encode(page) for page in pages]
+    requests = b"".join(LENGTH.pack(len(body)) + body for body in bodies)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(requests)))
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    replies = io.BytesIO()
+    monkeypatch.setattr(os, "fdopen", lambda *_: replies)
+    monkeypatch.setattr(os, "dup", lambda number: number)
+    monkeypatch.setattr(os, "dup2", lambda *_: None)
+    child.main()
+    replies.seek(0)
+    found = []
+    while head := replies.read(LENGTH.size):
+        body = replies.read(LENGTH.unpack(head)[0])
+        found.append(msgspec.msgpack.decode(body, type=PageText))
+    return found
+
+
+def test_every_page_has_a_reply(monkeypatch, capfd):
+    """In order, until standard input ends."""
+    pages = [PageBytes("", text, "text/plain") for text in (b"one", b"", b"three")]
+    assert run(monkeypatch, capfd, pages) == [
+        PageText("one"), PageText(problem="empty"), PageText("three"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"), [(MemoryError(), "too_complex"), (ZeroDivisionError(), "parse_error")]
+)
+def test_errors_of_parsers_are_problems(monkeypatch, capfd, error, problem):
+    """The next page is parsed all the same."""
+
+    def read_page(page: PageBytes) -> PageText:
+        if page.body == b"bad":
+            raise error
+        return PageText("good")
+
+    monkeypatch.setattr(child, "read_page", read_page)
+    pages = [PageBytes("", body, "text/plain") for body in (b"bad", b"good")]
+    assert run(monkeypatch, capfd, pages) == [PageText(problem=problem), PageText("good")]

@@ -1,0 +1,222 @@
+"""Fetching of single pages, and addresses that are never connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from pathlib import Path
+
+import httpcore
+import pytest
+
+from searchbus_upstream import GuardedBackend, Reply, UpstreamTimeout, UpstreamUnreachable
+from searchbus_upstream.addresses import is_public_address
+from searchbus_web.extraction.fetching import Fetcher, NotFetched
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+HTML = {"content-type": "text/html; charset=utf-8"}
+
+
+class FakeClient:
+    """Replies by URL; keeps how many requests of a host were under way."""
+
+    def __init__(self, pages: dict[str, Reply | Exception]) -> None:
+        self.pages = pages
+        self.sent: list[str] = []
+        self.under_way = 0
+        self.most_under_way = 0
+
+    async def send(self, request, *, timeout_s, max_bytes):
+        self.sent.append(request.url)
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        await asyncio.sleep(0)
+        self.under_way -= 1
+        found = self.pages[request.url]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def close(self):
+        pass
+
+
+def fetcher_of(pages, robots=None, routes=None) -> tuple[Fetcher, FakeClient]:
+    fetcher = Fetcher(GuardedBackend(routes=routes), robots=robots)
+    client = FakeClient(pages)
+    fetcher._client = client
+    return fetcher, client
+
+
+async def status_of(fetcher: Fetcher, url: str) -> str:
+    with pytest.raises(NotFetched) as caught:
+        await fetcher.fetch(url, timeout_s=60.0)
+    return caught.value.status
+
+
+async def test_redirects_are_followed_and_checked():
+    """Relative ones too; the page has its last URL."""
+    fetcher, client = fetcher_of({
+        "http://a.org/1": Reply(301, b"", {"location": "/2"}),
+        "http://a.org/2": Reply(302, b"", {"location": "https://b.org/3"}),
+        "https://b.org/3": Reply(200, b"<p>x", HTML),
+    })  # fmt: skip
+    page = await fetcher.fetch("http://a.org/1", timeout_s=60.0)
+    assert (page.url, page.body, page.media_type, page.charset) == (
+        "https://b.org/3", b"<p>x", "text/html", "utf-8",
+    )  # fmt: skip
+    assert len(client.sent) == 3
+
+
+@pytest.mark.parametrize(
+    ("location", "status"),
+    [
+        ("http://a.org/", "blocked_by_policy"),  # from https to http
+        ("https://127.0.0.1/", "blocked_by_policy"),
+        ("file:///etc/passwd", "blocked_by_policy"),
+        ("https://a.org:6379/", "blocked_by_policy"),
+        ("https://[::1", "invalid_url"),
+        ("https://a.org/", "too_many_redirects"),
+    ],
+)
+async def test_redirect_is_refused(location, status):
+    """The target is not requested."""
+    fetcher, client = fetcher_of({"https://a.org/": Reply(302, b"", {"location": location})})
+    assert await status_of(fetcher, "https://a.org/") == status
+    assert set(client.sent) == {"https://a.org/"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [
+        (Reply(404, b"gone", HTML), "http_404"),
+        (Reply(200, b"", {"cf-mitigated": "challenge"}), "challenge"),
+        (Reply(503, b"<title>Just a moment...</title>", HTML), "challenge"),
+        (Reply(200, b"\x89PNG", {"content-type": "image/png"}), "unsupported_type"),
+        (UpstreamTimeout("x"), "timeout"),
+        (UpstreamUnreachable("x", "dns"), "dns"),
+        (UpstreamUnreachable("x", "tls"), "tls"),
+        (UpstreamUnreachable("x", "address"), "blocked_by_policy"),
+        (UpstreamUnreachable("x", "too_large"), "too_large"),
+        (UpstreamUnreachable("ConnectError"), "unreachable"),
+    ],
+)
+async def test_each_failure_has_its_status(reply, status):
+    """The README lists them."""
+    fetcher, _ = fetcher_of({"https://a.org/": reply})
+    assert await status_of(fetcher, "https://a.org/") == status
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "media_type"),
+    [
+        ("", b" <!DOCTYPE html><p>", "text/html"),
+        ("application/octet-stream", b"%PDF-1.4", "application/pdf"),
+        ("text/html", b"%PDF-1.4", "application/pdf"),
+        ("application/problem+json", b"{}", "application/problem+json"),
+        ("Text/Plain; charset='latin1'", b"x", "text/plain"),
+    ],
+)
+async def test_media_type_is_corrected_by_the_first_bytes(content_type, body, media_type):
+    """Where they are unambiguous."""
+    fetcher, _ = fetcher_of({"https://a.org/": Reply(200, body, {"content-type": content_type})})
+    assert (await fetcher.fetch("https://a.org/", timeout_s=60.0)).media_type == media_type
+
+
+async def test_two_requests_of_a_host_at_a_time():
+    """However many hosts there are; the table of hosts does not grow."""
+    pages = {f"https://a.org/{n}": Reply(200, b"<p>x", HTML) for n in range(9)}
+    fetcher, client = fetcher_of(pages)
+    await asyncio.gather(*(fetcher.fetch(url, timeout_s=60.0) for url in pages))
+    assert client.most_under_way == 2
+    assert len(fetcher._hosts) == 0
+
+
+async def test_robots_forbid_and_deadlines_pass_without_a_request():
+    """The page is not requested."""
+
+    class Robots:
+        async def allows(self, url, left_s):
+            return "private" not in url
+
+    fetcher, client = fetcher_of({"https://a.org/": Reply(200, b"<p>x", HTML)}, robots=Robots())
+    assert await status_of(fetcher, "https://a.org/private") == "robots"
+    with pytest.raises(NotFetched, match="deadline passed"):
+        await fetcher.fetch("https://a.org/", timeout_s=0.0)
+    assert client.sent == []
+
+
+async def test_allowlisted_hosts_may_be_private():
+    """But only over http and https."""
+    routes = {"wiki.corp": "10.0.0.7:80"}
+    fetcher, client = fetcher_of({"http://wiki.corp:81/": Reply(200, b"<p>x", HTML)}, routes=routes)
+    assert (await fetcher.fetch("http://wiki.corp:81/", timeout_s=60.0)).body == b"<p>x"
+    assert await status_of(fetcher, "ftp://wiki.corp/") == "blocked_by_policy"
+    assert len(client.sent) == 1
+
+
+class Recorder(httpcore.AsyncNetworkBackend):
+    """Records what would be opened, and opens nothing."""
+
+    def __init__(self) -> None:
+        self.opened: list[tuple[str, int]] = []
+
+    async def connect_tcp(self, host, port, timeout=None, local_address=None, socket_options=None):
+        self.opened.append((host, port))
+        raise httpcore.ConnectError("recorded")
+
+
+def guarded(*answers: list[str]) -> tuple[GuardedBackend, Recorder, list[str]]:
+    """A guard over a fake resolver: call n gets answer n, later calls the last one."""
+    recorder, resolved = Recorder(), []
+
+    async def resolver(host: str, port: int):
+        resolved.append(host)
+        answer = answers[min(len(resolved), len(answers)) - 1]
+        return [ipaddress.ip_address(address) for address in answer]
+
+    return GuardedBackend(resolver=resolver, backend=recorder), recorder, resolved
+
+
+async def opens_nothing_private(urls: list[str]) -> None:
+    """Whatever a name resolves to: the resolver answers as a naive one would."""
+    for answer in (
+        ["127.0.0.1"],
+        ["169.254.169.254"],
+        ["93.184.216.34", "10.0.0.1"],
+        ["::ffff:10.0.0.1"],
+    ):
+        backend, recorder, _ = guarded(answer)
+        fetcher = Fetcher(backend)
+        for url in urls:
+            status = await status_of(fetcher, url)
+            assert status in ("blocked_by_policy", "invalid_url", "dns", "unreachable"), url
+        for host, _ in recorder.opened:
+            assert is_public_address(ipaddress.ip_address(host)), host
+        await fetcher.close()
+
+
+async def test_ssrf_urls_open_no_connection():
+    """Spellings of internal addresses, redirecting names, other schemes."""
+    urls = (FIXTURES / "ssrf_urls.txt").read_text().splitlines()
+    assert len(urls) > 50
+    await opens_nothing_private(urls)
+
+
+async def test_public_list_of_ssrf_urls_opens_no_connection(reference):
+    """A list of payloads that security testers use."""
+    urls = (reference / "corpora" / "ssrf" / "urls.txt").read_text().splitlines()
+    assert len(urls) > 200
+    await opens_nothing_private(urls)
+
+
+async def test_dns_rebinding_has_no_effect():
+    """The name is resolved once; the checked address is the one connected to."""
+    backend, recorder, resolved = guarded(["93.184.216.34"], ["127.0.0.1"])
+    fetcher = Fetcher(backend)
+    assert await status_of(fetcher, "http://rebind.example.com/") == "unreachable"
+    assert recorder.opened == [("93.184.216.34", 80)]
+    assert resolved == ["rebind.example.com"]
+    assert await status_of(fetcher, "http://rebind.example.com/") == "blocked_by_policy"
+    assert len(recorder.opened) == 1
+    await fetcher.close()

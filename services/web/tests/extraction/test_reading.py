@@ -1,0 +1,102 @@
+"""Parsing of pages of every kind."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.fakes.web import ARTICLE, article
+from tests.fakes.web import _pdf as pdf
+
+from searchbus_web.extraction import reading
+from searchbus_web.extraction.reading import PageBytes, decode_text, read_page
+
+
+def read(body: bytes, media_type: str = "text/html", charset: str | None = None):
+    return read_page(PageBytes("http://a.org/", body, media_type, charset))
+
+
+def test_article_becomes_markdown():
+    """Headings, tables, lists and code are kept; menu, scripts and footer are not."""
+    text = read(ARTICLE.encode()).text
+    for kept in ("# Songs of whales", "| Blue | 30 m |", "- first item", 'return "la" * n'):
+        assert kept in text
+    for gone in ("Shop now", "steal()", "newsletter"):
+        assert gone not in text
+
+
+def test_short_page_is_kept_whole():
+    """Extractors find no article in it."""
+    assert read(b"<html><body><p>Closed on Mondays.</p></body></html>").text == "Closed on Mondays."
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type", "text"),
+    [
+        (b'{"a":[1,{"b":"\xc3\xa5"}]}', "application/json", '"b": "å"'),
+        (b"not json", "application/json", "not json"),
+        (b" Plain. \n", "text/plain", "Plain."),
+        (b"<rss><item>News</item></rss>", "application/rss+xml", "<item>News</item>"),
+        (pdf("The blue whale in a PDF file."), "application/pdf", "The blue whale in a PDF file."),
+    ],
+)
+def test_other_kinds_of_text(body, media_type, text):
+    """JSON is indented; XML stays as it is."""
+    assert text in read(body, media_type).text
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type", "problem"),
+    [
+        (b"<html><body></body></html>", "text/html", "empty"),
+        (b"  ", "text/plain", "empty"),
+        (b"", "application/json", "empty"),
+        (b"%PDF-nonsense", "application/pdf", "parse_error"),
+        (pdf(""), "application/pdf", "scanned"),
+    ],
+)
+def test_pages_without_text_have_a_problem(body, media_type, problem):
+    """And no text."""
+    found = read(body, media_type)
+    assert (found.text, found.problem) == ("", problem)
+
+
+def test_pdf_is_read_up_to_a_number_of_pages(monkeypatch):
+    """A last line says so."""
+    monkeypatch.setattr(reading, "MAX_PDF_PAGES", 0)
+    assert read(pdf("x"), "application/pdf").text == "[The first 0 of 1 pages.]"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [("shift_jis", "鯨の歌は海を渡る。"), ("windows-1251", "Песни китов слышны далеко. "),
+     ("gb18030", "鲸鱼的歌声穿越海洋。"), ("euc-jp", "鯨の歌は海を渡る。")],
+)  # fmt: skip
+def test_charset_of_the_page_is_used_where_the_header_is_wrong(encoding, text):
+    """By its meta element."""
+    body = article("x", charset=encoding, text=text * 12).encode(encoding)
+    assert text in read(body, charset="utf-8").text
+
+
+def test_byte_order_mark_decides():
+    """Whatever is declared."""
+    assert decode_text("\ufeffå".encode("utf-16-le"), "utf-8") == "å"
+    assert decode_text(b"\xef\xbb\xbf\xc3\xa5", "latin1") == "å"
+    assert decode_text("€".encode("cp1252"), "iso-8859-1") == "€"
+
+
+@settings(deadline=None)
+@given(
+    st.binary(max_size=400),
+    st.sampled_from([None, "utf-8", "x-unknown", "utf-7", "shift_jis", "idna"]),
+)
+def test_any_bytes_become_text(body, charset):
+    """Whatever charset is declared."""
+    assert isinstance(decode_text(body, charset), str)
+
+
+def test_parsers_are_loaded_with_the_first_page_only():
+    """The service itself need not have them in memory."""
+    assert "pypdfium2" not in vars(sys.modules["searchbus_web.extraction.reading"])

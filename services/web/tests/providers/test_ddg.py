@@ -1,0 +1,53 @@
+"""The DuckDuckGo service as a provider."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from searchbus_contracts import Actor
+from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
+from searchbus_web.providers.base import Query
+from searchbus_web.providers.ddg import DuckDuckGoFleet
+from searchbus_web.results import Result
+
+
+class FakeBus:
+    """Keeps the requests."""
+
+    subjects = SimpleNamespace(endpoint=lambda service, verb: f"{service}.{verb}")
+
+    def __init__(self) -> None:
+        self.requests: list[WebSearchRequest] = []
+
+    async def request(self, subject, request, reply_type, **options):
+        assert (subject, options["service"]) == ("ddg.search", "ddg")
+        self.requests.append(request)
+        row = WebResult(title="t", url="http://a.org/", snippet="s", published_at="2026-03-02")
+        return WebSearchReply(results=(row,), provider="duckduckgo", fetched_at_ms=1, note="Old.")
+
+
+async def search(query: Query):
+    bus = FakeBus()
+    found = await DuckDuckGoFleet(bus).search(query, actor=Actor(subject="a"), timeout_s=60.0)
+    return found, bus.requests[0]
+
+
+async def test_search_has_filters_as_operators():
+    """Query and limit are cut to what the service takes; its note is passed on."""
+    found, request = await search(Query("x" * 600, 40, time="m"))
+    assert found.results == (Result("t", "http://a.org/", "s", "2026-03-02"),)
+    assert found.notes == ("Old.",)
+    assert (len(request.query), request.limit, request.time) == (499, 30, "m")
+    _, request = await search(Query("cats", 5, include_domains=("a.org",)))
+    assert request.query == "cats site:a.org"
+
+
+async def test_news_are_recent_results():
+    """A note says so."""
+    found, request = await search(Query("cats", 5, topic="news"))
+    assert request.time == "w"
+    assert found.notes[0] == (
+        "No news provider is configured: these are web results of the last week."
+    )
+    _, request = await search(Query("cats", 5, topic="news", time="d"))
+    assert request.time == "d"

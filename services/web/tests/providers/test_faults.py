@@ -1,0 +1,30 @@
+"""Failures that the providers have in common."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_upstream import Reply
+from searchbus_web.providers.faults import key_refused, limited, unexpected_status
+
+
+def test_refused_key_is_the_operators_to_mend():
+    """It is not retried; the setting is named."""
+    failure = key_refused("Tavily", "SEARCHBUS_TAVILY_API_KEYS").failure
+    assert (failure.code, failure.retryable) == ("upstream_failed", False)
+    assert "SEARCHBUS_TAVILY_API_KEYS" in failure.message
+
+
+def test_limit_has_the_wait_of_the_reply():
+    """Or a default where the reply has none."""
+    failure = limited("Tavily", Reply(429, b"", {"retry-after": "30"})).failure
+    assert (failure.code, failure.retry_after_ms) == ("upstream_limited", 30_000)
+    assert limited("X", Reply(429, b""), default_s=5.0).failure.retry_after_ms == 5000
+
+
+@pytest.mark.parametrize(("status", "retryable"), [(404, False), (500, True), (503, True)])
+def test_other_statuses_are_retried_where_the_server_failed(status, retryable):
+    """The message names the status."""
+    failure = unexpected_status("Tavily", Reply(status, b"")).failure
+    assert (failure.code, failure.retryable) == ("upstream_failed", retryable)
+    assert f"HTTP {status}" in failure.message

@@ -1,0 +1,130 @@
+"""One search with several providers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_upstream import SharedCache
+from searchbus_web.metasearch import Metasearch
+from searchbus_web.providers.base import Query, SearchResults
+from searchbus_web.results import Result
+
+
+class FakeProvider:
+    """Returns as many results as requested, or raises; keeps the queries."""
+
+    group = ""
+    weight = 1.0
+    usable = True
+
+    def __init__(self, name: str, fault: Fault | None = None) -> None:
+        self.name = self.group = name
+        self.fault = fault
+        self.queries: list[Query] = []
+        self.urls: list[str] | None = None
+
+    async def search(self, query, *, actor, timeout_s) -> SearchResults:
+        self.queries.append(query)
+        if "hang" in query.text:
+            await asyncio.sleep(3600)
+        if self.fault is not None:
+            raise self.fault
+        urls = self.urls or [f"http://{self.name}{n}.org/" for n in range(query.limit)]
+        return SearchResults(tuple(Result(f" {self.name}\n", url) for url in urls), (self.name,))
+
+
+def fault(code: str, **options) -> Fault:
+    return Fault(code, f"{code} it is.", **options)
+
+
+async def search(*providers, text: str = "q", limit: int = 5, metasearch=None, **filters):
+    metasearch = metasearch or Metasearch(providers, SharedCache())
+    query = Query(text, limit, **filters)
+    return await metasearch.search(query, actor=Actor(subject="a"), timeout_s=60.0)
+
+
+async def test_results_and_notes_of_all_providers_are_joined():
+    """The results are cleaned and limited."""
+    found = await search(FakeProvider("a"), FakeProvider("b"), limit=4)
+    assert [r.url for r in found.results] == [
+        "http://a0.org/", "http://b0.org/", "http://a1.org/", "http://b1.org/",
+    ]  # fmt: skip
+    assert found.results[0].title == "a"
+    assert found.notes == ("a", "b")
+
+
+async def test_failing_provider_becomes_a_note():
+    """With its code and message."""
+    found = await search(FakeProvider("a"), FakeProvider("b", fault("quota_exhausted")))
+    assert len(found.results) == 5
+    assert found.notes == ("a", "b failed (quota_exhausted): quota_exhausted it is.")
+
+
+async def test_only_failures_are_a_failure():
+    """Of several, a retryable one with the shortest wait; the message names all."""
+    with pytest.raises(Fault) as caught:
+        await search(
+            FakeProvider("a", fault("quota_exhausted", retryable=False)),
+            FakeProvider("b", fault("upstream_limited", retry_after_ms=9000)),
+            FakeProvider("c", fault("rate_limited", retry_after_ms=3000)),
+        )
+    failure = caught.value.failure
+    assert (failure.code, failure.retry_after_ms) == ("rate_limited", 3000)
+    assert all(f"{name}: " in failure.message for name in "abc")
+    with pytest.raises(Fault) as alone:
+        await search(FakeProvider("a", fault("upstream_failed")))
+    assert alone.value.failure.message == "upstream_failed it is."
+    with pytest.raises(Fault) as nobody:
+        await search()
+    assert nobody.value.code == ErrorCode.UNAVAILABLE
+
+
+async def test_slow_provider_is_a_failing_one():
+    """Others are returned within the caller's time."""
+    metasearch = Metasearch([FakeProvider("a")], SharedCache())
+    with pytest.raises(Fault, match="did not answer in time"):
+        await metasearch.search(Query("hang", 5), actor=Actor(subject="a"), timeout_s=0.05)
+
+
+async def test_filters_are_checked_here_too():
+    """Providers ignore or misread some of them; private addresses are never results."""
+    provider = FakeProvider("a")
+    provider.urls = ["http://a.org/", "http://sub.a.org/", "http://nota.org/", "http://10.0.0.1/",
+                     "http://bad.a.org/", "javascript:alert(1)"]  # fmt: skip
+    found = await search(provider, include_domains=("a.org",), exclude_domains=("bad.a.org",))
+    assert [r.url for r in found.results] == ["http://a.org/", "http://sub.a.org/"]
+
+
+async def test_searches_for_up_to_ten_results_share_the_cache():
+    """Every provider's results are cached separately; failures are not."""
+    good, bad = FakeProvider("a"), FakeProvider("b", fault("upstream_failed"))
+    metasearch = Metasearch([good, bad], SharedCache())
+    for limit in (3, 10, 5):
+        assert len((await search(metasearch=metasearch, limit=limit)).results) == limit
+    await search(metasearch=metasearch, limit=11)
+    assert [query.limit for query in good.queries] == [10, 20]
+    assert len(bad.queries) == 4
+
+
+async def test_stale_results_are_marked_while_the_provider_fails():
+    """News are fresh for a shorter time."""
+    now_s = [1e9]
+    provider = FakeProvider("a")
+    metasearch = Metasearch([provider], SharedCache(clock=lambda: now_s[0]))
+    for topic in ("general", "news"):
+        await search(metasearch=metasearch, topic=topic)
+    now_s[0] += 300
+    provider.fault = fault("upstream_failed")
+    assert (await search(metasearch=metasearch)).notes == ("a",)
+    stale = await search(metasearch=metasearch, topic="news")
+    assert stale.notes == ("a", "a fails now; its results are from before.")
+    assert len(stale.results) == 5
+
+
+async def test_other_errors_are_raised():
+    """A fault of the program is not hidden in a note."""
+    with pytest.raises(ZeroDivisionError):
+        await search(FakeProvider("a"), FakeProvider("b", ZeroDivisionError()))

@@ -1,0 +1,120 @@
+"""The tools of toolset `web`."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from searchbus_contracts import Actor
+from searchbus_web.extraction.extractor import ExtractedPage
+from searchbus_web.providers.base import Query, SearchResults
+from searchbus_web.results import Result
+from searchbus_web.service import build_worker
+from searchbus_web.tools import (
+    ROLE,
+    WebExtract,
+    WebSearch,
+    WebSearchAdvanced,
+    WebSearchNews,
+    WebTools,
+)
+
+CALL = SimpleNamespace(actor=Actor(subject="caller"), remaining_s=20.0)
+
+
+class FakeMetasearch:
+    """Returns two results; keeps the queries."""
+
+    def __init__(self) -> None:
+        self.queries: list[Query] = []
+
+    async def search(self, query, *, actor, timeout_s) -> SearchResults:
+        self.queries.append(query)
+        dated = Result("Whales", "https://www.a.org/1", "Text.", "2026-03-02")
+        return SearchResults((dated, Result("No date", "https://8.8.8.8/")), ("A note.",))
+
+
+class FakeExtractor:
+    """One page of text, all others missing."""
+
+    async def extract(self, urls, *, timeout_s):
+        missing = [ExtractedPage(url, "", "http_404", "Gone.") for url in urls[1:]]
+        return [ExtractedPage(urls[0], "text", "ok"), *missing]
+
+
+@pytest.fixture
+def metasearch():
+    return FakeMetasearch()
+
+
+@pytest.fixture
+def tools(metasearch):
+    return WebTools(metasearch, FakeExtractor(), costly=False)
+
+
+async def test_result_of_a_search(tools):
+    """Unknown dates are left out; the query is shown as it was given."""
+    reply = await tools.web_search(CALL, WebSearch(query=" big  whales "))
+    assert msgspec.to_builtins(reply) == {
+        "query": " big  whales ",
+        "results": [
+            {"title": "Whales", "url": "https://www.a.org/1", "snippet": "Text.",
+             "publishedAt": "2026-03-02", "source": "a.org"},
+            {"title": "No date", "url": "https://8.8.8.8/", "snippet": "", "source": "8.8.8.8"},
+        ],
+        "notes": ["A note."],
+    }  # fmt: skip
+
+
+async def test_each_search_has_its_query(tools, metasearch):
+    """With the filters that it takes."""
+    await tools.web_search(CALL, WebSearch(query=" big  whales "))
+    await tools.web_search_advanced(
+        CALL,
+        WebSearchAdvanced(
+            query="x", max_results=3, time_range="month", include_domains=["A.org"],
+            exclude_domains=["*.b.org"],
+        ),
+    )  # fmt: skip
+    await tools.web_search_news(CALL, WebSearchNews(query="x", time_range="d"))
+    assert metasearch.queries == [
+        Query("big whales", 5),
+        Query("x", 3, time="m", include_domains=("a.org",), exclude_domains=("b.org",)),
+        Query("x", 10, time="d", topic="news"),
+    ]
+
+
+async def test_items_of_an_extraction(tools):
+    """A message only where there is no content."""
+    reply = await tools.web_extract_content(CALL, WebExtract(urls=["http://a", "http://b"]))
+    assert msgspec.to_builtins(reply) == {
+        "items": [
+            {"url": "http://a", "content": "text", "status": "ok"},
+            {"url": "http://b", "content": "", "status": "http_404", "message": "Gone."},
+        ]
+    }
+
+
+@pytest.mark.parametrize("costly", [False, True])
+def test_searches_cost_money_where_a_provider_does(costly):
+    """Extraction does not."""
+    tools = build_worker(None, None, costly=costly).catalog.tools
+    assert {tool.name: tool.costly for tool in tools} == {
+        "web_search": costly,
+        "web_search_advanced": costly,
+        "web_search_news": costly,
+        "web_extract_content": False,
+    }
+    assert all(tool.required_roles == (ROLE,) for tool in tools)
+    assert all(tool.renderer == "json" and tool.output_schema for tool in tools)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"query": "x", "maxResults": 11}, {"query": "x", "max_results": 2}, {}]
+)
+def test_arguments_have_limits_and_known_names(arguments):
+    """They are checked before the tool runs."""
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(arguments, WebSearch)
