@@ -12,9 +12,12 @@ PACKAGES = (
     "libs/contracts",
     "libs/evaluation",
     "libs/ingest",
+    "libs/upstream",
     "libs/vectors",
+    "services/ddg",
     "services/retrieval",
     "services/toolindex",
+    "services/web",
 )
 
 
