@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
     "libs/bus",
+    "libs/cli",
     "libs/contracts",
     "libs/evaluation",
     "libs/ingest",

@@ -85,11 +85,12 @@ async def _run(stack: Stack) -> None:
 
 
 def _scale(texts: list[str]) -> dict[str, int]:
+    most = 4 * (os.cpu_count() or 1) + 28
     scale = {}
     for text in texts:
         name, count = _pair(text, "--scale", "service=number")
-        if not count.isdigit() or not 1 <= int(count) <= 4 * (os.cpu_count() or 1) + 28:
-            raise fail(f"--scale {text}: the number of processes must be 1 or more.", 2)
+        if not count.isdigit() or not 1 <= int(count) <= most:
+            raise fail(f"--scale {text}: it must be a number from 1 to {most}.", 2)
         scale[name] = int(count)
     return scale
 

@@ -1,0 +1,104 @@
+"""`searchbus doctor`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from searchbus_bus import Worker
+from searchbus_cli import doctor as module
+from searchbus_cli.errors import StackError
+from searchbus_runtime import StackState, write_state
+from searchbus_testing import run_command
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Without the checks of other packages, which load a model."""
+    monkeypatch.delenv("SEARCHBUS_NATS_URL", raising=False)
+    monkeypatch.setattr(module, "entry_points", lambda group: [])
+
+
+def checks(data) -> tuple[int, dict[str, tuple[bool, str]]]:
+    """The exit code, and each check's outcome and text."""
+    done = run_command("doctor", "--json", "--data", data)
+    rows = json.loads(done.stdout)
+    return done.returncode, {row["check"]: (row["ok"], row["message"]) for row in rows}
+
+
+def test_machine_without_a_stack_is_in_order(tmp_path):
+    """And says how to start one."""
+    code, found = checks(tmp_path)
+    assert code == 0, found
+    assert {"python", "nats-server", "services", "data folder", "disk", "stack"} == set(found)
+    assert "searchbus up" in found["stack"][1]
+    assert "ddg, edge, retrieval" in found["services"][1]
+
+
+def test_text_has_a_line_for_each_check(tmp_path):
+    """For people."""
+    lines = run_command("doctor", "--data", tmp_path).stdout.splitlines()
+    assert len(lines) == 6
+    assert all(line.startswith("ok") for line in lines)
+
+
+def test_full_disk_and_broken_services_are_failures(tmp_path, monkeypatch):
+    """Each check says what is wrong; the exit code is 1."""
+
+    def broken(extra: object) -> None:
+        raise StackError("A service cannot be loaded: x")
+
+    monkeypatch.setattr(module, "find_services", broken)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda path: usage._replace(free=1))
+    code, found = checks(tmp_path)
+    assert code == 1
+    assert found["services"] == (False, "A service cannot be loaded: x")
+    assert found["disk"] == (False, "0.0 GiB free")
+
+
+def test_check_of_a_package_that_raises_is_a_failure(tmp_path, monkeypatch):
+    """It does not end the others."""
+    entries = [
+        EntryPoint("fine", f"{__name__.split('.')[-1]}:fine", "searchbus.checks"),
+        EntryPoint("gone", "no_such_module:check", "searchbus.checks"),
+    ]
+    monkeypatch.setattr(EntryPoint, "load", lambda entry: _load(entry.name))
+    monkeypatch.setattr(module, "entry_points", lambda group: entries)
+    code, found = checks(tmp_path)
+    assert code == 1
+    assert found["fine"] == (True, "all is well")
+    assert found["gone"][1].startswith("the check itself failed")
+
+
+def _load(name: str):
+    if name == "gone":
+        raise ModuleNotFoundError("no_such_module")
+    return lambda: (name, True, "all is well")
+
+
+def test_stack_whose_edge_and_nats_are_gone(tmp_path):
+    """The state file is there, its processes are not."""
+    write_state(StackState("http://127.0.0.1:1", "nats://127.0.0.1:1", str(tmp_path), os.getpid()))
+    code, found = checks(tmp_path)
+    assert code == 1
+    assert "does not answer" in found["edge"][1]
+    assert found["nats"][0] is False
+
+
+async def test_workers_that_answer_and_those_that_do_not(nats_server):
+    """By the names of the declarations."""
+    from searchbus_bus import connect
+    from searchbus_runtime import BusAddress
+
+    bus = await connect(nats_server.url, name="t", prefix="doctor")
+    await bus.serve(Worker("present"))
+    address = BusAddress(nats_server.url, {"prefix": "doctor"})
+    found = await module._workers(address, {"present": "present", "others": "other"})
+    await bus.close()
+    outcomes = {name: ok for name, ok, _ in found}
+    assert outcomes == {"nats": True, "worker present": True, "worker others": False}

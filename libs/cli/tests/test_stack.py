@@ -1,0 +1,199 @@
+"""A stack of small programs in the place of the services; its NATS server is a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from searchbus_cli import stack as module
+from searchbus_cli.errors import AlreadyRunning, StackError
+from searchbus_cli.stack import Stack
+from searchbus_cli.stack_services import StackService
+from searchbus_contracts.services import Service
+from searchbus_runtime import read_state
+from searchbus_testing import alive, until
+
+EDGE = """
+import http.server, os, pathlib
+class Ready(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.send_header("content-length", "0"); self.end_headers()
+    def log_message(self, *_): pass
+address = os.environ["SEARCHBUS_HOST"], int(os.environ["SEARCHBUS_PORT"])
+server = http.server.ThreadingHTTPServer(address, Ready)
+path = pathlib.Path(os.environ["SEARCHBUS_PORT_FILE"])
+path.with_suffix(".new").write_text(str(server.server_port))
+path.with_suffix(".new").replace(path)
+server.serve_forever()
+"""
+WORKER = """
+import json, os, pathlib, time
+data = pathlib.Path(os.environ["SEARCHBUS_DATA_DIR"])
+name = "worker-" + os.environ["SEARCHBUS_WORKER_INDEX"] + ".json"
+(data / name).write_text(json.dumps(dict(os.environ)))
+time.sleep(600)
+"""
+OTHER = Service(name="other", toolsets=("o",), queue_group="others", scalable_with="OTHER_URL")
+SERVICES = {
+    "edge": StackService("edge", ("-c", EDGE), Service(name="edge", signs_callers=True)),
+    "other": StackService("other", ("-c", WORKER), OTHER),
+}
+
+
+@pytest.fixture
+def services(monkeypatch) -> dict[str, StackService]:
+    """What is installed; a test may add to it."""
+    found = dict(SERVICES)
+    monkeypatch.setattr(module, "find_services", lambda extra: dict(found))
+    return found
+
+
+@pytest.fixture
+async def new_stack(services, tmp_path) -> AsyncIterator[Callable[..., Stack]]:
+    """Stacks on one data folder; each is stopped at the end."""
+    stacks: list[Stack] = []
+
+    def new(**options: object) -> Stack:
+        stacks.append(Stack(tmp_path / "data", **{"port": 0, **options}))
+        return stacks[-1]
+
+    yield new
+    for stack in stacks:
+        await stack.stop()
+
+
+async def written_by(stack: Stack, number: int) -> dict[str, str]:
+    """The environment of a worker."""
+    path = stack.data / f"worker-{number}.json"
+
+    def read() -> dict[str, str]:
+        try:
+            return json.loads(path.read_text())
+        except (OSError, ValueError):
+            return {}
+
+    return await until(read, timeout_s=60)
+
+
+async def test_state_file_lists_every_process_and_stop_ends_them(new_stack, monkeypatch):
+    """It is there once the edge is ready, and gone at the end."""
+    monkeypatch.setenv("OTHER_URL", "x")
+    stack = new_stack(scale={"other": 2}, environment={"WORD": "hello"})
+    await stack.start()
+    state = read_state(stack.data)
+    assert state is not None
+    assert (stack.url, os.getpid()) == (state.url, state.pid)
+    assert {"nats", "edge", "other", "other-2"} == set(state.processes)
+    environment = await written_by(stack, 1)
+    assert ("hello", state.nats_url) == (environment["WORD"], environment["SEARCHBUS_NATS_URL"])
+    await stack.stop()
+    assert set() == alive(state.processes.values())
+    assert read_state(stack.data) is None
+
+
+async def test_edge_waits_for_the_workers_of_the_declarations(new_stack):
+    """Under the names that they have on the bus."""
+    stack = new_stack()
+    await stack.start()
+    (edge,) = [child for child in stack.children if child.name == "edge"]
+    assert json.loads(edge.environment["SEARCHBUS_REQUIRED_SERVICES"]) == ["others"]
+
+
+@pytest.mark.parametrize("name", ["edge", "nats"])
+async def test_restarted_process_keeps_its_address(new_stack, name):
+    """Clients and workers find it where it was."""
+    stack = new_stack()
+    await stack.start()
+    first = read_state(stack.data).processes[name]
+    port = (stack.url if name == "edge" else stack.nats_url).rpartition(":")[2]
+    os.kill(first, signal.SIGKILL)
+    await until(lambda: read_state(stack.data).processes.get(name, first) != first, timeout_s=60)
+
+    async def accepts() -> bool:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", int(port))
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+    async with asyncio.timeout(60):
+        while not await accepts():
+            await asyncio.sleep(0.05)
+
+
+async def test_process_that_cannot_run_ends_the_stack(new_stack, services):
+    """Exit code 2 says that its settings are wrong."""
+    services["edge"] = StackService("edge", ("-c", "raise SystemExit(2)"))
+    with pytest.raises(StackError, match="edge ended with code 2"):
+        await new_stack().start()
+
+
+async def test_second_stack_on_a_folder_is_refused(new_stack):
+    """It names the first one, and does not remove its state file."""
+    first = new_stack()
+    await first.start()
+    second = new_stack()
+    with pytest.raises(AlreadyRunning, match=f"at {first.url} .process {os.getpid()}"):
+        await second.start()
+    await second.stop()
+    assert read_state(first.data) is not None
+
+
+async def test_secured_processes_get_their_own_keys(new_stack):
+    """Only a process that signs gets the private one."""
+    stack = new_stack(secure=True)
+    await stack.start()
+    worker = await written_by(stack, 0)
+    edge = next(child.environment for child in stack.children if child.name == "edge")
+    assert worker["SEARCHBUS_NATS_INBOX_PREFIX"] == "_INBOX_other"
+    assert worker["SEARCHBUS_NATS_NKEY_SEED"] != edge["SEARCHBUS_NATS_NKEY_SEED"]
+    assert "SEARCHBUS_ACTOR_PRIVATE_KEY" in edge
+    assert "SEARCHBUS_ACTOR_PRIVATE_KEY" not in worker
+    assert "authorization" in (stack.data / "nats" / "server.conf").read_text()
+
+
+async def test_secured_stack_refuses_a_service_without_a_declaration(new_stack, services):
+    """It could not join the bus."""
+    services["plain"] = StackService("plain", ("-m", "plain"))
+    with pytest.raises(
+        StackError, match=r"--service plain: .* Add SERVICE = Service\(name=\"plain"
+    ):
+        await new_stack(secure=True).start()
+
+
+@pytest.mark.parametrize(
+    ("scale", "said"),
+    [
+        ({"nope": 2}, "there is no such service. Known: edge, other."),
+        ({"edge": 2}, "one machine runs one edge"),
+        ({"other": 2}, "Set OTHER_URL to run several."),
+    ],
+)
+async def test_scale_that_cannot_work_is_refused_before_the_start(new_stack, scale, said):
+    """Nothing is started, and the folder is not touched."""
+    stack = new_stack(scale=scale)
+    with pytest.raises(StackError, match=said):
+        await stack.start()
+    assert not stack.data.exists()
+
+
+async def test_taken_port_is_refused_before_the_start(new_stack):
+    """With the remedy."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(StackError, match=f"{port} cannot be used .* Choose another --port"):
+            await new_stack(port=port).start()
+
+
+def test_programs_run_under_this_interpreter():
+    """Not under the first Python of the PATH."""
+    stack = Stack(data=None)  # type: ignore[arg-type]
+    assert sys.executable == stack._child(SERVICES["other"], "other", {}).command[0]

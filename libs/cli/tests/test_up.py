@@ -1,0 +1,56 @@
+"""`searchbus up`: its options. What a stack does is in test_stack.py and tests/e2e/test_up.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_cli import up as module
+from searchbus_cli.errors import StackError
+from searchbus_testing import run_command
+
+
+@pytest.fixture
+def stacks(monkeypatch) -> list:
+    """The stacks that the command made; none is started."""
+    made: list = []
+
+    class Refused(module.Stack):
+        async def start(self) -> None:
+            made.append(self)
+            raise StackError("Not in this test.")
+
+    monkeypatch.setattr(module, "Stack", Refused)
+    return made
+
+
+def test_options_reach_the_stack(stacks, tmp_path):
+    """Repeated ones as well."""
+    done = run_command(
+        "up", "--data", tmp_path, "--port", "0", "--scale", "ddg=3", "--scale", "web=2", "--secure",
+        "--service", "a=b.c", "--service", "d=e", "--fake-upstreams",
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "error: Not in this test.\n")
+    (stack,) = stacks
+    assert (tmp_path, "127.0.0.1", 0) == (stack.data, stack.host, stack.port)
+    assert (stack.scale, stack.extra) == ({"ddg": 3, "web": 2}, {"a": "b.c", "d": "e"})
+    assert stack.secure
+    assert stack.fake_upstreams
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--scale", "ddg"], "--scale ddg: write service=number."),
+        (["--scale", "ddg=x"], "must be a number from 1 to"),
+        (["--scale", "ddg=0"], "must be a number from 1 to"),
+        (["--scale", "ddg=100000"], "must be a number from 1 to"),
+        (["--service", "a"], "--service a: write name=module."),
+        (["--port", "70000"], "65535"),
+    ],
+)
+def test_wrong_option_is_named(stacks, tmp_path, arguments, said):
+    """Exit code 2, and no stack."""
+    done = run_command("up", "--data", tmp_path, *arguments)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split())
+    assert stacks == []
