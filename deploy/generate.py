@@ -46,6 +46,21 @@ def fill(template: str, values: Mapping[str, Any]) -> str:
     return "".join(lines)
 
 
+def check_names(services: Collection[Service], head: str) -> None:
+    """Refuse names that Kubernetes does not allow or that docker-compose.yml uses already."""
+    taken = {"service", "environment", "build", "keys", *re.findall(r"^  ([\w-]+):$", head, re.M)}
+    for service in services:
+        if not re.fullmatch(r"[a-z]([a-z0-9-]*[a-z0-9])?", service.name):
+            raise SystemExit(
+                f"The service {service.name!r} needs a name of lower-case letters, digits and "
+                "hyphens, as Kubernetes requires."
+            )
+        if service.name in taken:
+            raise SystemExit(
+                f"The service {service.name!r} needs another name: {COMPOSE.name} uses it already."
+            )
+
+
 def kubernetes(services: Collection[Service]) -> str:
     """deploy/k8s/base/services.yaml."""
     text = "# Written by `make proto` from the services' declarations; do not edit.\n"
@@ -69,7 +84,7 @@ def kubernetes(services: Collection[Service]) -> str:
 
 
 def compose(services: Collection[Service], head: str) -> str:
-    """docker-compose.yml: what is written by hand, and from the marker on what is generated."""
+    """The end of docker-compose.yml; `head` is what is written by hand before the marker."""
     own = set(re.findall(r"^x-([\w-]+): &", head, re.M))
     holders = ["nats", *(service.name for service in services), OPERATOR.name]
     blocks = []
@@ -110,6 +125,7 @@ def files() -> dict[Path, str]:
     head, marker, _ = COMPOSE.read_text().partition(MARKER)
     if not marker:
         raise SystemExit(f"{COMPOSE.name}: the line {MARKER.strip()!r} is missing")
+    check_names(services, head)
     return {
         COMPOSE: head + MARKER + compose(services, head),
         KUBERNETES: kubernetes(services),

@@ -111,3 +111,14 @@ def test_without_its_marker_docker_compose_is_not_overwritten(generate, tmp_path
     monkeypatch.setattr(generate, "COMPOSE", own)
     with pytest.raises(SystemExit, match="is missing"):
         generate.files()
+
+
+@pytest.mark.parametrize(
+    "name", ["Toy", "toy_box", "toy-", "nats", "prometheus", "keys", "service"]
+)
+def test_a_name_that_kubernetes_or_compose_cannot_have_is_refused(generate, name):
+    """Two blocks of one name would hide one of them."""
+    head = HEAD.partition(generate.MARKER)[0]
+    with pytest.raises(SystemExit, match="needs"):
+        generate.check_names([Service(name=name)], head)
+    generate.check_names([Service(name="toy-box2")], head)
