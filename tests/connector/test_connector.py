@@ -134,7 +134,8 @@ async def test_one_failing_source_is_named_and_the_other_answers(stack, name, mo
     async with Client(f"{stack.url}/mcp/connector") as client:
         started_s = asyncio.get_running_loop().time()
         result = await client.call_tool("search", {"query": "whales"})
-        assert asyncio.get_running_loop().time() - started_s < 2.5
+        # Without the deadline of two seconds it would be the sixty that the slow source takes.
+        assert asyncio.get_running_loop().time() - started_s < 40
         found = only_text(result, SEARCH)["results"]
         wanted = "web" if name == "retrieval" else "documents/books"
         assert {r["source"] for r in found} == {wanted}

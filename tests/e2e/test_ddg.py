@@ -10,19 +10,26 @@ import pytest
 from mcp import Client
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_both_tools_answer_at_their_endpoint(stack, reference, mode):
-    """tools/list is the specification's, title and annotations aside."""
+async def test_tools_are_listed_as_the_specification_shows(stack, reference):
+    """Title and annotations aside."""
     text = (reference / "specs" / "duckduckgo_tools.ja.md").read_text()
     block = next(b for b in text.split("```") if '"tools": [' in b)
     expected = json.loads(block.removeprefix("json"))["tools"]
+    async with Client(stack.url + "/mcp/ddg") as client:
+        tools = (await client.list_tools()).tools
+    shown = [
+        {"name": t.name, "description": t.description, "inputSchema": t.input_schema}
+        for t in sorted(tools, key=lambda t: t.name != "web_search")
+    ]
+    assert shown == expected
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_both_tools_answer_at_their_endpoint(stack, mode):
+    """Markdown for results, answers and empty results; a typed error for a failed search."""
     async with Client(stack.url + "/mcp/ddg", mode=mode) as client:
         tools = (await client.list_tools()).tools
-        shown = [
-            {"name": t.name, "description": t.description, "inputSchema": t.input_schema}
-            for t in sorted(tools, key=lambda t: t.name != "web_search")
-        ]
-        assert shown == expected
+        assert {tool.name for tool in tools} == {"web_search", "instant_answer"}
         assert all(tool.output_schema is None for tool in tools)
         found = await client.call_tool("web_search", {"query": f"cats {mode}", "max_results": 12})
         assert found.content[0].text.endswith("_Source: DuckDuckGo (12 results)_")

@@ -82,6 +82,8 @@ class Stack:
 
 
 _embedders: list[Embedder] = []
+_vectors = VectorFile(None)
+"""Shared, so that each text is embedded once."""
 
 
 async def shared_embedder() -> Embedder:
@@ -104,7 +106,7 @@ async def stack(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[Stack
         index = Index()
         follower = await exit_.enter_async_context(
             Follower(
-                broker.connect(name="toolindex"), index, embedder, VectorFile(None),
+                broker.connect(name="toolindex"), index, embedder, _vectors,
                 model=embedder.model, grace_s=0.5, refresh_s=0.3,
             )
         )  # fmt: skip

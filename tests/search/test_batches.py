@@ -17,7 +17,7 @@ def message(number: int | str | None, method: str, **params):
 
 @pytest.fixture
 async def http(stack):
-    async with httpx.AsyncClient(base_url=stack.url, headers=HEADERS, timeout=20) as http:
+    async with httpx.AsyncClient(base_url=stack.url, headers=HEADERS, timeout=60) as http:
         yield http
 
 

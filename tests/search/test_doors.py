@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any, Literal
 
@@ -11,6 +10,8 @@ import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+
+from searchbus_testing import until
 
 from .conftest import add_document, office
 
@@ -193,16 +194,15 @@ async def test_pages_hold_ten_and_each_match_once(stack, mode):
             await ask(client, ToolsSearch, "send mail", cursor)
 
 
-async def indexed(stack, name: str, *, there: bool = True) -> float:
-    """Seconds until tools/search finds (or no longer finds) a tool by its name."""
-    started_s = asyncio.get_running_loop().time()
-    while True:
+async def indexed(stack, name: str, *, there: bool = True) -> None:
+    """Wait until tools/search finds (or no longer finds) a tool by its name."""
+
+    async def found() -> bool:
         answer = await raw(f"{stack.url}/mcp", "tools/search", {"query": name})
         names = [tool["name"] for tool in answer["result"]["tools"]]
-        if (name in names[:1]) == there:
-            return asyncio.get_running_loop().time() - started_s
-        assert asyncio.get_running_loop().time() - started_s < 20, names
-        await asyncio.sleep(0.02)
+        return (name in names[:1]) == there
+
+    await until(found)
 
 
 async def test_worker_that_comes_is_found_and_one_that_goes_is_forgotten(stack):

@@ -185,7 +185,7 @@ async def secured(
         )
         server = await HttpServer.start(build_app(edge, Health()))
         url = server.url
-        http = await exit_.enter_async_context(httpx.AsyncClient(base_url=url, timeout=10))
+        http = await exit_.enter_async_context(httpx.AsyncClient(base_url=url, timeout=60))
         yield Secured(url, edge, provider, http, store, clock, jwks_clock)
         await edge.end_streams()
         await server.stop()

@@ -10,6 +10,8 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from searchbus_testing import until
+
 MODES = ["legacy", "auto"]
 """The handshake of revisions to 2025-11-25, and whatever is newest (2026-07-28)."""
 
@@ -158,14 +160,10 @@ async def test_cancelled_call_stops_the_worker(client, running):
     heard when it disconnects (test_http.py).
     """
     task = asyncio.create_task(client.call_tool("slow", {}))
-    async with asyncio.timeout(5):
-        while not running.dictionary.started:
-            await asyncio.sleep(0.01)
+    await until(lambda: running.dictionary.started)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    async with asyncio.timeout(5):
-        while not running.dictionary.cancelled:
-            await asyncio.sleep(0.01)
+    await until(lambda: running.dictionary.cancelled)
 
 
 @with_client()

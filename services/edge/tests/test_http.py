@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from searchbus_edge.settings import EdgeSettings
+from searchbus_testing import until
 
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
@@ -118,13 +119,9 @@ async def test_client_that_disconnects_stops_the_worker(running):
         f"POST /mcp/dictionary HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{head}"
         f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
     )
-    async with asyncio.timeout(5):
-        while not running.dictionary.started:
-            await asyncio.sleep(0.01)
+    await until(lambda: running.dictionary.started)
     writer.close()
-    async with asyncio.timeout(5):
-        while not running.dictionary.cancelled:
-            await asyncio.sleep(0.01)
+    await until(lambda: running.dictionary.cancelled)
     del reader
 
 
