@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from searchbus_bus import Call, MemoryBroker, Serving, Worker
+from searchbus_bus.worker import Endpoint
 from searchbus_contracts import (
     Actor,
     ErrorCode,
@@ -80,8 +81,9 @@ class Sources:
                 chunk_count=1, metadata={"date": "2024-05-01", "type": "book", "empty": None},
             )  # fmt: skip
 
-        worker.endpoint("search", SearchRequest, search)
-        worker.endpoint("get", GetRequest, get)
+        # Without a reply type, so that a reply may be garbage.
+        worker.endpoints["search"] = Endpoint(SearchRequest, search)
+        worker.endpoints["get"] = Endpoint(GetRequest, get)
         return worker
 
     def web(self) -> Worker:
@@ -181,11 +183,11 @@ def _namesake() -> Worker:
     """Another service that has a tool called search."""
     worker = Worker("aaa")
 
-    async def answer(call: Call, _: Any) -> ToolReply:
+    async def reply(call: Call, request: ToolCall) -> ToolReply:
         return ToolReply()
 
     descriptor = ToolDescriptor(
         name="search", toolset="aaa", description="Another.", input_schema={"type": "object"}
     )
-    worker.tool(descriptor, dict, answer)
+    worker.add_tool(descriptor, reply)
     return worker

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from searchbus_contracts import (
@@ -50,7 +49,6 @@ from .toolsets.reading import ResourceReader
 
 __all__ = ["Endpoint", "ToolEndpoint", "ToolHandler", "Worker"]
 
-A = TypeVar("A")
 ToolHandler = Callable[[Call, ToolCall], Awaitable[ToolReply]]
 """Handles the calls of a tool; the arguments are not decoded."""
 
@@ -163,66 +161,6 @@ class Worker:
     def remove_tool(self, toolset: str, name: str) -> None:
         """Stop offering a tool; `Serving.refresh` announces it."""
         self._tools.pop((toolset, name), None)
-
-    def tool(
-        self,
-        descriptor: ToolDescriptor,
-        arguments: type[A],
-        handler: Callable[[Call, A], Awaitable[Any]],
-    ) -> None:
-        """Offer a tool (the old way; use `add`)."""
-
-        async def decoding(call: Call, request: ToolCall) -> ToolReply:
-            value = await handler(call, decode(bytes(request.arguments), arguments))
-            if isinstance(value, ToolReply):
-                return value
-            if descriptor.renderer == "results":
-                value = {"results": value}
-            return ToolReply(structured=msgspec.to_builtins(value))
-
-        self._tools[descriptor.toolset, descriptor.name] = ToolEndpoint(descriptor, decoding)
-
-    def withdraw_tool(self, toolset: str, name: str) -> None:
-        """Offer a tool no longer; `Serving.refresh` tells the others."""
-        self._tools.pop((toolset, name), None)
-
-    def endpoint(
-        self,
-        verb: str,
-        request_type: type[A],
-        handler: Callable[[Call, A], Awaitable[Any]],
-    ) -> None:
-        """Answer a typed request on `<prefix>.v1.<service>.<verb>`."""
-        self.endpoints[verb] = Endpoint(request_type, handler)
-
-    def prompts(self, *descriptors: PromptDescriptor) -> None:
-        """Offer prompts."""
-        self._prompts.update({(d.toolset, d.name): d for d in descriptors})
-
-    def resources(self, *descriptors: ResourceDescriptor) -> None:
-        """Offer resources with fixed URIs."""
-        self._resources.update({d.uri: d for d in descriptors})
-
-    def resource_templates(self, *descriptors: ResourceTemplate) -> None:
-        """Offer families of resources."""
-        self._templates.update({d.uri_template: d for d in descriptors})
-
-    def reads_resources(
-        self,
-        toolset: str,
-        read: Callable[[Call, ResourceReadRequest], Awaitable[ResourceReadReply]],
-        list_page: Callable[[Call, ResourceListRequest], Awaitable[ResourceListReply]]
-        | None = None,
-        search: Callable[[Call, ResourceSearchRequest], Awaitable[ResourceSearchReply]]
-        | None = None,
-    ) -> None:
-        """Answer `resource.<toolset>.read`; `.list` and `.search` where a template says so."""
-        readers = {"read": Endpoint(ResourceReadRequest, read)}
-        if list_page is not None:
-            readers["list"] = Endpoint(ResourceListRequest, list_page)
-        if search is not None:
-            readers["search"] = Endpoint(ResourceSearchRequest, search)
-        self.resource_readers[toolset] = readers
 
     def find_tool(self, toolset: str, name: str) -> ToolEndpoint | None:
         """The tool of that name; None where the worker does not offer it."""

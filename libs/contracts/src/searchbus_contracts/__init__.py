@@ -52,7 +52,6 @@ if TYPE_CHECKING:
         ToolDescriptor,
         ToolEvent,
         ToolReply,
-        describe_tool,
         input_schema,
         json_schema,
     )
@@ -106,7 +105,6 @@ __all__ = [
     "check_query",
     "decode",
     "decode_catalog",
-    "describe_tool",
     "encode",
     "input_schema",
     "is_token",
@@ -179,7 +177,6 @@ __getattr__, __dir__ = lazy_exports(
             "ToolDescriptor",
             "ToolEvent",
             "ToolReply",
-            "describe_tool",
             "input_schema",
             "json_schema",
         ),

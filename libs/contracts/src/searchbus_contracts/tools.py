@@ -32,7 +32,6 @@ __all__ = [
     "ToolDescriptor",
     "ToolEvent",
     "ToolReply",
-    "describe_tool",
     "input_schema",
     "json_schema",
 ]
@@ -239,54 +238,3 @@ def input_schema(arguments: type[Struct]) -> dict[str, Any]:
     """
     schema = json_schema(arguments)
     return {key: value for key, value in schema.items() if key not in ("title", "description")}
-
-
-def describe_tool(
-    name: str,
-    *,
-    toolset: str,
-    title: str,
-    description: str,
-    arguments: type[Struct],
-    reply: Any = None,
-    renderer: Renderer = "content",
-    annotations: ToolAnnotations | None = None,
-    required_roles: tuple[str, ...] = (),
-    timeout_ms: int = 30_000,
-    client_capabilities: tuple[str, ...] = (),
-    examples: tuple[str, ...] = (),
-    keywords: tuple[str, ...] = (),
-) -> ToolDescriptor:
-    """Build a descriptor from the Structs of its arguments and reply.
-
-    Args:
-        reply: the type of the value that the spec shows; an object for renderer "json", the item
-            type for renderer "results" (structured is then ``{"results": [item, …]}``).
-
-    Raises:
-        Fault: invalid_argument where a field breaks its limit.
-    """
-    output: dict[str, Any] | None = None
-    if reply is not None and renderer == "results":
-        output = json_schema(
-            msgspec.defstruct(f"{name.title().replace('_', '')}Results", [("results", list[reply])])
-        )
-    elif reply is not None:
-        output = json_schema(reply)
-    descriptor = ToolDescriptor(
-        name=name,
-        toolset=toolset,
-        title=title,
-        description=description,
-        input_schema=input_schema(arguments),
-        output_schema=output,
-        renderer=renderer,
-        annotations=annotations,
-        required_roles=required_roles,
-        timeout_ms=timeout_ms,
-        client_capabilities=client_capabilities,
-        examples=examples,
-        keywords=keywords,
-    )
-    # Constructors do not check Meta limits, decoding does.
-    return msgspec.convert(msgspec.to_builtins(descriptor), ToolDescriptor)
