@@ -42,17 +42,17 @@ def test_the_wait_is_the_time_until_the_next_request_conforms():
     assert gcra.wait(arrival, 100.0 + wait - 0.01) > 0
 
 
-def test_room_counts_down_and_returns_with_time():
+def test_the_remaining_requests_decrease_and_return_with_time():
     """0 to `burst`."""
     gcra = Gcra.of_rate(1, burst=3)
     arrival = 0.0
-    rooms = []
+    counts = []
     for _ in range(4):
-        rooms.append(gcra.room(arrival, 100.0))
+        counts.append(gcra.remaining(arrival, 100.0))
         if gcra.wait(arrival, 100.0) == 0:
             arrival = gcra.advance(arrival, 100.0)
-    assert rooms == [3, 2, 1, 0]
-    assert [gcra.room(arrival, 100.0 + s) for s in (1, 2, 3, 50)] == [1, 2, 3, 3]
+    assert counts == [3, 2, 1, 0]
+    assert [gcra.remaining(arrival, 100.0 + s) for s in (1, 2, 3, 50)] == [1, 2, 3, 3]
 
 
 def test_any_unit_of_time_serves():
@@ -74,8 +74,8 @@ def test_no_window_holds_more_than_its_share(rate, burst, times):
 
 
 @given(st.floats(0.1, 1000), st.integers(1, 20), st.floats(0, 1e6), st.floats(0, 1e6))
-def test_room_and_wait_agree(rate, burst, arrival, now):
-    """There is room exactly when there is no wait."""
+def test_remaining_and_wait_agree(rate, burst, arrival, now):
+    """A request conforms exactly when there is no wait."""
     gcra = Gcra.of_rate(rate, burst)
-    assert (gcra.room(arrival, now) > 0) == (gcra.wait(arrival, now) == 0)
-    assert 0 <= gcra.room(arrival, now) <= burst
+    assert (gcra.remaining(arrival, now) > 0) == (gcra.wait(arrival, now) == 0)
+    assert 0 <= gcra.remaining(arrival, now) <= burst

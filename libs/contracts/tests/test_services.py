@@ -33,7 +33,7 @@ def test_the_queue_group_is_the_name_unless_declared():
 
 
 @pytest.mark.parametrize(
-    ("calls", "asks"),
+    ("calls", "callees"),
     [
         ((), set()),
         (("ddg.search", "ddg.fetch"), {"ddg"}),
@@ -42,9 +42,9 @@ def test_the_queue_group_is_the_name_unless_declared():
         (("resource.>", "toolindex.search"), {"*", "toolindex"}),
     ],
 )
-def test_the_subjects_say_which_services_are_asked(calls, asks):
+def test_the_subjects_say_which_services_are_called(calls, callees):
     """A tool or a resource may belong to any of them."""
-    assert Service(name="x", calls=calls).asks == asks
+    assert Service(name="x", calls=calls).callees == callees
 
 
 def test_a_caller_may_call_what_its_subjects_name():

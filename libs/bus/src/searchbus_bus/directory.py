@@ -108,7 +108,7 @@ class Directory:
         known = self._services.get(service)
         return known is not None and bool(known.instances)
 
-    def knows(self, service: str) -> bool:
+    def listed(self, service: str) -> bool:
         """Whether a worker of the service is running, or was within the grace period."""
         return service in self._services
 

@@ -46,7 +46,7 @@ class Gcra:
         wait = max(arrival, now) - now - self.tolerance
         return wait if wait > _ROUNDING * self.interval else 0.0
 
-    def room(self, arrival: float, now: float) -> int:
+    def remaining(self, arrival: float, now: float) -> int:
         """How many requests conform now, 0 to `burst`."""
         if self.wait(arrival, now) > 0:
             return 0

@@ -40,10 +40,10 @@ def publishes(
     """
     root = f"{prefix}.v1"
     found = {f"{root}.{subject}" for subject in service.calls}
-    if "*" in service.asks:
+    if "*" in service.callees:
         found.add(f"{root}.ctl.cancel.*")
     else:
-        found |= {f"{root}.ctl.cancel.{name}" for name in service.asks}
+        found |= {f"{root}.ctl.cancel.{name}" for name in service.callees}
     if service.serves:
         found |= {f"{root}.evt.catalog", f"{root}.ctl.ping.*"}
         # A worker that pulls the parts of a request may give that up.

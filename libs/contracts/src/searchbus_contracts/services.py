@@ -71,7 +71,7 @@ class Service:
         settings: `module:class` of its settings.
         toolsets: whose tools it serves, `tool.<toolset>.*`.
         resources: toolsets whose resources it serves, `resource.<toolset>.*`.
-        endpoints: verbs of the typed requests it answers, `<name>.<verb>`.
+        endpoints: verbs of the typed requests that it handles, `<name>.<verb>`.
         calls: subjects it sends requests to, such as `ddg.search`, `retrieval.*` or `tool.>`.
         follows_catalog: whether it keeps a directory of all workers.
         buckets: of the key-value store that it reads and writes, without the prefix.
@@ -109,7 +109,7 @@ class Service:
 
     @property
     def serves(self) -> tuple[str, ...]:
-        """Subjects whose requests it answers."""
+        """Subjects whose requests it handles."""
         return (
             *(f"tool.{toolset}.*" for toolset in self.toolsets),
             *(f"resource.{toolset}.*" for toolset in self.resources),
@@ -117,15 +117,15 @@ class Service:
         )
 
     @property
-    def asks(self) -> frozenset[str]:
-        """Names of the services that answer its requests; `*` for any of them."""
+    def callees(self) -> frozenset[str]:
+        """Names of the services that it sends requests to; `*` stands for any of them."""
         first = {subject.split(".")[0] for subject in self.calls}
         return frozenset(_ANY if name in ("tool", "resource") else name for name in first)
 
 
 def may_call(caller: Service, service: Service) -> bool:
     """Whether a service sends requests to another."""
-    return bool(service.serves) and bool(caller.asks & {_ANY, service.name})
+    return bool(service.serves) and bool(caller.callees & {_ANY, service.name})
 
 
 def declarations_to_json(services: Mapping[str, Service]) -> bytes:
@@ -145,7 +145,7 @@ def declarations_from_json(text: bytes) -> dict[str, Service]:
 _EVERY_REQUEST = ("tool.>", "resource.>", "retrieval.*", "toolindex.search")
 OPERATOR = Service(
     name="cli",
-    description="The command line of whoever runs the stack.",
+    description="The command line of the operator.",
     calls=_EVERY_REQUEST,
     follows_catalog=True,
     signs_callers=True,

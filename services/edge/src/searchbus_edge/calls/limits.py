@@ -147,7 +147,7 @@ class SharedLimiter:
             wait_s = gcra.wait(arrival_s, now_s)
             if wait_s > 0:
                 raise _limited(wait_s)
-            size = min(self._lease_size, gcra.room(arrival_s, now_s))
+            size = min(self._lease_size, gcra.remaining(arrival_s, now_s))
             value = repr(gcra.advance(arrival_s, now_s, size)).encode()
             if entry is None:
                 written = await self._store.create(key, value)

@@ -91,7 +91,7 @@ class Documents:
 
     def serves(self, actor: Actor) -> bool:
         """See Source."""
-        return self._directory.knows(self._SERVICE)
+        return self._directory.listed(self._SERVICE)
 
     async def search(self, query: str, limit: int, *, actor: Actor, timeout_s: float) -> list[Hit]:
         """See Source; one hit a document."""

@@ -61,7 +61,7 @@ class Finder:
     @property
     def available(self) -> bool:
         """Whether search is offered: it is enabled, and an index is listed."""
-        return self._enabled and self._directory.knows(INDEX)
+        return self._enabled and self._directory.listed(INDEX)
 
     async def tools(
         self, actor: Actor, view: View, query: str, cursor: str | None
