@@ -41,7 +41,7 @@ def bench(
     Example: searchbus tools bench ./my-catalogue
     """
     try:
-        tools, asked = read_catalogue(file, queries)
+        tools, cases = read_catalogue(file, queries)
     except BadCatalogue as error:
         raise fail(str(error), 2) from None
     with Progress(console=err, transient=True) as progress:
@@ -59,7 +59,7 @@ def bench(
             )
             try:
                 return await evaluate(
-                    tools, asked, embedder, vectors=VectorFile(None), model=embedder.model,
+                    tools, cases, embedder, vectors=VectorFile(None), model=embedder.model,
                     on_progress=report_progress,
                 )  # fmt: skip
             finally:

@@ -71,18 +71,18 @@ def read_catalogue(path: Path, queries: Path | None = None) -> tuple[list[Tool],
     tools_file = path / "tools.jsonl" if path.is_dir() else path
     queries_file = queries or tools_file.with_name("queries.jsonl")
     tools: list[Tool] = _lines(tools_file, Tool)
-    asked: list[Query] = _lines(queries_file, Query)
+    cases: list[Query] = _lines(queries_file, Query)
     known = {tool.id for tool in tools}
     if len(known) < len(tools):
         raise BadCatalogue(f"{tools_file}: ids must be unique.")
-    for number, query in enumerate(asked, 1):
+    for number, query in enumerate(cases, 1):
         unknown = [key for key in query.relevant if key not in known]
         if unknown or not query.relevant:
             what = f"unknown tool {unknown[0]!r}" if unknown else "no relevant tool"
             raise BadCatalogue(f"{queries_file}:{number}: {what}.")
-    if not (tools and asked):
-        raise BadCatalogue(f"{path}: there are {len(tools)} tools and {len(asked)} queries.")
-    return tools, asked
+    if not (tools and cases):
+        raise BadCatalogue(f"{path}: there are {len(tools)} tools and {len(cases)} queries.")
+    return tools, cases
 
 
 def _lines(path: Path, kind: Any) -> list[Any]:

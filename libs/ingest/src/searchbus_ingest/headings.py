@@ -50,7 +50,7 @@ _INLINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading: its title, where it begins, and where the text below it begins (characters)."""
+    """A heading: its title, its start, and the start of the text below it, as character offsets."""
 
     title: str
     start: int

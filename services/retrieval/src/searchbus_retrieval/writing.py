@@ -206,7 +206,7 @@ def _refusal(document: NewDocument) -> str | None:
         return "The document has no text."
     end = len(document.text)
     if any(not 0 <= chunk.start < chunk.end <= end for chunk in document.chunks):
-        return "A chunk lies outside of the text."
+        return "A chunk is outside of the text."
     for name in document.metadata:
         if not name.replace("_", "a").isalnum() or len(name) > 64 or not name.isascii():
             return f"The metadata field {name[:64]!r} must be 1 to 64 letters, digits or _."

@@ -125,7 +125,7 @@ class Finder:
     async def _embed(self, texts: Sequence[str]) -> dict[str, Vector]:
         """Vectors of texts; concurrent requests for one text embed it once."""
         tasks = {text: self._embedding(text) for text in dict.fromkeys(texts)}
-        # Shielded: when the first caller goes away, the others still want the vector.
+        # Shielded: if the first caller is cancelled, the others still need the vector.
         vectors = await asyncio.gather(*(asyncio.shield(task) for task in tasks.values()))
         return dict(zip(tasks, vectors, strict=True))
 
