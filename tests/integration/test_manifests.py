@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,10 +16,11 @@ import pytest
 import yaml
 
 from searchbus_cli.nats_config import nats_config
+from searchbus_contracts.version import VERSION
 from searchbus_runtime.services import bus_users
 
 from .documents import name_of
-from .engine import ROOT
+from .engine import ROOT, SERVICES
 from .manifests import MADE_ELSEWHERE, VERSIONS, Manifests, render, renderer, schema_faults
 
 OVERLAYS = ("dev", "prod")
@@ -166,6 +168,34 @@ def test_files_of_every_service_are_generated():
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("overlay", "form"),
+    [("dev", "searchbus/{}:dev"), ("prod", "registry.example.org/searchbus/{}:" + VERSION)],
+)
+def test_overlays_name_the_images_of_all_services_alike(overlay, form):
+    """Registry and tag are stated once, not for each service."""
+    images = {
+        name_of(d): d["spec"]["template"]["spec"]["containers"][0]["image"]
+        for d in render(overlay)
+        if d["kind"] == "Deployment"
+    }
+    assert images == {service: form.format(service) for service in SERVICES}
+
+
+def test_a_pinned_digest_keeps_the_registry(tmp_path):
+    """What `kustomize edit set image searchbus/edge=searchbus/edge@sha256:…` writes."""
+    digest = "sha256:" + "a" * 64
+    shutil.copytree(ROOT / "deploy" / "k8s", tmp_path / "k8s")
+    overlay = tmp_path / "k8s" / "overlays" / "prod" / "kustomization.yaml"
+    pin = {"name": "searchbus/edge", "newName": "searchbus/edge", "digest": digest}
+    overlay.write_text(overlay.read_text() + yaml.safe_dump({"images": [pin]}))
+    done = subprocess.run(
+        [*renderer(), str(overlay.parent)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert f"image: registry.example.org/searchbus/edge@{digest}\n" in done.stdout
+    assert f"image: registry.example.org/searchbus/web:{VERSION}\n" in done.stdout
 
 
 def test_prometheus_reads_the_same_alerts_everywhere():
