@@ -13,6 +13,7 @@ PACKAGES = (
     "libs/contracts",
     "libs/evaluation",
     "libs/ingest",
+    "libs/runtime",
     "libs/upstream",
     "libs/vectors",
     "services/ddg",

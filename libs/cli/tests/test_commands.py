@@ -26,6 +26,11 @@ HELLO = '''
     def silent() -> None:
         pass
 
+    def faulty() -> None:
+        from searchbus_contracts import ErrorCode, Fault
+
+        raise Fault(ErrorCode.UNAVAILABLE, "Start it: [searchbus up]")
+
     tongues = typer.Typer(help="Several languages.", no_args_is_help=True)
 
     @tongues.command("french")
@@ -53,6 +58,7 @@ def group(tmp_path, monkeypatch) -> CommandGroup:
             "tongues": "third_party.hello:tongues",
             "broken": "third_party.broken:run",
             "gone": "third_party.hello:gone",
+            "faulty": "third_party.hello:faulty",
         }
     )
     return group
@@ -115,3 +121,8 @@ def test_name_that_is_taken_keeps_its_command(group, run):
     """A package cannot replace a command."""
     group.add_targets({"greet": "third_party.hello:silent"})
     assert run("greet", "Ada") == (0, "Hello Ada\n")
+
+
+def test_fault_of_a_command_is_a_message_and_not_a_traceback(run):
+    """With its code, for those who search for it."""
+    assert run("faulty") == (1, "error: unavailable: Start it: [searchbus up]\n")

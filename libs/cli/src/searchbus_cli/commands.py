@@ -7,6 +7,7 @@ group. It is read from the source, because importing every command takes seconds
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -35,6 +36,17 @@ class CommandGroup(TyperGroup):
         group = CommandGroup(name=name, help=text, no_args_is_help=True)
         self.add_command(group)
         return group
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that is called; a Fault that it does not handle is an error message."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            # Only a command that imported the contracts can raise one.
+            contracts = sys.modules.get("searchbus_contracts")
+            if contracts is None or not isinstance(error, contracts.Fault):
+                raise
+            raise fail(f"{error.code}: {error.failure.message}") from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import the command that is called."""

@@ -1,4 +1,4 @@
-"""How processes and commands reach the bus, and with which keys."""
+"""How processes and commands connect to the bus, and with which keys."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from searchbus_bus import ActorSigner, ActorVerifier
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.permissions import inbox_prefix
+from searchbus_contracts.services import OPERATOR
 
 from .settings import ServiceSettings, SigningSettings, load_settings
 from .state import read_state
@@ -35,35 +38,44 @@ def bus_options(settings: ServiceSettings) -> dict[str, Any]:
 
 
 def operator_options(data: Path) -> dict[str, Any]:
-    """How commands of this machine's user connect to a stack on a data folder.
+    """The options of `connect` with which commands on this machine join a stack.
 
     A secured stack (`searchbus up --secure`) keeps the operator's keys in
-    `<data>/secure/keys.json`, which only its owner can read; an open one needs none.
+    `<data>/secure/keys.json`, which only its owner can read. An open stack needs none.
+
+    Raises:
+        Fault: `unavailable`, where the file is damaged.
     """
+    path = data / "secure" / "keys.json"
     try:
-        found = json.loads((data / "secure" / "keys.json").read_text())
+        found = json.loads(path.read_text())
+        return {
+            "nkeys_seed_str": found["seeds"][OPERATOR.name],
+            "inbox_prefix": inbox_prefix(OPERATOR.name),
+            "signer": ActorSigner(found["actor_private"]),
+        }
     except FileNotFoundError:
         return {}
-    return {
-        "nkeys_seed_str": found["seeds"]["cli"],
-        "inbox_prefix": "_INBOX_cli",
-        "signer": ActorSigner(found["actor_private"]),
-    }
+    except (ValueError, KeyError, TypeError):
+        raise Fault(
+            ErrorCode.UNAVAILABLE,
+            f"{path} is damaged. Delete it, and start the stack again to make new keys.",
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class BusAddress:
-    """Where the bus is, and the options of `connect` for it."""
+    """The URL of a bus, and the options of `connect` for it."""
 
     url: str
     options: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
 def find_bus(data: Path) -> BusAddress | None:
-    """The bus that a command should use; None where none is known.
+    """The bus that a command uses; `None` where none is known.
 
-    SEARCHBUS_NATS_URL wins, with the credentials of the settings (a cluster, containers); else the
-    stack that runs on the data folder, with its operator's keys.
+    SEARCHBUS_NATS_URL comes first, with the credentials of the settings (a cluster, containers).
+    Else it is the stack that runs on the data folder, with its operator's keys.
     """
     if os.environ.get("SEARCHBUS_NATS_URL"):
         settings = load_settings(SigningSettings)

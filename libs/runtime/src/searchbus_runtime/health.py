@@ -14,7 +14,7 @@ Check = Callable[[], Awaitable[bool]]
 
 
 class Health:
-    """What a process knows of its own state."""
+    """The checks of one process, and whether it is draining."""
 
     def __init__(self) -> None:
         self.draining = False
@@ -22,11 +22,11 @@ class Health:
         self._ready: dict[str, Check] = {}
 
     def add_liveness(self, name: str, check: Check) -> None:
-        """A check whose failure means: restart me."""
+        """Add a check whose failure means that the process must be restarted."""
         self._alive[name] = check
 
     def add_readiness(self, name: str, check: Check) -> None:
-        """A check whose failure means: send me nothing for now."""
+        """Add a check whose failure means that the process cannot take requests now."""
         self._ready[name] = check
 
     async def alive(self) -> dict[str, bool]:

@@ -18,8 +18,10 @@ def configure_logging(
     """Send every logger of the process through one formatter.
 
     Args:
-        service: stands in every line.
-        style: "json" one object a line; "console" for eyes; "auto" console on a terminal.
+        service: part of every line.
+        level: "debug", "info", "warning" or "error".
+        style: "json": one object per line; "console": for people; "auto": console on a terminal,
+            else json.
     """
     if style == "auto":
         style = "console" if sys.stderr.isatty() else "json"
@@ -57,7 +59,7 @@ def configure_logging(
     root.setLevel(level.upper())
     for chatty in ("httpx", "httpcore", "httpx2", "uvicorn.access", "mcp"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    # A collector that is away costs one line a batch, not one a retry.
+    # An unreachable collector costs one line per batch, not one per retry.
     logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)
     for name in ("uvicorn", "uvicorn.error"):
         logger = logging.getLogger(name)

@@ -21,7 +21,7 @@ STATE_FILE = "state.json"
 
 @dataclass(frozen=True, slots=True)
 class StackState:
-    """A running stack: where its edge and its NATS listen, and its processes' ids."""
+    """A running stack: addresses of its edge and its NATS server, and the ids of its processes."""
 
     url: str
     nats_url: str
@@ -31,7 +31,7 @@ class StackState:
 
 
 def data_folder(given: Path | None = None) -> Path:
-    """The data folder: what was given, `SEARCHBUS_DATA_DIR`, or the user's own."""
+    """The data folder: `given`, else `SEARCHBUS_DATA_DIR`, else the one in the user's home."""
     if given is not None:
         return given.resolve()
     named = os.environ.get("SEARCHBUS_DATA_DIR")
@@ -48,7 +48,7 @@ def write_state(state: StackState) -> None:
 
 
 def read_state(data: Path) -> StackState | None:
-    """The stack that runs on a data folder; None where none does."""
+    """The stack that runs on a data folder; `None` where none runs."""
     try:
         state = StackState(**json.loads((data / STATE_FILE).read_text()))
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Traces and metrics of a process: OTLP where a collector is set, else a local trace file."""
+"""Traces and metrics of a process: to a collector (OTLP) if one is set, else to a local file."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from .tracefile import TraceFileExporter
 __all__ = ["configure_telemetry"]
 
 QUEUED_SPANS = 16_384
-"""Some ten seconds of a busy process; the SDK's 2,048 lost spans of bursts."""
+"""About ten seconds of a busy process. With the SDK's 2,048, bursts lost spans."""
 EXPORT_DELAY_MS = 1_000
 FLUSH_DELAY_MS = 200
-"""`searchbus trace --last` right after a call should find the call."""
+"""So that `searchbus trace --last` finds a call that has just ended."""
 
 
 def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[], None]:
-    """Install the providers; returns what flushes and stops them."""
+    """Install the providers; returns a function that flushes and stops them."""
     endpoint = settings.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
     resource = Resource.create(
         {

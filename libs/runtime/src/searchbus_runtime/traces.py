@@ -28,20 +28,20 @@ class SpanRecord:
 
     @property
     def duration_ms(self) -> float:
-        """How long it took."""
+        """Its duration in milliseconds."""
         return (self.end_ns - self.start_ns) / 1e6
 
 
 @dataclass(slots=True)
 class SpanNode:
-    """A span and what happened inside it, in order of start."""
+    """A span and the spans inside it, in order of their start."""
 
     span: SpanRecord
     children: list[SpanNode] = field(default_factory=list)
 
 
 def read_spans(path: Path) -> Iterator[SpanRecord]:
-    """Every span of the file and its predecessor, oldest first; torn lines are left out."""
+    """Every span of the older file and of the file, in order of writing; skips torn lines."""
     for part in (path.with_name(path.name + ".1"), path):
         if not part.exists():
             continue
@@ -54,7 +54,7 @@ def read_spans(path: Path) -> Iterator[SpanRecord]:
 
 
 def build_tree(spans: Iterable[SpanRecord]) -> list[SpanNode]:
-    """The roots of one trace. A span whose parent is unknown (a client's own) is a root."""
+    """The roots of one trace. A span whose parent is unknown, e.g. in the client, is a root."""
     nodes = {span.span_id: SpanNode(span) for span in spans}
     roots: list[SpanNode] = []
     for node in sorted(nodes.values(), key=lambda n: (n.span.start_ns, n.span.span_id)):

@@ -1,0 +1,82 @@
+"""Structured logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+
+from searchbus_runtime import configure_logging
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    """The handlers and the level of the tests come back."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def lines(capsys) -> list[dict]:
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def test_json_has_one_object_per_line(capsys):
+    """Service, level, logger and time are part of each."""
+    configure_logging("web", style="json")
+    logging.getLogger("searchbus.web").warning("%d pages", 3)
+    (line,) = lines(capsys)
+    assert (
+        line["service"], line["level"], line["logger"], line["event"],
+    ) == ("web", "warning", "searchbus.web", "3 pages")  # fmt: skip
+    assert line["timestamp"].endswith("Z")
+
+
+def test_line_inside_a_span_has_its_ids(capsys):
+    """They lead from a log line to the trace."""
+    configure_logging("web", style="json")
+    with TracerProvider().get_tracer("t").start_as_current_span("work") as span:
+        logging.getLogger("t").info("inside")
+    logging.getLogger("t").info("outside")
+    inside, outside = lines(capsys)
+    context = span.get_span_context()
+    assert format(context.trace_id, "032x") == inside["trace_id"]
+    assert format(context.span_id, "016x") == inside["span_id"]
+    assert "trace_id" not in outside
+
+
+def test_traceback_stays_in_its_line(capsys):
+    """So that a collector does not split it."""
+    configure_logging("web", style="json")
+    try:
+        raise ValueError("bad")
+    except ValueError:
+        logging.getLogger("t").exception("failed")
+    (line,) = lines(capsys)
+    assert "ValueError: bad" in line["exception"]
+
+
+def test_level_and_chatty_libraries(capsys):
+    """What is below the level is not printed; some libraries only warn."""
+    configure_logging("web", level="info", style="json")
+    logging.getLogger("t").debug("hidden")
+    logging.getLogger("httpx").info("hidden")
+    logging.getLogger("httpx").warning("shown")
+    assert [line["event"] for line in lines(capsys)] == ["shown"]
+
+
+def test_without_a_terminal_auto_is_json_and_console_is_for_people(capsys):
+    """Standard error of a test is no terminal."""
+    configure_logging("web")
+    logging.getLogger("t").info("first")
+    assert lines(capsys)[0]["event"] == "first"
+    configure_logging("web", style="console")
+    logging.getLogger("t").info("second")
+    text = capsys.readouterr().err
+    assert "second" in text
+    assert not text.startswith("{")
