@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal
 
+import jsonschema_rs
 import pytest
 from msgspec import Meta, Struct
 
 from searchbus_bus import (
     Bus,
     Call,
+    Directory,
     MemoryBroker,
     Toolset,
     Worker,
@@ -36,6 +39,8 @@ from searchbus_contracts import (
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.edge import Edge
 from searchbus_edge.http.app import build_app
+from searchbus_edge.lists.registry import Registry
+from searchbus_edge.lists.view import ListedTool
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
@@ -197,3 +202,106 @@ async def running(request: pytest.FixtureRequest) -> AsyncIterator[Running]:
         yield Running(server.url, edge, broker, dictionary, buses)
         await edge.end_streams()
         await server.stop()
+
+
+@pytest.fixture
+def make_tool() -> Callable[..., ListedTool]:
+    """Builds a listed tool of the toolset `office`; options are fields of its descriptor."""
+
+    def make(name: str = "say", *, listed_as: str | None = None, **options: Any) -> ListedTool:
+        options = {"toolset": "office", "description": f"Does {name}."} | options
+        options.setdefault("input_schema", {"type": "object"})
+        descriptor = ToolDescriptor(name=name, **options)
+        validator = jsonschema_rs.Draft202012Validator(descriptor.input_schema)
+        return ListedTool(listed_as or name, descriptor, "office", validator)
+
+    return make
+
+
+@pytest.fixture
+async def directory(
+    bus: Bus, dictionary: Dictionary, broker: MemoryBroker
+) -> AsyncIterator[Directory]:
+    """A directory that knows the services dictionary and atlas."""
+    await broker.connect(name="dictionary").serve(dictionary_worker(dictionary))
+    await broker.connect(name="atlas").serve(colliding_worker())
+    directory = Directory(bus)
+    await directory.start()
+    yield directory
+    await directory.close()
+
+
+@pytest.fixture
+def broker() -> MemoryBroker:
+    """The in-memory twin of a NATS server."""
+    return MemoryBroker()
+
+
+@pytest.fixture
+def bus(broker: MemoryBroker) -> Bus:
+    """The edge's connection."""
+    return broker.connect(name="edge")
+
+
+@pytest.fixture
+def dictionary() -> Dictionary:
+    """The toolset of the service dictionary."""
+    return Dictionary()
+
+
+@pytest.fixture
+def registry(directory: Directory) -> Registry:
+    """The registry over both services; dictionary comes first."""
+    return Registry(directory, ("dictionary",))
+
+
+READER = Actor(subject="reader", roles=("READER",))
+
+
+@pytest.fixture
+def reader() -> Actor:
+    """A caller with one role."""
+    return READER
+
+
+@dataclass
+class Clock:
+    """A clock that a test moves."""
+
+    now_s: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Seconds, from 1000."""
+    return Clock()
+
+
+def make_context(revision: str = "2026-07-28", capabilities: Any = None) -> Any:
+    """What handlers use of the SDK's request context; `sent` collects progress and log events."""
+    sent: list[Any] = []
+
+    async def report_progress(progress: float, total: float | None, message: str | None) -> None:
+        sent.append((progress, total, message))
+
+    async def send_log_message(level: str, data: Any, logger: Any, **_: Any) -> None:
+        sent.append((level, data, logger))
+
+    session = SimpleNamespace(
+        client_capabilities=capabilities,
+        report_progress=report_progress,
+        send_log_message=send_log_message,
+    )
+    return SimpleNamespace(
+        session=session, protocol_version=revision, request_id=7, meta=None, request=None,
+        method="tools/call", sent=sent,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def context() -> Callable[..., Any]:
+    """Builds a request context by revision and capabilities."""
+    return make_context

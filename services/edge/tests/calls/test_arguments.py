@@ -1,0 +1,70 @@
+"""Arguments: JSON in strings is parsed, then the schema is checked."""
+
+from __future__ import annotations
+
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from searchbus_edge.calls.arguments import check_arguments, parse_json_strings
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "urls": {"type": "array"},
+        "options": {"type": "object"},
+        "text": {"type": "string"},
+        "count": {"type": "integer", "maximum": 5},
+        "any": True,
+    },
+    "required": ["text"],
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "parsed"),
+    [
+        ({"urls": '["a"]'}, {"urls": ["a"]}),
+        ({"options": '{"a": 1}'}, {"options": {"a": 1}}),
+        ({"text": '["a"]'}, {"text": '["a"]'}),
+        ({"urls": '{"a": 1}'}, {"urls": '{"a": 1}'}),
+        ({"urls": "[broken"}, {"urls": "[broken"}),
+        ({"urls": "[" * 100_000}, {"urls": "[" * 100_000}),
+        ({"any": "[]", "unknown": "[]"}, {"any": "[]", "unknown": "[]"}),
+    ],
+)
+def test_json_in_strings_is_parsed_where_the_schema_wants_it(make_tool, given, parsed):
+    """And nowhere else: a string may be meant as one."""
+    listed = make_tool(input_schema=SCHEMA)
+    before = dict(given)
+    assert parse_json_strings(listed, given) == parsed
+    assert given == before
+
+
+def test_valid_arguments_pass(make_tool):
+    """No exception."""
+    check_arguments(make_tool(input_schema=SCHEMA), {"text": "a", "count": 5})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({}, '"text" is a required property'),
+        ({"text": "a", "count": 6}, "count: 6 is greater than the maximum of 5"),
+        ({"text": "a", "urls": "x" * 5000}, "urls: …"),
+    ],
+)
+def test_invalid_arguments_name_field_and_range(make_tool, arguments, text):
+    """-32602, without repeating long values."""
+    with pytest.raises(MCPError) as caught:
+        check_arguments(make_tool("look", input_schema=SCHEMA), arguments)
+    assert caught.value.error.code == -32602
+    assert caught.value.error.message.startswith(f"Invalid arguments for look: {text}")
+    assert len(caught.value.error.message) < 400
+
+
+def test_three_faults_are_shown_at_most(make_tool):
+    """A model corrects some and calls again."""
+    schema = {"type": "object", "required": ["a", "b", "c", "d", "e"]}
+    with pytest.raises(MCPError) as caught:
+        check_arguments(make_tool(input_schema=schema), {})
+    assert caught.value.error.message.count("required") == 3

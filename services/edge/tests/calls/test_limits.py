@@ -1,0 +1,132 @@
+"""Limits hold over all edges, are fair between callers, and fail as configured."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_contracts import Fault
+from searchbus_edge.calls.limits import LocalLimiter, SharedLimiter
+
+
+class Clock:
+    """For a test with generated values."""
+
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+async def admitted(limiter, caller="alice") -> bool:
+    try:
+        await limiter.admit(caller)
+    except Fault as fault:
+        assert fault.code == "rate_limited"
+        assert fault.failure.retry_after_ms >= 1
+        return False
+    return True
+
+
+def edges(number, rate, burst, clock, **options):
+    kv = MemoryKeyValue(ttl_s=3600, clock=clock)
+    return kv, [SharedLimiter("x", kv, rate, burst, clock=clock, **options) for _ in range(number)]
+
+
+async def test_three_edges_admit_no_more_than_one(clock):
+    """Over-admission at most 5 %, and most of the limit is used."""
+    _, limiters = edges(3, 20.0, 20, clock)
+    count = 0
+    for step in range(6000):  # a minute at a hundred a second
+        count += await admitted(limiters[step % 3])
+        clock.now_s += 0.01
+    allowed = 20 * 60 + 20
+    assert 0.85 * allowed <= count <= 1.05 * allowed
+
+
+async def test_one_greedy_caller_takes_nothing_from_nine_others(clock):
+    """Jain's index of what they get is nearly one."""
+    _, limiters = edges(3, 5.0, 5, clock)
+    got = dict.fromkeys(range(10), 0)
+    for step in range(3000):  # half a minute; the first asks twenty times as often
+        for caller in range(10):
+            for _ in range(20 if caller == 0 else 1):
+                got[caller] += await admitted(limiters[step % 3], f"c{caller}")
+        clock.now_s += 0.1
+        if step == 300:
+            break
+    values = list(got.values())
+    assert sum(values) ** 2 / (len(values) * sum(v * v for v in values)) >= 0.98
+
+
+async def test_unreachable_store_counts_here_or_refuses(clock):
+    """As the limit says: a free tool goes on, one that costs money does not."""
+    kv, (limiter,) = edges(1, 10.0, 10, clock)
+    closed = SharedLimiter("y", kv, 10.0, 10, clock=clock, fail_closed=True)
+    kv.away = True
+    assert sum([await admitted(limiter) for _ in range(50)]) == 10
+    assert not await admitted(closed)
+    none = SharedLimiter("z", None, 10.0, 10, clock=clock)
+    assert sum([await admitted(none) for _ in range(50)]) == 10
+    kv.away = False
+    clock.now_s += 5
+    assert await admitted(closed)
+
+
+async def test_many_at_once_are_counted_once_each(clock):
+    """Concurrent callers of one process share its lease."""
+    _, limiters = edges(3, 100.0, 100, clock)
+    results = await asyncio.gather(*(admitted(limiters[n % 3]) for n in range(400)))
+    assert 90 <= sum(results) <= 105
+
+
+@settings(max_examples=60)
+@given(st.lists(st.floats(0, 2), min_size=1, max_size=120), st.floats(0.5, 50), st.integers(1, 30))
+def test_bucket_never_admits_more_than_rate_and_burst(pauses, rate, burst):
+    """In any window that starts now."""
+    clock = Clock()
+    limiter = LocalLimiter(rate, burst, clock=clock)
+
+    async def run() -> int:
+        count = 0
+        for pause in pauses:
+            clock.now_s += pause
+            count += await admitted(limiter)
+        return count
+
+    assert asyncio.run(run()) <= burst + rate * sum(pauses) + 1
+
+
+async def test_locks_end_with_their_requests(clock):
+    """Also while the store is unreachable, when no lease is ever taken."""
+    store, (limiter,) = edges(1, 10.0, 10, clock)
+    store.away = True
+    for number in range(1000):
+        assert await admitted(limiter, f"caller-{number}")
+    gc.collect()
+    assert len(limiter._locks) == 0
+    assert len(limiter._leases) == 0
+
+
+async def test_rate_zero_switches_a_limit_off(clock):
+    """Local and shared."""
+    for limiter in (LocalLimiter(0, 1, clock=clock), SharedLimiter("x", None, 0, 1, clock=clock)):
+        assert all([await admitted(limiter) for _ in range(100)])
+
+
+async def test_time_to_wait_is_enough_and_not_a_second_more(clock):
+    """After it, one request is admitted."""
+    limiter = LocalLimiter(0.5, 1, clock=clock)
+    assert await admitted(limiter)
+    with pytest.raises(Fault) as caught:
+        await limiter.admit("alice")
+    wait_ms = caught.value.failure.retry_after_ms
+    assert 2000 <= wait_ms <= 2001
+    clock.now_s += wait_ms / 1000
+    assert await admitted(limiter)
+    assert not await admitted(limiter)

@@ -1,0 +1,74 @@
+"""Prompts are filled in and completed from their descriptor."""
+
+from __future__ import annotations
+
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from searchbus_contracts import PromptArgument, PromptDescriptor, PromptMessage, TextContent
+from searchbus_edge.lists.prompts import MAX_ARGUMENT_CHARS, complete, fill
+
+PROMPT = PromptDescriptor(
+    name="compare", toolset="t", description="Compares.",
+    arguments=(
+        PromptArgument(name="earlier", required=True),
+        PromptArgument(name="depth", values=("brief", "broad", "full")),
+    ),
+    messages=(
+        PromptMessage(role="user", content=TextContent(text="Compare {earlier} ({depth}) {other}.")),
+    ),
+)  # fmt: skip
+
+
+def test_arguments_replace_their_placeholders_once():
+    """Braces inside a value stay; an optional one that is absent is empty."""
+    filled = fill(PROMPT, {"earlier": "{depth}"})
+    assert filled.messages[0].content.text == "Compare {depth} () {other}."
+    assert (filled.messages[0].role, filled.description) == ("user", "Compares.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({}, "needs the argument earlier"),
+        ({"earlier": "a", "x": "b"}, "'x'. Allowed: earlier, depth."),
+        ({"earlier": "a" * (MAX_ARGUMENT_CHARS + 1)}, "is over 100000 characters"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, text):
+    """-32602."""
+    with pytest.raises(MCPError) as caught:
+        fill(PROMPT, arguments)
+    assert caught.value.error.code == -32602
+    assert text in caught.value.error.message
+
+
+@pytest.mark.parametrize(
+    ("argument", "typed", "values"),
+    [
+        ("depth", "", ["brief", "broad", "full"]),
+        ("depth", "BR", ["brief", "broad"]),
+        ("depth", "x", []),
+        ("earlier", "", []),
+        ("absent", "", []),
+    ],
+)
+def test_completion_offers_declared_values(argument, typed, values):
+    """By their start, ignoring case."""
+    completion = complete(PROMPT, argument, typed).completion
+    assert (completion.values, completion.total, completion.has_more) == (
+        values,
+        len(values),
+        False,
+    )
+
+
+def test_completion_is_limited():
+    """To a hundred values, as MCP says."""
+    many = PromptArgument(name="a", values=tuple(str(n) for n in range(150)))
+    prompt = PromptDescriptor(
+        name="p", toolset="t", description="d", arguments=(many,), messages=PROMPT.messages
+    )
+    completion = complete(prompt, "a", "").completion
+    assert (len(completion.values), completion.total, completion.has_more) == (100, 150, True)
+    assert complete(None, "a", "").completion.values == []

@@ -1,0 +1,90 @@
+"""The registry: names, order, validators, own tools, changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_bus import Worker
+from searchbus_edge.lists.registry import Registry, template_pattern
+
+
+def names(registry, toolset=None):
+    return list(registry.view(toolset).tools)
+
+
+async def test_name_belongs_to_the_first_toolset_of_the_order(directory):
+    """A later holder is listed with its toolset; alone it has its own name."""
+    first = Registry(directory, ("dictionary",))
+    assert first.view(None).tools["look_up"].service == "dictionary"
+    assert first.view(None).tools["atlas_look_up"].service == "atlas"
+    second = Registry(directory, ("atlas",))
+    assert second.view(None).tools["look_up"].service == "atlas"
+    assert names(second)[0] == "look_up"
+    assert names(first, "atlas") == ["look_up"]
+    assert first.toolsets == ["dictionary", "atlas"]
+
+
+async def test_tool_with_a_bad_schema_is_left_out(registry, caplog):
+    """It harms no other, and the log names it."""
+    assert "odd" not in registry.view("atlas").tools
+    assert "odd of toolset atlas is not listed: invalid input schema" in caplog.text
+
+
+async def test_view_has_prompts_resources_and_templates(registry):
+    """With the service of each toolset."""
+    view = registry.view("dictionary")
+    assert list(view.prompts) == ["define"]
+    assert list(view.resources) == ["dict://all"]
+    ((pattern, template),) = view.templates
+    assert template.name == "word"
+    assert pattern.fullmatch("dict://word/bus")
+    assert view.services == {"dictionary": "dictionary", "atlas": "atlas"}
+    assert registry.view("atlas").prompts == {}
+
+
+async def test_view_is_kept_until_something_changes(registry, directory, broker):
+    """And built anew with a new service."""
+    before = registry.view(None)
+    assert registry.view(None) is before
+    worker = Worker("zoo")
+    other = before.tools["say"].descriptor
+    import msgspec
+
+    worker.add_tool(msgspec.structs.replace(other, toolset="zoo"), None)
+    await broker.connect(name="zoo").serve(worker)
+    await directory.refresh()
+    assert "zoo_say" in registry.view(None).tools
+    assert "zoo_say" not in before.tools
+    assert registry.toolsets == ["dictionary", "atlas", "zoo"]
+
+
+async def test_own_tools_come_last_and_only_while_offered(directory, make_tool):
+    """Their endpoint lists the pinned tools as well."""
+    offered = True
+    registry = Registry(
+        directory, ("dictionary",), own=[make_tool("find", toolset="lazy").descriptor],
+        own_offered=lambda: offered, pinned=("say", "absent"),
+    )  # fmt: skip
+    assert names(registry)[-1] == "find"
+    assert names(registry, "lazy") == ["find", "say"]
+    assert "find" not in names(registry, "atlas")
+    assert registry.toolsets[-1] == "lazy"
+    offered = False
+    assert "find" not in names(registry)
+    assert "lazy" not in registry.toolsets
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "matches"),
+    [
+        ("a://{x}/b", "a://1/b", True),
+        ("a://{x}/b", "a://1/2/b", False),
+        ("a://{x}/b", "a:///b", False),
+        ("a.b://{x}", "aXb://1", False),
+        ("a://{x}/{y_1}", "a://1/2", True),
+        ("a://b", "a://b", True),
+    ],
+)
+def test_template_matches_one_segment_per_variable(template, uri, matches):
+    """RFC 6570, level 1."""
+    assert bool(template_pattern(template).fullmatch(uri)) is matches

@@ -1,0 +1,40 @@
+"""Views: which toolsets list or search resources for a caller."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from searchbus_contracts import ResourceTemplate
+from searchbus_edge.lists.view import View
+
+
+def template(toolset: str, **options):
+    found = ResourceTemplate(
+        uri_template=f"{toolset}://{{a}}", name="a", toolset=toolset, **options
+    )
+    return re.compile(""), found
+
+
+def test_toolsets_are_named_once_in_order_with_their_service(reader):
+    """Those that the caller may use."""
+    view = View(
+        (0, True),
+        services={"b": "service-b", "a": "service-a"},
+        templates=(
+            template("b", lists=True),
+            template("b", lists=True, searches=True),
+            template("a", searches=True),
+            template("a", lists=True, required_roles=("NOBODY",)),
+        ),
+    )
+    assert view.listed_toolsets(reader) == [("b", "service-b")]
+    assert view.searched_toolsets(reader) == [("b", "service-b"), ("a", "service-a")]
+
+
+def test_view_is_immutable():
+    """Requests keep the one that they started with."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        View((0, True)).version = (1, True)

@@ -1,0 +1,191 @@
+"""The finder: ranks of the index mapped to the names of an endpoint, page by page."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_bus import Call, Toolset, Worker, endpoint, resource_search, resource_template
+from searchbus_contracts import (
+    Actor,
+    ErrorCode,
+    Fault,
+    ResourceDescriptor,
+    ResourceReadReply,
+    ResourceReadRequest,
+    ResourceSearchReply,
+    ResourceSearchRequest,
+)
+from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindReply, FindRequest, Found
+from searchbus_edge.calls.limits import LocalLimiter
+from searchbus_edge.lists.cursors import Cursors
+from searchbus_edge.search.finder import Finder
+
+
+class Index:
+    """Finds `names` of the toolset dictionary, in that order."""
+
+    def __init__(self):
+        self.names: list[str] = []
+        self.requests: list[FindRequest] = []
+        self.fault: Fault | None = None
+
+    @endpoint
+    async def search(self, call: Call, request: FindRequest) -> FindReply:
+        self.requests.append(request)
+        if self.fault:
+            raise self.fault
+        page = self.names[request.offset : request.offset + request.limit]
+        return FindReply(
+            found=tuple(
+                Found(toolset="dictionary", name=name, score=1.0, cosine=1.0) for name in page
+            ),
+            total=len(self.names),
+            generation="g1",
+        )
+
+
+class Books(Toolset, name="books"):
+    names = ("1", "2")
+    fault: Fault | None = None
+
+    @resource_template("books://{book}")
+    async def read_book(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+        """One book."""
+        return ResourceReadReply(contents=())
+
+    @resource_search
+    async def find_books(self, call: Call, request: ResourceSearchRequest) -> ResourceSearchReply:
+        if self.fault:
+            raise self.fault
+        return ResourceSearchReply(resources=tuple(
+            ResourceDescriptor(uri=f"books://{name}", name=name, toolset="books")
+            for name in self.names
+        ))  # fmt: skip
+
+
+@pytest.fixture
+async def index(broker):
+    index = Index()
+    worker = Worker("toolindex")
+    worker.add(index)
+    await broker.connect(name="toolindex").serve(worker)
+    return index
+
+
+@pytest.fixture
+async def finder(bus, index, directory):
+    await directory.refresh()
+    return Finder(bus, directory, Cursors(b"k" * 32), LocalLimiter(0, 1), enabled=True)
+
+
+async def test_search_is_offered_while_an_index_is_listed(bus, directory, index):
+    """And by the setting."""
+    options = (bus, directory, Cursors(b"k" * 32), LocalLimiter(0, 1))
+    assert not Finder(*options, enabled=True).available
+    await directory.refresh()
+    assert Finder(*options, enabled=True).available
+    assert not Finder(*options, enabled=False).available
+
+
+async def test_tools_are_mapped_to_listed_and_visible_ones(finder, index, registry, reader):
+    """In the order of the index; the endpoint's toolset goes along."""
+    index.names = ["say", "absent", "secret", "look_up"]
+    found, cursor = await finder.tools(reader, registry.view("dictionary"), " a\n query ", None)
+    assert [tool.name for tool in found] == ["say", "look_up"]
+    assert cursor is None
+    assert (index.requests[0].query, index.requests[0].toolsets) == ("a query", ("dictionary",))
+    best = await finder.best_tools(reader, registry.view(None), "q", 1)
+    assert [tool.name for tool in best] == ["say"]
+    assert index.requests[1].toolsets == ()
+
+
+async def test_pages_follow_each_other(finder, index, registry, reader):
+    """The cursor holds position and generation, for this query and caller only."""
+    index.names = ["say"] * 25
+    view = registry.view(None)
+    _, cursor = await finder.tools(reader, view, "q", None)
+    _, cursor2 = await finder.tools(reader, view, "q", cursor)
+    assert [r.offset for r in index.requests] == [0, 10]
+    assert index.requests[1].generation == "g1"
+    assert (await finder.tools(reader, view, "q", cursor2))[1] is None
+    other = Actor(subject="other", roles=reader.roles)
+    for actor, query, bad in ((other, "q", cursor), (reader, "other", cursor), (reader, "q", "x")):
+        with pytest.raises(Fault, match="Unknown cursor"):
+            await finder.tools(actor, view, query, bad)
+    with pytest.raises(Fault, match="Unknown cursor"):
+        await finder.prompts(reader, view, "q", cursor)
+
+
+async def test_prompts_have_their_listed_names(finder, index, registry, reader):
+    """As prompts/list shows them."""
+    index.names = ["define", "absent"]
+    found, _ = await finder.prompts(reader, registry.view(None), "q", None)
+    assert [name for name, _ in found] == ["define"]
+
+
+@pytest.mark.parametrize("query", ["", " ", "x" * (MAX_FIND_CHARS + 1)])
+async def test_queries_are_checked_before_the_index_is_asked(
+    finder, index, registry, reader, query
+):
+    """invalid_query."""
+    for search in (finder.tools, finder.prompts, finder.resources):
+        with pytest.raises(Fault) as caught:
+            await search(reader, registry.view(None), query, None)
+        assert caught.value.code == "invalid_query"
+    assert index.requests == []
+
+
+async def test_searches_are_limited(bus, index, directory, registry, reader, clock):
+    """Per caller."""
+    limiter = LocalLimiter(1, 2, clock=clock)
+    finder = Finder(bus, directory, Cursors(b"k" * 32), limiter, enabled=True)
+    for _ in range(2):
+        await finder.tools(reader, registry.view(None), "q", None)
+    with pytest.raises(Fault) as caught:
+        await finder.tools(reader, registry.view(None), "q", None)
+    assert caught.value.code == "rate_limited"
+
+
+@pytest.fixture
+async def books(broker, directory, finder):
+    books = Books()
+    worker = Worker("books")
+    worker.add(books)
+    await broker.connect(name="books").serve(worker)
+    await directory.refresh()
+    return books
+
+
+async def test_resources_of_index_and_toolsets_are_fused(finder, index, books, registry, reader):
+    """By rank; what only the index names must be in the registry."""
+    index.names = ["dict://all", "dict://absent"]
+    found, cursor = await finder.resources(reader, registry.view(None), "q", None)
+    assert [r.uri for r in found] == ["books://1", "dict://all", "books://2"]
+    assert cursor is None
+
+
+async def test_changed_results_refuse_the_next_page(finder, index, books, registry, reader):
+    """Rather than repeat or drop a resource."""
+    books.names = tuple(str(n) for n in range(15))
+    view = registry.view(None)
+    first, cursor = await finder.resources(reader, view, "q", None)
+    second, end = await finder.resources(reader, view, "q", cursor)
+    assert (len(first), len(second), end) == (10, 5, None)
+    books.names = books.names[1:]
+    with pytest.raises(Fault, match="have changed"):
+        await finder.resources(reader, view, "q", cursor)
+
+
+async def test_one_failed_source_is_left_out(finder, index, books, registry, reader):
+    """All failed, or a fault of the query: the search fails."""
+    index.names = ["dict://all"]
+    books.fault = Fault(ErrorCode.UNAVAILABLE, "Gone.")
+    view = registry.view(None)
+    found, _ = await finder.resources(reader, view, "q", None)
+    assert [r.uri for r in found] == ["dict://all"]
+    books.fault = Fault(ErrorCode.INVALID_QUERY, "Bad.")
+    with pytest.raises(Fault, match="Bad"):
+        await finder.resources(reader, view, "q", None)
+    books.fault = index.fault = Fault(ErrorCode.UNAVAILABLE, "Gone.")
+    with pytest.raises(Fault, match="Gone"):
+        await finder.resources(reader, view, "q", None)

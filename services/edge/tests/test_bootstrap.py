@@ -1,0 +1,67 @@
+"""The bootstrap: builds every part in order, takes replacements, closes what it opened."""
+
+from __future__ import annotations
+
+from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_contracts import Actor
+from searchbus_edge.auth.authenticator import Authenticator
+from searchbus_edge.bootstrap import open_edge
+from searchbus_edge.settings import EdgeSettings
+
+
+def settings(tmp_path, **options) -> EdgeSettings:
+    return EdgeSettings(_env_file=None, data_dir=tmp_path, **options)
+
+
+async def test_edge_follows_the_services_and_ends_with_its_context(bus, tmp_path):
+    """Its own composites appear when they are served on the bus."""
+    async with open_edge(bus, settings(tmp_path)) as edge:
+        assert edge.registry.toolsets == []
+        await bus.serve(edge.connector)
+        await edge.directory.refresh()
+        assert edge.registry.toolsets == ["connector"]
+        assert list(edge.registry.view(None).tools) == ["fetch", "research_brief", "search"]
+        guard = await edge.endpoints.get("connector")
+        assert guard is await edge.endpoints.get("connector")
+        assert await edge.endpoints.get("absent") is None
+
+
+async def test_base_url_comes_from_the_settings_unless_given(bus, tmp_path):
+    """It is the audience of tokens and the address of documents."""
+    async with open_edge(bus, settings(tmp_path, port=81)) as edge:
+        assert edge.authenticator.resource_url == "http://127.0.0.1:81"
+    async with open_edge(bus, settings(tmp_path), base_url="http://x.example:9") as edge:
+        assert edge.authenticator.resource_url == "http://x.example:9"
+
+
+async def test_default_actor_is_injected(bus, tmp_path):
+    """No module holds it: two edges of a process may have different ones."""
+    reader = Actor(subject="reader", roles=("READER",))
+    async with (
+        open_edge(bus, settings(tmp_path), default_actor=reader) as edge,
+        open_edge(bus, settings(tmp_path)) as other,
+    ):
+        assert await edge.authenticator.identify({}, "/mcp") == reader
+        assert (await other.authenticator.identify({}, "/mcp")).roles == ("*",)
+
+
+async def test_parts_are_replaceable_by_keyword(bus, tmp_path):
+    """Authenticator, store of limits and sources of composites."""
+    authenticator = Authenticator(resource_url="http://own")
+    store = MemoryKeyValue(ttl_s=60)
+    options = {"authenticator": authenticator, "store": store, "sources": ()}
+    async with open_edge(bus, settings(tmp_path), **options) as edge:
+        assert edge.authenticator is authenticator
+
+
+async def test_readiness_waits_for_required_services(bus, broker, tmp_path, dictionary):
+    """Ready only while each has a worker."""
+    from searchbus_bus import Worker
+
+    async with open_edge(bus, settings(tmp_path, required_services=("dictionary",))) as edge:
+        assert not await edge.ready()
+        worker = Worker("dictionary")
+        worker.add(dictionary)
+        await broker.connect(name="dictionary").serve(worker)
+        await edge.directory.refresh()
+        assert await edge.ready()

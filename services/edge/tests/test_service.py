@@ -1,0 +1,29 @@
+"""The start of the process: the port is bound first, then written to the port file."""
+
+from __future__ import annotations
+
+import httpx
+
+from searchbus_edge.service import start
+from searchbus_edge.settings import EdgeSettings
+from searchbus_runtime import Process
+
+
+async def test_start_binds_serves_and_reports_its_port(bus, tmp_path):
+    """The composites are served, and the edge's own address has the bound port."""
+    port_file = tmp_path / "port"
+    settings = EdgeSettings(
+        _env_file=None, port=0, port_file=port_file, data_dir=tmp_path, auth="jwt",
+        issuer="https://idp.example", audiences=("x",),
+    )  # fmt: skip
+    process = Process("edge", settings, bus)
+    await start(process)
+    try:
+        url = f"http://127.0.0.1:{int(port_file.read_text())}"
+        async with httpx.AsyncClient(base_url=url) as http:
+            about = (await http.get("/")).json()
+            assert about["endpoints"] == ["/mcp", "/mcp/connector"]
+            metadata = (await http.get("/.well-known/oauth-protected-resource/mcp")).json()
+            assert metadata["resource"] == f"{url}/mcp"
+    finally:
+        await process.drain()

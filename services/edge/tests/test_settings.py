@@ -1,0 +1,64 @@
+"""Settings of the edge: safe off loopback, defaults that depend on the mode."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_edge.settings import EdgeSettings
+
+
+def settings(**options) -> EdgeSettings:
+    return EdgeSettings(_env_file=None, **options)
+
+
+def test_modes_follow_the_address():
+    """Open on loopback; elsewhere by tokens, unless the operator says otherwise."""
+    assert settings().mode == "none"
+    assert settings(host="::1").mode == "none"
+    outside = settings(host="0.0.0.0", issuer="https://idp", public_url="https://x.example")
+    assert outside.mode == "jwt"
+    assert settings(host="0.0.0.0", auth="none").mode == "none"
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ({"host": "0.0.0.0"}, "SEARCHBUS_ISSUER"),
+        ({"auth": "jwt", "issuer": "https://idp"}, "SEARCHBUS_PUBLIC_URL"),
+        ({"auth": "static"}, "SEARCHBUS_KEYS_FILE"),
+        ({"state_key": "short"}, "32"),
+    ],
+)
+def test_incomplete_settings_name_what_is_missing(options, remedy):
+    """At the start, not at the first request."""
+    with pytest.raises(ValueError, match=remedy):
+        settings(**options)
+
+
+def test_rates_follow_the_mode():
+    """Unknown callers share one count: only searches have a limit, a higher one."""
+    assert settings().rates_per_s == (500.0, 0.0, 0.0)
+    known = settings(auth="static", keys_file="keys.json")
+    assert known.rates_per_s == (100.0, 50.0, 500.0)
+    assert settings(call_rate_per_s=7).rates_per_s == (500.0, 7.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "http://127.0.0.1:81"),
+        ({"host": "::1"}, "http://[::1]:81"),
+        ({"public_url": "https://x.example/"}, "https://x.example"),
+    ],
+)
+def test_base_url_is_public_or_the_bound_address(options, expected):
+    """Without a slash at its end: paths are appended."""
+    assert settings(**options).base_url(81) == expected
+
+
+def test_hosts_and_origins_include_loopback_with_any_port():
+    """Besides those of the settings."""
+    found = settings(allowed_hosts=("x.example",), allowed_origins=("https://x.example",))
+    assert {"localhost", "127.0.0.1:*", "[::1]:*", "x.example"} <= set(found.hosts)
+    assert {"http://localhost:*", "https://x.example"} <= set(found.origins)
+    assert "*" not in found.hosts

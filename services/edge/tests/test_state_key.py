@@ -1,0 +1,35 @@
+"""The key that signs what clients carry: configured, kept in the data folder, or of the process."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_edge.state_key import load_key
+
+
+def test_configured_key_is_taken(tmp_path):
+    """And the folder stays untouched."""
+    assert load_key("a" * 32, tmp_path) == b"a" * 32
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_key_is_kept_in_the_data_folder(tmp_path):
+    """A restart reads the same key, which only the owner can read."""
+    folder = tmp_path / "new"
+    key = load_key(None, folder)
+    assert len(key) == 32
+    assert load_key(None, folder) == key
+    assert (folder / "edge.key").stat().st_mode & 0o077 == 0
+
+
+def test_key_without_a_folder_ends_with_the_process(caplog):
+    """Two are different, and the log says so."""
+    assert load_key(None, None) != load_key(None, None)
+    assert "SEARCHBUS_STATE_KEY" in caplog.text
+
+
+def test_damaged_key_is_refused_with_the_remedy(tmp_path):
+    """A short key would be weak; nothing replaces it silently."""
+    (tmp_path / "edge.key").write_bytes(b"short")
+    with pytest.raises(ValueError, match=r"damaged\. Delete it"):
+        load_key(None, tmp_path)
