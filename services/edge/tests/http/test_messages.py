@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from searchbus_edge.http.messages import Envelope, MessageFault, read_envelope
 
@@ -65,3 +67,27 @@ def test_bad_messages_name_the_field(message, code, text, message_id):
         read_envelope(message)
     assert (caught.value.code, caught.value.message_id) == (code, message_id)
     assert len(str(caught.value)) < 100
+
+
+GOOD = body(id=1, method="tools/call", params={"name": "é", "arguments": {"a": [1.5, None]}})
+
+
+@given(st.integers(0, len(GOOD)), st.integers(0, 3), st.binary(max_size=6))
+def test_changed_bytes_are_a_fault_or_a_message(at, cut, added):
+    """Never another exception: it would become a 500."""
+    try:
+        envelope = read_envelope(GOOD[:at] + added + GOOD[at + cut :])
+    except MessageFault:
+        return
+    assert isinstance(envelope.tool, str)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists, max_leaves=5))
+def test_any_value_of_a_field_is_a_fault_or_a_message(value):
+    """Ids, methods and params of every type."""
+    for field in ("id", "method", "params", "jsonrpc"):
+        message = {"jsonrpc": "2.0", "id": 1, "method": "a", field: value}
+        try:
+            read_envelope(json.dumps(message).encode())
+        except MessageFault:
+            pass
