@@ -1,1 +1,1 @@
-"""Upstreams that the tests and `searchbus up --fake-upstreams` play on loopback."""
+"""Fake upstreams on loopback, for the tests and for `searchbus up --fake-upstreams`."""

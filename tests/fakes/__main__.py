@@ -1,9 +1,9 @@
-"""Plays the internet until SIGTERM.
+"""Serves the fake upstreams until SIGTERM.
 
-`python -m tests.fakes --told FILE`: on free ports of loopback; FILE gets the settings that use them,
-JSON: {"environment": {"SEARCHBUS_…": "…"}}.
+`python -m tests.fakes --settings FILE`: on free ports of loopback. It writes the settings of services
+that use the fakes to FILE: {"environment": {"SEARCHBUS_…": "…"}, "ddg": URL, "web": URL}.
 `python -m tests.fakes --listen 0.0.0.0 --ports 8001,8002`: in a container of its own; the settings
-are deploy/compose/fakes.env.
+are in deploy/compose/fakes.env.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from searchbus_runtime.files import write_atomically
 from searchbus_runtime.server import HttpServer
 
 from .ddg import FakeDuckDuckGo
@@ -27,7 +28,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-async def main(host: str, ports: tuple[int, int], told: Path | None) -> None:
+async def main(host: str, ports: tuple[int, int], settings: Path | None) -> None:
     """Serve every fake."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -37,34 +38,38 @@ async def main(host: str, ports: tuple[int, int], told: Path | None) -> None:
         HttpServer.serving(ddg.app, host=host, port=ports[0], **OPTIONS) as ddg_server,
         HttpServer.serving(FakeWeb().app, host=host, port=ports[1], **OPTIONS) as web_server,
     ):
-        if told is not None:
-            tell(told, ddg_server.url, web_server.url)
+        if settings is not None:
+            write_settings(settings, ddg_server.url, web_server.url)
         await stop.wait()
 
 
-def tell(path: Path, ddg_url: str, web_url: str) -> None:
-    """Write the settings of services that shall use the fakes."""
-    place = web_url.removeprefix("http://")
+def write_settings(path: Path, ddg_url: str, web_url: str) -> None:
+    """Write the settings of services that use the fakes."""
+    address = web_url.removeprefix("http://")
     environment = {
         "SEARCHBUS_DDG_HTML_URL": f"{ddg_url}/html/",
         "SEARCHBUS_DDG_LITE_URL": f"{ddg_url}/lite/",
         "SEARCHBUS_DDG_INSTANT_URL": f"{ddg_url}/instant",
         "SEARCHBUS_TAVILY_URL": f"{web_url}/tavily",
         "SEARCHBUS_BRAVE_URL": f"{web_url}/brave",
-        "SEARCHBUS_WEB_ROUTES": json.dumps({f"*.example.{tld}": place for tld in ("org", "net")}),
-        # Loopback has many addresses: each worker gets its own, as from several proxies.
+        "SEARCHBUS_WEB_ROUTES": json.dumps({f"*.example.{tld}": address for tld in ("org", "net")}),
+        # Each worker gets a source address of its own, as with several proxies.
         "SEARCHBUS_DDG_EGRESS": json.dumps([f"bind:127.0.0.{n}" for n in range(11, 27)]),
     }
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps({"environment": environment, "ddg": ddg_url, "web": web_url}))
-    draft.replace(path)
+    written = {"environment": environment, "ddg": ddg_url, "web": web_url}
+    write_atomically(path, json.dumps(written).encode())
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--listen", default="127.0.0.1")
-    parser.add_argument("--ports", default="0,0", help="of DuckDuckGo and of the web")
-    parser.add_argument("--told", type=Path)
+    parser.add_argument(
+        "--ports",
+        default="0,0",
+        help="of the fake DuckDuckGo and of the fake web; 0 takes a free port",
+    )
+    # --told is the option's former name.
+    parser.add_argument("--settings", "--told", type=Path, help="file to write the settings to")
     given = parser.parse_args()
     first, second = (int(port) for port in given.ports.split(","))
-    asyncio.run(main(given.listen, (first, second), given.told))
+    asyncio.run(main(given.listen, (first, second), given.settings))

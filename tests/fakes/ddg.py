@@ -1,7 +1,7 @@
-"""A fake DuckDuckGo: html and lite pages, instant answers, and the ways in which it refuses.
+"""A fake DuckDuckGo: html and lite pages, instant answers, and refusals of every kind.
 
-It counts the requests of each source address, as the real one does: more than `quick_requests` within
-`window_s` and the address gets challenges for `block_s`. Words in the query choose a fault:
+It counts the requests of each source address, as the real one does: after more than `quick_requests`
+within `window_s` the address gets challenges for `block_s`. Words in the query choose a fault:
 noresult, empty202, garbage, cutoff, drip, hang, reset, http500, http429, manyads.
 """
 
@@ -30,12 +30,12 @@ PAGES = 5
 
 @dataclass
 class FakeDuckDuckGo:
-    """The state of the fake; every field may be changed while it runs.
+    """The state of the fake; every field may be changed while it is served.
 
     Args:
-        quick_requests: per address within `window_s`; 0: no limit.
-        latency_s: before every answer.
-        blocked: addresses that are refused whatever they do.
+        quick_requests: requests of an address within `window_s`; 0 switches the limit off.
+        latency_s: before every response.
+        blocked: addresses that always get challenges.
     """
 
     quick_requests: int = 0
@@ -51,7 +51,7 @@ class FakeDuckDuckGo:
 
     @property
     def app(self) -> Starlette:
-        """The ASGI application: /html/, /lite/, /instant, and /_fake to look at and to change it."""
+        """The ASGI application: /html/, /lite/, /instant, and /_fake to read and change its state."""
         return Starlette(
             routes=[
                 Route("/html/", self.html, methods=["GET", "POST"]),
@@ -62,7 +62,7 @@ class FakeDuckDuckGo:
         )
 
     async def control(self, request: Request) -> Response:
-        """GET: figures; POST: change fields (`{"latency_s": 0.3, "blocked": ["127.0.0.2"]}`)."""
+        """GET: counts; POST: change fields (`{"latency_s": 0.3, "blocked": ["127.0.0.2"]}`)."""
         if request.method == "POST":
             for name, value in (await request.json()).items():
                 setattr(self, name, set(value) if name == "blocked" else value)
@@ -150,7 +150,7 @@ class FakeDuckDuckGo:
         return Response(text, media_type="text/html")
 
     async def instant(self, request: Request) -> Response:
-        """The Instant Answer API: something for `rust`, meanings for `mercury`, else nothing."""
+        """The Instant Answer API: an article for `rust`, a disambiguation for `mercury`."""
         query = request.query_params.get("q", "")
         self.requests.append((time.monotonic(), request.client.host, query))  # type: ignore[union-attr]
         if self.latency_s:

@@ -1,6 +1,6 @@
-"""Fake Tavily, Brave Search and SearXNG, and a small web of pages with every way to misbehave.
+"""Fake Tavily, Brave Search and SearXNG, and web pages with every kind of fault.
 
-The providers answer from one made-up index; words in the query choose a fault: http500, http429,
+The providers return rows of one made-up index; words in the query choose a fault: http500, http429,
 http401, http432, http433, http400, garbage, slow.
 """
 
@@ -35,7 +35,7 @@ PARAGRAPH = (
 
 
 def article(title: str, *, extra: str = "", charset: str = "utf-8", text: str = PARAGRAPH) -> str:
-    """A page as sites make them: menu, article, footer."""
+    """A page like those of real sites: menu, article, script, footer."""
     return f"""<!doctype html><html><head><meta charset="{charset}"><title>{title}</title></head><body>
 <nav><a href="/">Home</a> <a href="/shop">Shop now</a></nav>
 <article><h1>{title}</h1><p>{text * 2}</p>{extra}<p>{text * 2}</p></article>
@@ -57,7 +57,8 @@ class FakeWeb:
     """The state of the fake.
 
     Args:
-        limit_per_s: of the Tavily account; 0: none. Above it: 429 with Retry-After.
+        limit_per_s: of the Tavily account; above it 429 with Retry-After. 0 switches it off.
+        latency_s: before every response of a provider.
     """
 
     limit_per_s: float = 0.0
@@ -77,13 +78,13 @@ class FakeWeb:
                 Route("/tavily/extract", self.tavily_extract, methods=["POST"]),
                 Route("/brave/{kind}/search", self.brave),
                 Route("/searxng/search", self.searxng),
-                Route("/_fake", self.figures),
+                Route("/_fake", self.counts),
                 Route("/{path:path}", self.page),
             ]
         )
 
-    async def figures(self, request: Request) -> Response:
-        """What was asked how often."""
+    async def counts(self, request: Request) -> Response:
+        """How often each path and provider was requested."""
         return JSONResponse(dict(self.calls))
 
     async def tavily_search(self, request: Request) -> Response:
@@ -104,7 +105,7 @@ class FakeWeb:
         return JSONResponse(answer)
 
     async def tavily_extract(self, request: Request) -> Response:
-        """POST /extract: every URL but those with `nowhere`."""
+        """POST /extract: a text for every URL but those with `nowhere`."""
         body = await request.json()
         fault = await self._fault("tavily-extract", " ".join(body["urls"]), "")
         if fault is not None:
@@ -196,7 +197,7 @@ class FakeWeb:
         return True
 
     async def page(self, request: Request) -> Response:
-        """A page of whatever host was asked for."""
+        """A page of any host; some paths have a fault."""
         path = "/" + request.path_params["path"]
         self.calls[path] += 1
         host = request.headers.get("host", "").partition(":")[0]
@@ -210,7 +211,7 @@ class FakeWeb:
 
 
 def _rows(query: str, provider: str, count: int, start: int = 0) -> list[dict[str, str]]:
-    """Half of what a provider finds is found by all of them."""
+    """Every second row is the same for all providers."""
     words = [w for w in query.split() if not w.startswith(("site:", "-site:", "(site:"))]
     topic = "-".join(words)[:40] or "x"
     rows = []
@@ -266,7 +267,7 @@ async def _special(path: str) -> Response | None:
     if name == "nested":
         return Response("<div>" * 50_000 + "x" * 3000 + "</div>" * 50_000, media_type="text/html")
     if name == "paper.pdf":
-        return Response(_pdf("The blue whale in a PDF file."), media_type="application/pdf")
+        return Response(pdf_of("The blue whale in a PDF file."), media_type="application/pdf")
     if name.startswith("charset-"):
         encoding = name.removeprefix("charset-")
         text = {"shift_jis": "鯨の歌は海を渡る。", "windows-1251": "Песни китов слышны далеко. ",
@@ -274,7 +275,7 @@ async def _special(path: str) -> Response | None:
         html = article(
             "歌" if encoding != "windows-1251" else "Киты", charset=encoding, text=text * 12
         )
-        # The header lies, as it does on real sites.
+        # The header is wrong, as on some real sites.
         return Response(html.encode(encoding), headers={"Content-Type": "text/html; charset=utf-8"})
     return None
 
@@ -286,8 +287,8 @@ async def _drip() -> AsyncIterator[bytes]:
         await asyncio.sleep(0.05)
 
 
-def _pdf(text: str) -> bytes:
-    """A PDF of one page with one line, written by hand (ISO 32000-1, 7.5)."""
+def pdf_of(text: str) -> bytes:
+    """A PDF of one page with one line of text (ISO 32000-1, 7.5)."""
     content = f"BT /F1 18 Tf 72 720 Td ({text}) Tj ET".encode()
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",

@@ -194,7 +194,7 @@ class Stack:
             raise StackError("--fake-upstreams works in a checkout of searchbus only.")
         written = self.data / "fakes.json"
         written.unlink(missing_ok=True)
-        arguments = [sys.executable, "-m", "tests.fakes", "--told", str(written)]
+        arguments = [sys.executable, "-m", "tests.fakes", "--settings", str(written)]
         self._keep(Child("fakes", arguments, {"PYTHONPATH": str(root)}, color="bright_black"))
         give_up_s = time.monotonic() + FAKES_TIMEOUT_S
         while not written.exists():

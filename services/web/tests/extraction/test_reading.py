@@ -7,8 +7,7 @@ import sys
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fakes.web import ARTICLE, article
-from tests.fakes.web import _pdf as pdf
+from tests.fakes.web import ARTICLE, article, pdf_of
 
 from searchbus_web.extraction import reading
 from searchbus_web.extraction.reading import PageBytes, decode_text, read_page
@@ -39,7 +38,11 @@ def test_short_page_is_kept_whole():
         (b"not json", "application/json", "not json"),
         (b" Plain. \n", "text/plain", "Plain."),
         (b"<rss><item>News</item></rss>", "application/rss+xml", "<item>News</item>"),
-        (pdf("The blue whale in a PDF file."), "application/pdf", "The blue whale in a PDF file."),
+        (
+            pdf_of("The blue whale in a PDF file."),
+            "application/pdf",
+            "The blue whale in a PDF file.",
+        ),
     ],
 )
 def test_other_kinds_of_text(body, media_type, text):
@@ -54,7 +57,7 @@ def test_other_kinds_of_text(body, media_type, text):
         (b"  ", "text/plain", "empty"),
         (b"", "application/json", "empty"),
         (b"%PDF-nonsense", "application/pdf", "parse_error"),
-        (pdf(""), "application/pdf", "scanned"),
+        (pdf_of(""), "application/pdf", "scanned"),
     ],
 )
 def test_pages_without_text_have_a_problem(body, media_type, problem):
@@ -66,7 +69,7 @@ def test_pages_without_text_have_a_problem(body, media_type, problem):
 def test_pdf_is_read_up_to_a_number_of_pages(monkeypatch):
     """A last line says so."""
     monkeypatch.setattr(reading, "MAX_PDF_PAGES", 0)
-    assert read(pdf("x"), "application/pdf").text == "[The first 0 of 1 pages.]"
+    assert read(pdf_of("x"), "application/pdf").text == "[The first 0 of 1 pages.]"
 
 
 @pytest.mark.parametrize(
