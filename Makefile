@@ -19,7 +19,7 @@ IMAGES := $(notdir $(patsubst %/,%,$(dir $(wildcard services/*/pyproject.toml)))
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-setup: ## .venv with packages, model and searchbus; returns at once when it stands
+setup: ## .venv with packages, model and searchbus; returns at once when it is up to date
 	@scripts/setup
 
 run: setup ## start the stack on this machine, show that it works, stay up (PORT=8080 DATA=folder)
@@ -35,7 +35,7 @@ check: setup ## lint, format, types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy libs/*/src services/*/src
 
-bench: setup ## measure; figures go to build/bench.json
+bench: setup ## measure; results go to build/bench.json
 	@$(PY) -m tests.bench
 proto: setup ## generate proto/, and the services' blocks for Compose and Kubernetes, from the code
 	@$(PY) proto/generate.py && $(PY) deploy/generate.py

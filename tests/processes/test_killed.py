@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import httpx
+import psutil
 
 from searchbus_testing import alive, eventually
 from searchbus_vectors import Equals, open_store
@@ -32,9 +33,11 @@ def test_dead_service_is_started_again_and_ctrl_c_leaves_nobody(start_stack, tmp
 
 
 def test_kill_minus_nine_of_up_leaves_no_orphans(start_stack, tmp_path):
-    """The children follow their parent."""
+    """Its children end, and their children too: the processes that parse pages."""
     stack = start_stack(tmp_path)
-    pids = set(stack.state["processes"].values())
+    processes = psutil.Process(stack.process.pid).children(recursive=True)
+    pids = {process.pid for process in processes}
+    assert set(stack.state["processes"].values()) < pids
     stack.process.kill()
     stack.process.wait()
     eventually(lambda: not alive(pids), timeout_s=300)

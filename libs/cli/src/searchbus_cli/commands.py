@@ -1,8 +1,8 @@
 """A group of commands that imports a command when it is called, not to list it.
 
 A command's target is `module:attribute`: a function, or a `typer.Typer` with commands of its own.
-The first line of the function's docstring (or the `help` of the Typer) stands in the help of the
-group. It is read from the source, because importing every command takes seconds.
+The help of the group shows the first line of the function's docstring (or the `help` of the Typer).
+It is read from the source, because importing every command takes seconds.
 """
 
 from __future__ import annotations
