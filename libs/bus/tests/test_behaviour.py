@@ -41,6 +41,7 @@ class Echo:
     def __init__(self, name: str = "echo", **options: Any) -> None:
         self.name = name
         self.started = 0
+        self.released = asyncio.Event()
         self.cancelled = 0
         self.worker = Worker("echo", **options)
         self.worker.add(self, Voice())
@@ -53,6 +54,11 @@ class Echo:
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
+        return EchoReply(text=request.text, by=self.name)
+
+    @endpoint
+    async def hold(self, call: Call, request: EchoRequest) -> EchoReply:
+        await self.released.wait()
         return EchoReply(text=request.text, by=self.name)
 
     @endpoint
@@ -76,7 +82,7 @@ class Echo:
 
 
 async def call_echo(
-    bus: Bus, verb: str = "say", *, timeout_s: float = 5.0, **options: Any
+    bus: Bus, verb: str = "say", *, timeout_s: float = 60.0, **options: Any
 ) -> EchoReply:
     message = options.pop("message", None) or EchoRequest(**options.pop("fields", {}))
     return await bus.request(
@@ -110,11 +116,10 @@ async def test_request_gets_the_workers_reply(connect_bus):
 async def test_no_responders_is_unavailable_at_once(connect_bus):
     """A request without a subscriber fails long before its deadline."""
     bus = await connect_bus()
-    started_s = time.monotonic()
-    fault = await fault_of(call_echo(bus, timeout_s=30))
+    async with asyncio.timeout(60):
+        fault = await fault_of(call_echo(bus, timeout_s=600))
     assert fault.code == "unavailable"
     assert fault.failure.retryable
-    assert time.monotonic() - started_s < 10
 
 
 async def test_deadline_is_a_typed_failure_and_stops_the_worker(connect_bus):
@@ -183,7 +188,7 @@ async def test_garbage_answer_is_a_typed_failure(connect_bus):
             EchoRequest(),
             list[int],
             service="echo",
-            timeout_s=2,
+            timeout_s=60,
         )  # type: ignore[type-var]
 
 
@@ -192,11 +197,12 @@ async def test_requests_run_side_by_side_and_the_excess_is_shed(connect_bus):
     echo = Echo(max_in_flight=4)
     serving = await start(await connect_bus(), echo)
     bus = await connect_bus()
-    running = [asyncio.create_task(call_echo(bus, fields={"wait_s": 0.5})) for _ in range(4)]
+    running = [asyncio.create_task(call_echo(bus, "hold")) for _ in range(4)]
     await until(lambda: serving.in_flight == 4)
-    fault = await fault_of(call_echo(bus, timeout_s=5))
+    fault = await fault_of(call_echo(bus))
     assert fault.code == "overloaded"
     assert fault.failure.retry_after_ms == 200
+    echo.released.set()
     assert [reply.by for reply in await asyncio.gather(*running)] == ["echo"] * 4
 
 
@@ -216,7 +222,7 @@ async def test_shed_request_is_retried_on_another_worker(connect_bus):
     full, free = Echo("full", max_in_flight=1), Echo("free", max_in_flight=64)
     first = await start(await connect_bus(), full)
     bus = await connect_bus()
-    blocker = asyncio.create_task(call_echo(bus, fields={"wait_s": 3}))
+    blocker = asyncio.create_task(call_echo(bus, "hold"))
     await until(lambda: first.in_flight == 1)
     await start(await connect_bus(), free)
     outcomes = await asyncio.gather(
@@ -232,7 +238,7 @@ async def test_cancelled_caller_cancels_the_worker(connect_bus):
     echoes = [Echo("a"), Echo("b")]
     servings = [await start(await connect_bus(), echo) for echo in echoes]
     bus = await connect_bus()
-    task = asyncio.create_task(call_echo(bus, fields={"wait_s": 9}, timeout_s=20))
+    task = asyncio.create_task(call_echo(bus, fields={"wait_s": 9}, timeout_s=120))
     await until(lambda: sum(e.started for e in echoes) == 1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -246,7 +252,7 @@ async def test_large_request_and_reply_arrive_whole(connect_bus):
     """5 MiB in both directions, over a limit of 1 MiB a message."""
     await start(await connect_bus(), Echo())
     text = "".join(chr(0x4E00 + i % 9000) for i in range(5 * 1024 * 1024 // 3))
-    reply = await call_echo(await connect_bus(), fields={"text": text}, timeout_s=30)
+    reply = await call_echo(await connect_bus(), fields={"text": text}, timeout_s=120)
     assert reply.text == text
 
 
@@ -257,7 +263,7 @@ async def test_large_request_works_with_several_workers(connect_bus):
     bus = await connect_bus()
     texts = [str(i) * 700_000 for i in range(6)]
     replies = await asyncio.gather(
-        *(call_echo(bus, fields={"text": t}, timeout_s=30) for t in texts)
+        *(call_echo(bus, fields={"text": t}, timeout_s=120) for t in texts)
     )
     assert [reply.text for reply in replies] == texts
 
@@ -303,18 +309,18 @@ async def test_tool_call_is_decoded_and_shaped(connect_bus):
         {"tool": "shout", "arguments": {"word": "hey"}},
         ToolReply,
         service="echo",
-        timeout_s=5,
+        timeout_s=60,
     )
     assert reply.structured == {"text": "HEY", "by": ""}
     fault = await fault_of(
         bus.request(subject, {"tool": "shout", "arguments": {"word": "", "x": 1}}, ToolReply,
-                    service="echo", timeout_s=5)
+                    service="echo", timeout_s=60)
     )  # fmt: skip
     assert fault.code == "invalid_argument"
     assert "word" in fault.failure.message
     fault = await fault_of(
         bus.request(bus.subjects.tool("voice", "nope"), ToolCall(tool="nope"), ToolReply,
-                    service="echo", timeout_s=5)
+                    service="echo", timeout_s=60)
     )  # fmt: skip
     assert fault.code == "not_found"
 
@@ -336,7 +342,7 @@ async def test_gather_names_what_did_not_arrive(connect_bus):
         ),
         "also": Request(say, EchoRequest(text="2"), EchoReply, service="echo"),
     }
-    gathered = await bus.gather(legs, timeout_s=3)
+    gathered = await bus.gather(legs, timeout_s=60)
     assert {name: reply.text for name, reply in gathered.replies.items()} == {
         "good": "1",
         "also": "2",
@@ -358,7 +364,7 @@ async def test_cancelled_gather_cancels_every_request(connect_bus):
     leg = Request(
         bus.subjects.endpoint("echo", "say"), EchoRequest(wait_s=9), EchoReply, service="echo"
     )
-    task = asyncio.create_task(bus.gather({str(i): leg for i in range(5)}, timeout_s=20))
+    task = asyncio.create_task(bus.gather({str(i): leg for i in range(5)}, timeout_s=120))
     await until(lambda: serving.in_flight == 5)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -387,7 +393,7 @@ async def test_drain_answers_unavailable_for_what_takes_too_long(connect_bus):
     echo = Echo()
     serving = await start(await connect_bus(), echo)
     bus = await connect_bus()
-    task = asyncio.create_task(call_echo(bus, fields={"wait_s": 9}, timeout_s=20))
+    task = asyncio.create_task(call_echo(bus, fields={"wait_s": 9}, timeout_s=120))
     await until(lambda: echo.started == 1)
     await serving.drain(timeout_s=0.1)
     assert (await fault_of(task)).code == "unavailable"
@@ -396,7 +402,7 @@ async def test_drain_answers_unavailable_for_what_takes_too_long(connect_bus):
 async def test_health_is_a_request_to_the_own_instance(connect_bus):
     """A serving worker is healthy; a drained one is not."""
     serving = await start(await connect_bus(), Echo())
-    assert await serving.healthy()
+    assert await serving.healthy(timeout_s=60)
     await serving.drain()
     assert not await serving.healthy(timeout_s=0.3)
 
@@ -405,9 +411,9 @@ async def test_busy_worker_is_healthy_and_its_pings_are_no_requests(connect_bus)
     """At its limit it refuses requests, but replies to pings."""
     serving = await start(await connect_bus(), Echo(max_in_flight=1))
     bus = await connect_bus()
-    task = asyncio.create_task(call_echo(bus, fields={"wait_s": 2}, timeout_s=20))
+    task = asyncio.create_task(call_echo(bus, "hold"))
     await until(lambda: serving.in_flight == 1)
-    assert await serving.healthy()
+    assert await serving.healthy(timeout_s=120)
     assert (serving.shed, serving.in_flight) == (0, 1)
     task.cancel()
 

@@ -41,7 +41,7 @@ def echo_worker() -> Worker:
 
 
 async def call_echo(
-    bus: Bus, wait_s: float = 0.0, timeout_s: float = 10.0, **options: Any
+    bus: Bus, wait_s: float = 0.0, timeout_s: float = 60.0, **options: Any
 ) -> EchoReply:
     return await bus.request(
         bus.subjects.endpoint("echo", "say"), EchoRequest(wait_s), EchoReply, service="echo",
@@ -64,10 +64,10 @@ async def test_idempotent_requests_survive_a_restart_of_nats(own_nats_server):
     worker_bus = await connect(server.url, name="worker")
     await worker_bus.serve(echo_worker())
     bus = await connect(server.url, name="caller")
-    under_way = [asyncio.create_task(call_echo(bus, wait_s=0.5, timeout_s=20)) for _ in range(50)]
+    under_way = [asyncio.create_task(call_echo(bus, wait_s=0.5, timeout_s=120)) for _ in range(50)]
     await asyncio.sleep(0.2)
     server.stop()
-    during = [asyncio.create_task(call_echo(bus, timeout_s=20)) for _ in range(50)]
+    during = [asyncio.create_task(call_echo(bus, timeout_s=120)) for _ in range(50)]
     await asyncio.sleep(0.3)
     server.start()
     assert len(await asyncio.gather(*under_way, *during)) == 100
@@ -208,7 +208,7 @@ async def test_ten_thousand_malformed_messages_kill_and_silence_nothing(own_nats
     await writer.drain()
     writer.close()
     assert (await call_echo(bus)).pid == os.getpid()
-    assert await serving.healthy()
+    assert await serving.healthy(timeout_s=60)
     assert not disconnects
     assert serving.served > 1000
     async with asyncio.timeout(100):

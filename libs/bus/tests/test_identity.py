@@ -78,7 +78,7 @@ async def request_who(bus, actor, service="inner", verb="who"):
         Who(),
         WhoReply,
         service=service,
-        timeout_s=2,
+        timeout_s=60,
         actor=actor,
     )
 

@@ -139,7 +139,7 @@ async def test_a_worker_that_stepped_out_gets_no_requests(events):
     await serving.step_out()
     with pytest.raises(Fault, match="No worker is running"):
         await say(bus)
-    assert await serving.healthy()
+    assert await serving.healthy(timeout_s=60)
     assert len(await bus.workers(window_s=0.05)) == 1
     await serving.step_in()
     assert await say(bus) == Word("x")
@@ -172,4 +172,4 @@ async def test_a_worker_without_a_connection_is_healthy(events):
     bus = broker.connect()
     serving = await bus.serve(dictionary())
     bus.transport.sever()
-    assert await serving.healthy()
+    assert await serving.healthy(timeout_s=60)
