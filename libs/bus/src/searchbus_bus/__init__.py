@@ -91,18 +91,11 @@ __getattr__, __dir__ = lazy_exports(
         "serving": ("Serving",),
         "tasks": ("end_task",),
         "toolsets.declare": (
-            "DeclarationError",
-            "Toolset",
-            "endpoint",
-            "prompt",
-            "resource",
-            "resource_list",
-            "resource_search",
-            "resource_template",
-            "tool",
+            "DeclarationError", "Toolset", "endpoint", "prompt", "resource",
+            "resource_list", "resource_search", "resource_template", "tool",
         ),
         "toolsets.describe": ("declared_tools",),
         "toolsets.forms": ("WithMeta",),
         "worker": ("Worker",),
     },
-)
+)  # fmt: skip
