@@ -1,4 +1,4 @@
-"""An edge with its connector over the in-memory bus, and sources that do as they are told."""
+"""An edge with its connector over the in-memory bus, and sources whose behaviour a test chooses."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Sources:
     fetched: list[str] = field(default_factory=list)
 
     async def act(self, name: str) -> None:
-        """Misbehave as told."""
+        """Do what the mode of the source says."""
         mode = self.modes[name]
         if mode == "slow":
             self.started += 1

@@ -14,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 from searchbus_edge.composites.connector import FAILURES
 from searchbus_edge.composites.ids import Ids
 from searchbus_edge.state_key import load_key
+from searchbus_testing import until
 
 MODES = ["legacy", "auto"]
 TEXT = {"type": "string", "minLength": 1}
@@ -90,7 +91,7 @@ async def test_documents_are_served_to_known_hosts_only(stack):
      "doc:books:" + "x" * 4000],
 )  # fmt: skip
 async def test_unknown_and_forged_ids_are_not_found(stack, forged):
-    """Typed; and nothing is fetched: fetch is no proxy."""
+    """A typed error; nothing is fetched, because fetch is not a proxy."""
     async with Client(f"{stack.url}/mcp/connector") as client:
         result = await client.call_tool("fetch", {"id": forged})
         assert result.is_error
@@ -98,16 +99,16 @@ async def test_unknown_and_forged_ids_are_not_found(stack, forged):
     assert stack.sources.fetched == []
 
 
-async def test_seal_of_a_page_fits_that_page_only(stack):
-    """Changing the address or the seal makes it another's."""
+async def test_signature_of_a_page_fits_that_page_only(stack):
+    """Changing the address or the signature makes the id invalid."""
     ids = Ids(load_key(None, stack.edge.settings.data_dir))
     other = Ids(b"another deployment's key" * 2)
     good = ids.of_page("https://w1.example/")
     assert ids.page(good) == "https://w1.example/"
-    name, seal = good.removeprefix("web:").split(".")
+    name, signature = good.removeprefix("web:").split(".")
     for bad in (
-        f"web:{name}.{seal[:-1]}A",
-        f"web:{name[:-2]}AA.{seal}",
+        f"web:{name}.{signature[:-1]}A",
+        f"web:{name[:-2]}AA.{signature}",
         other.of_page("https://w1.example/"),
     ):
         with pytest.raises(Exception, match="no such id"):
@@ -160,7 +161,7 @@ async def test_all_sources_failing_is_an_error(stack):
 
 @pytest.mark.parametrize("stack", [{"roles": ("READER",)}], indirect=True)
 async def test_caller_without_the_role_gets_documents_only(stack):
-    """The web is not there for it: neither searched nor fetched nor named."""
+    """The web is neither searched nor fetched nor named for it."""
     ids = Ids(load_key(None, stack.edge.settings.data_dir))
     async with Client(f"{stack.url}/mcp/connector") as client:
         result = await client.call_tool("search", {"query": "whales"})
@@ -180,32 +181,27 @@ async def test_sources_are_configurable(stack):
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_client_that_leaves_cancels_every_leg(stack, mode):
-    """Within 200 ms both workers are idle."""
+async def test_client_that_leaves_cancels_every_source(stack, mode):
+    """Both workers stop; without that they would be busy for a minute."""
     stack.sources.modes |= {"retrieval": "slow", "web": "slow"}
     if mode == "auto":
         async with Client(f"{stack.url}/mcp/connector", mode=mode) as client:
-            await cancelled_soon(stack, client.call_tool("search", {"query": "whales"}))
-    else:  # a stateless edge hears an older client's cancellation when its stream closes
+            await cancel_and_wait(stack, client.call_tool("search", {"query": "whales"}))
+    else:  # a stateless edge learns of an older client's cancellation when its stream closes
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
                 "params": {"name": "search", "arguments": {"query": "whales"}}}  # fmt: skip
         headers = {"Accept": "application/json, text/event-stream"}
         async with httpx.AsyncClient(timeout=30) as http:
             post = http.post(f"{stack.url}/mcp/connector", json=body, headers=headers)
-            await cancelled_soon(stack, post)
+            await cancel_and_wait(stack, post)
 
 
-async def cancelled_soon(stack, call) -> None:
+async def cancel_and_wait(stack, call) -> None:
     asking = asyncio.ensure_future(call)
-    while stack.sources.started < 2:
-        await asyncio.sleep(0.01)
+    await until(lambda: stack.sources.started == 2)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
-    for _ in range(100):
-        if stack.sources.cancelled == 2:
-            break
-        await asyncio.sleep(0.01)
-    assert stack.sources.cancelled == 2
+    await until(lambda: stack.sources.cancelled == 2)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,4 +1,4 @@
-"""The dependency rule, held by reading every import of the product."""
+"""Checks the dependency rule by reading every import of the packages."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_main_modules_are_short():
 
 
 def test_makefile_is_at_most_60_lines():
-    """The Makefile stays a list of doors."""
+    """The Makefile stays a short list of targets."""
     assert len((ROOT / "Makefile").read_text().splitlines()) <= 60
 
 

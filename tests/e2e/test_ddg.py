@@ -58,7 +58,7 @@ async def test_three_workers_share_the_load_by_address(stack):
 
 
 def test_one_trace_from_the_client_to_the_upstream(stack):
-    """The last span is the request that left the house."""
+    """The last span is the request to the search engine."""
     called = stack.command("tools", "call", "web_search", "query=traces", "--toolset", "ddg")
     assert called.returncode == 0, called.stderr
     shown = stack.command("trace", "--last").stdout

@@ -1,4 +1,4 @@
-"""`searchbus up` keeps its promises about processes."""
+"""`searchbus up` and the commands against a running stack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FROM_THE_INTERNET = "searchbus ingest fomc "
 """Its reader is tested with pages on loopback."""
 
 
-def test_state_file_tells_where_everything_is(stack):
+def test_state_file_says_where_everything_runs(stack):
     """Other commands find the stack by it."""
     state = stack.state
     assert httpx.get(f"{stack.url}/readyz", timeout=60).status_code == 200
@@ -33,7 +33,7 @@ def test_second_up_on_the_same_folder_is_refused(stack):
     assert httpx.get(f"{stack.url}/readyz", timeout=60).status_code == 200
 
 
-def test_doctor_is_content_with_a_running_stack(stack):
+def test_doctor_finds_no_fault_in_a_running_stack(stack):
     """Every check passes, and the worker is listed."""
     done = stack.command("doctor", "--json")
     checks = {row["check"]: row for row in json.loads(done.stdout)}

@@ -91,13 +91,6 @@ class Collector:
                         )
                     )
 
-    def settle(self, quiet_s: float = 3.0, timeout_s: float = 40.0) -> None:
-        """Wait until nothing came for a while."""
-        self.last_s = time.monotonic()
-        give_up_s = self.last_s + timeout_s
-        while time.monotonic() < min(self.last_s + quiet_s, give_up_s):
-            time.sleep(0.1)
-
 
 def _attributes(pairs: Any) -> dict[str, Any]:
     return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in pairs}

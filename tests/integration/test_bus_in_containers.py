@@ -1,4 +1,4 @@
-"""The bus over a nats-server in a container (testcontainers), or the wheel's where there is none."""
+"""The bus over a nats-server in a container (testcontainers), or the wheel's where no Docker runs."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ async def test_drain_under_load_loses_nothing(server):
         await bus.close()
 
 
-async def test_shared_memory_is_shared_and_expires_with_the_server(server):
-    """NATS KV in memory: seen by another connection, gone after a restart, usable again."""
+async def test_key_value_store_is_shared_and_expires_with_the_server(server):
+    """NATS key-value store in memory: seen by another connection, gone after a restart, usable again."""
     buses = [await connect(server.url, name=f"b{n}") for n in range(2)]
     first, second = [await bus.key_value("things", ttl_s=60, max_bytes=10_000) for bus in buses]
     assert await first.create("a", b"1")

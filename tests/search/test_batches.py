@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 
-from .test_doors import HEADERS, messages
+from .test_search_methods import HEADERS, messages
 
 
 def message(number: int | str | None, method: str, **params):

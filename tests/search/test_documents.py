@@ -7,7 +7,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from .conftest import add_document
-from .test_doors import ResourcesSearch, ask, raw
+from .test_search_methods import ResourcesSearch, ask, raw
 
 
 @pytest.mark.parametrize("stack", [{"page_size": 7}], indirect=True)
@@ -43,7 +43,7 @@ async def test_every_document_is_listed_once(stack, mode):
      "searchbus://zoo/" + "x" * 3000, "file:///etc/passwd"],
 )  # fmt: skip
 async def test_unknown_document_is_not_found(stack, uri):
-    """One spelling for each document; everything else is not there."""
+    """Each document has one URI; every other spelling is not found."""
     await add_document(stack.library, "zoo", "okapi", "The okapi", "It eats leaves.")
     answer = await raw(f"{stack.url}/mcp", "resources/read", {"uri": uri})
     assert answer["error"]["code"] in (-32002, -32602)

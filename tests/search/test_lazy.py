@@ -7,13 +7,13 @@ import json
 import pytest
 from mcp import Client
 
-from .test_doors import MODES
+from .test_search_methods import MODES
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("stack", [{"pinned_tools": ["get_document", "unknown"]}], indirect=True)
 async def test_lists_only_two_and_what_is_pinned(stack, mode):
-    """A small context, whatever is behind it."""
+    """The list stays small, however many tools there are."""
     async with Client(f"{stack.url}/mcp/lazy", mode=mode) as client:
         tools = (await client.list_tools()).tools
         assert [tool.name for tool in tools] == ["find_tools", "call_tool", "get_document"]
@@ -24,7 +24,7 @@ async def test_lists_only_two_and_what_is_pinned(stack, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_find_then_call(stack, mode):
-    """Brief first, the schemas on demand, the tool's own answer through call_tool."""
+    """Short entries first, schemas on request, and the tool's own result through call_tool."""
     async with Client(f"{stack.url}/mcp/lazy", mode=mode) as client:
         found = await client.call_tool("find_tools", {"query": "what did the Fed say", "limit": 2})
         results = found.structured_content["results"]
@@ -45,7 +45,7 @@ async def test_find_then_call(stack, mode):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         ({"name": "nope"}, "invalid_argument: Unknown tool: nope. find_tools finds"),
         ({"name": "search_fomc", "arguments": {"top_k": 3}}, '"query" is a required property'),
@@ -53,12 +53,12 @@ async def test_find_then_call(stack, mode):
         ({"name": "find_tools", "arguments": {"query": "x"}}, "cannot be called through"),
     ],
 )
-async def test_wrong_call_is_told_to_the_model(stack, arguments, said):
+async def test_wrong_call_is_reported_to_the_model(stack, arguments, expected):
     """As a result that it reads, not as a protocol error."""
     async with Client(f"{stack.url}/mcp/lazy") as client:
         result = await client.call_tool("call_tool", arguments)
         assert result.is_error
-        assert said in result.content[0].text
+        assert expected in result.content[0].text
 
 
 async def test_both_are_on_the_endpoint_of_everything_last(stack):

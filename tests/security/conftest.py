@@ -71,7 +71,7 @@ class Provider:
         header: Any = None,
         **claims: Any,
     ) -> str:
-        """A token as a good provider makes it, but for what is given; None leaves a claim out."""
+        """A valid token with the given changes; `None` removes a claim."""
         now = int(time.time())
         found = {
             "iss": self.url, "sub": "alice", "aud": f"{RESOURCE}/mcp", "iat": now, "exp": now + 300,
@@ -148,7 +148,7 @@ class Secured:
         return await self.http.post(path, json=body, headers=headers)
 
     async def result(self, method: str, token: str, path: str = "/mcp", **params: Any) -> Any:
-        """The result of a message that is let in."""
+        """The result of a message that is accepted."""
         response = await self.post(method, token, path, **params)
         assert response.status_code == 200, response.text
         line = next(text for text in response.text.splitlines() if text.startswith("data:"))
@@ -165,7 +165,7 @@ def edge_options() -> dict[str, Any]:
 async def secured(
     request: pytest.FixtureRequest, tmp_path, edge_options: dict[str, Any]
 ) -> AsyncIterator[Secured]:
-    """Settings by indirect parameter; mode jwt unless told otherwise."""
+    """Settings by indirect parameter; mode jwt by default."""
     provider, broker, clock, jwks_clock = Provider(), MemoryBroker(), Clock(), Clock()
     store = MemoryKeyValue(ttl_s=3600, clock=clock)
     async with AsyncExitStack() as exit_:

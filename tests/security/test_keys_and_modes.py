@@ -75,7 +75,7 @@ def test_nothing_is_open_by_accident(options, named):
 
 
 def test_modes_by_default():
-    """Nobody is asked on loopback; tokens elsewhere."""
+    """No credential is needed on loopback; a token is needed elsewhere."""
     assert EdgeSettings().mode == "none"
     given = {"issuer": "https://idp.example", "public_url": "https://s.example"}
     assert EdgeSettings(host="0.0.0.0", **given).mode == "jwt"
@@ -85,7 +85,7 @@ def test_modes_by_default():
 CANARY = "canary-4711-secret"
 
 
-async def test_audit_log_tells_who_called_what_and_nothing_that_was_said(secured, caplog):
+async def test_audit_log_has_who_called_what_and_no_contents(secured, caplog):
     """Subject, tool, outcome, time, size; no argument, no token."""
     caplog.set_level(logging.DEBUG)
     token = secured.provider.token("A", "B")
@@ -104,8 +104,8 @@ async def test_audit_log_tells_who_called_what_and_nothing_that_was_said(secured
 
 
 @pytest.mark.parametrize("secured", [{"audit_arguments": True}], indirect=True)
-async def test_arguments_are_logged_where_that_is_asked_for(secured, caplog):
-    """By whoever runs the edge."""
+async def test_arguments_are_logged_if_the_setting_says_so(secured, caplog):
+    """Only if the operator sets it."""
     caplog.set_level(logging.INFO)
     await secured.result(
         "tools/call", secured.provider.token(), name="open_tool", arguments={"a": 1}

@@ -36,7 +36,7 @@ async def test_abuse_is_answered_by_http(secured):
 
 @pytest.mark.parametrize("secured", [{"costly_rate_per_s": 0.01, "costly_burst": 2}], indirect=True)
 async def test_tool_that_costs_money_has_a_limit_of_its_own_and_fails_closed(secured):
-    """Refused while nobody can count, where a free tool goes on."""
+    """It is refused while calls cannot be counted; a free tool still works."""
     token = secured.provider.token("PAYER")
 
     async def code(name):

@@ -1,4 +1,4 @@
-"""A bus on which every service may do its part and nothing else."""
+"""The permissions of each service on the bus."""
 
 from __future__ import annotations
 
@@ -65,22 +65,22 @@ async def test_forbidden_operations_are_refused(locked):
         before = bus.async_errors
 
         async def ignore(data: bytes) -> None:
-            raise AssertionError("heard what it must not hear")
+            raise AssertionError("received a message that it must not receive")
 
         if verb == "publish":
             await bus.transport.publish(subject, b"{}")
         else:
             try:
                 await bus.subscribe(subject, ignore)
-            except Exception:  # a later flush may tell it at once
+            except Exception:  # a later flush may report it at once
                 pass
 
         await until(partial(_refused, bus, before), message=f"{service} {verb} {subject}")
         await bus.close()
 
 
-async def test_stranger_does_not_get_in(locked):
-    """Neither without an nkey nor with one of its own."""
+async def test_unknown_client_cannot_connect(locked):
+    """Without an nkey, and with one that the server does not know."""
     for options in ({}, {"nkeys_seed_str": new_seed()}):
         with pytest.raises(Fault):
             await connect(locked[0], name="stranger", connect_timeout_s=2.0, **options)
@@ -154,7 +154,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 async def test_written_configuration_serves_tls_and_the_settings_connect(
     own_nats_server: Callable, tmp_path, monkeypatch
 ):
-    """With the authority it connects, without it does not."""
+    """The connection works with the CA file and fails without it."""
     from searchbus_runtime import ServiceSettings, bus_options, load_settings
 
     out = tmp_path / "nats"

@@ -53,8 +53,8 @@ def test_whole_stack_runs_under_the_permissions(secured_stack, tmp_path):
     assert (secured_stack.data / "secure" / "keys.json").stat().st_mode & 0o077 == 0
 
 
-async def test_secured_bus_lets_nobody_else_in(secured_stack):
-    """Its URL alone is worth nothing."""
+async def test_secured_bus_refuses_a_client_without_keys(secured_stack):
+    """Knowing its URL is not enough."""
     with pytest.raises(Fault):
         await connect(secured_stack.state["nats_url"], name="x", connect_timeout_s=2.0)
 
@@ -62,7 +62,7 @@ async def test_secured_bus_lets_nobody_else_in(secured_stack):
 # Comes last: one of its searches makes the provider refuse the paid key for an hour.
 def test_nothing_secret_is_written_anywhere(secured_stack):
     """Neither where all goes well nor where everything fails."""
-    said = ""
+    printed = ""
     for name, argument in (
         ("web_search", f"query={WORD} whales"), ("web_search", f"query={WORD} http401"),
         ("web_search_news", f"query={WORD} http500"), ("search", f"query={WORD}"),
@@ -71,7 +71,7 @@ def test_nothing_secret_is_written_anywhere(secured_stack):
         ("search_fomc", f"query={WORD}"), ("fetch", f"id=doc:none:{WORD}"), ("find_tools", f"query={WORD}"),
     ):  # fmt: skip
         done = secured_stack.command("tools", "call", name, argument, "--raw")
-        said += done.stdout + done.stderr
+        printed += done.stdout + done.stderr
     log = secured_stack.log
     traces = "".join(p.read_text() for p in secured_stack.data.glob("traces*.jsonl"))
     assert "web_search" in log
@@ -79,7 +79,7 @@ def test_nothing_secret_is_written_anywhere(secured_stack):
     secrets = json.loads((secured_stack.data / "secure" / "keys.json").read_text())
     hidden = [PAID_KEY, secrets["actor_private"], *secrets["seeds"].values()]
     for secret in hidden:
-        for place, text in (("log", log), ("traces", traces), ("replies", said)):
+        for place, text in (("log", log), ("traces", traces), ("replies", printed)):
             assert secret not in text, place
     for place, text in (("log", log), ("traces", traces)):
         assert WORD not in text, place

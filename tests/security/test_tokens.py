@@ -1,4 +1,4 @@
-"""Who gets in with a token, and that nobody else does."""
+"""Which tokens are accepted and which are refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_matrix_of_tools_and_roles(secured, roles, seen):
             assert f"{RESOURCE}/.well-known/oauth-protected-resource/mcp" in challenge
 
 
-async def test_no_token_is_told_where_to_get_one(secured):
+async def test_missing_token_is_answered_with_the_provider(secured):
     """401 with the metadata's address, a JSON-RPC body, and metadata that names the provider."""
     response = await secured.post("tools/list")
     assert response.status_code == 401
@@ -78,23 +78,23 @@ def bad_tokens(provider):
     stranger = RSAKey.generate_key(2048, {"kid": "rsa"}, private=True)
     curve = ECKey.generate_key("P-256", {"kid": "ec"}, private=True)
     good = provider.token()
-    head, body, seal = good.split(".")
+    head, body, signature = good.split(".")
 
     def part(value):
         return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
     none = f"{part({'alg': 'none'})}.{body}."
     public = KEYS["RS256"].as_pem(private=False)
-    unsealed = f"{part({'alg': 'HS256', 'kid': 'rsa'})}.{body}"
-    tag = hmac.new(public, unsealed.encode(), hashlib.sha256).digest()
-    confused = f"{unsealed}.{base64.urlsafe_b64encode(tag).decode().rstrip('=')}"
+    unsigned_part = f"{part({'alg': 'HS256', 'kid': 'rsa'})}.{body}"
+    tag = hmac.new(public, unsigned_part.encode(), hashlib.sha256).digest()
+    confused = f"{unsigned_part}.{base64.urlsafe_b64encode(tag).decode().rstrip('=')}"
     return {
         "of a stranger's key": provider.token(key=stranger),
         "of a stranger's key with our id": provider.token(algorithm="ES256", key=curve),
         "unsigned": none, "unsigned in odd case": none.replace(part({"alg": "none"}), part({"alg": "nOnE"})),
         "signed with the public key as a secret": confused,
-        "with another body": f"{head}.{part({'sub': 'root'})}.{seal}",
-        "without its seal": f"{head}.{body}.", "cut": good[:-4], "with a tail": good + "AA",
+        "with another body": f"{head}.{part({'sub': 'root'})}.{signature}",
+        "without its signature": f"{head}.{body}.", "cut": good[:-4], "with a tail": good + "AA",
         "expired": provider.token(exp=now - 60), "without exp": provider.token(exp=None),
         "exp as text": provider.token(exp=str(now + 60)), "exp true": provider.token(exp=True),
         "not valid yet": provider.token(nbf=now + 120), "of the future": provider.token(iat=now + 120),
@@ -105,9 +105,9 @@ def bad_tokens(provider):
         "without audience": provider.token(aud=None), "audience of numbers": provider.token(aud=[1]),
         "without subject": provider.token(sub=None), "subject of numbers": provider.token(sub=7),
         "of another type": provider.token(header={"typ": "dpop+jwt"}),
-        "an id of a key that is none": provider.token(header={"kid": "nobody"}),
+        "an unknown key id": provider.token(header={"kid": "nobody"}),
         "with its own key": provider.token(key=stranger, header={"jwk": stranger.as_dict(private=False)}),
-        "with a critical header": head.replace(head, part({"alg": "RS256", "kid": "rsa", "crit": ["b64"], "b64": False})) + f".{body}.{seal}",
+        "with a critical header": head.replace(head, part({"alg": "RS256", "kid": "rsa", "crit": ["b64"], "b64": False})) + f".{body}.{signature}",
         "no token at all": "nonsense", "dots": "..", "many dots": "a.b.c.d.e",
         "very long": "a" * 20_000, "with a space": f"{good} {good}",
     }  # fmt: skip
@@ -135,7 +135,7 @@ async def test_other_schemes_are_refused(secured, header):
 
 
 async def test_audience_is_each_endpoints_own(secured):
-    """A token for one endpoint is none for another; one for the edge is for all."""
+    """A token for one endpoint is refused by another; one for the edge is accepted by all."""
     own = secured.provider.token(aud=[f"{RESOURCE}/mcp/office", "x"])
     assert (await secured.post("tools/list", own, "/mcp/office")).status_code == 200
     assert (await secured.post("tools/list", own, "/mcp")).status_code == 401
@@ -159,7 +159,7 @@ async def test_rotated_keys_are_found_and_made_up_ones_are_not_asked_for(secured
     assert (await secured.post("tools/list", token)).status_code == 200
 
 
-async def test_provider_that_is_away_locks_nobody_out(secured):
+async def test_callers_are_accepted_while_the_provider_is_away(secured):
     """Known keys stay good for a while; unknown ones are refused."""
     await secured.result("tools/list", secured.provider.token())
     secured.provider.down = True
@@ -221,11 +221,11 @@ async def test_wycheproof_signatures(reference):
     ],
 )  # fmt: skip
 def test_roles_of_every_provider(claims, roles):
-    """`*` is no role that a token can give."""
+    """A token cannot give the role `*`."""
     assert roles_of(claims) == roles
 
 
 def test_role_path_with_dots_in_a_name():
-    """As Auth0 wants for claims of one's own."""
+    """Auth0 requires such names for custom claims."""
     claims = {"https://example.org/roles": ["r"]}
     assert roles_of(claims, ['"https://example.org/roles"']) == ("r",)

@@ -20,7 +20,7 @@ _watchers: list[subprocess.Popen[bytes]] = []
 
 
 def free_port() -> int:
-    """A port of loopback that nobody uses now; prefer port 0 where a program takes it."""
+    """A port of loopback that is free now; prefer port 0 where a program takes it."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
 

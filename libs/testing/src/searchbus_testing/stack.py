@@ -27,7 +27,7 @@ _one_command = threading.Lock()
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command left behind."""
+    """Exit code and output of a command."""
 
     returncode: int
     stdout: str

@@ -52,7 +52,7 @@ async def ask(client: Client, kind: Any, query: str, cursor: str | None = None) 
 
 
 async def raw(url: str, method: str, params: Any = None, **headers: str) -> Any:
-    """One JSON-RPC message by plain HTTP, revision 2025-06-18 unless told otherwise."""
+    """One JSON-RPC message by plain HTTP, revision 2025-06-18 by default."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method}
     if params is not None:
         body["params"] = params
@@ -121,7 +121,7 @@ async def test_sdk_client_calls_all_three(stack, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_tools_list_with_a_query_ranks(stack, mode):
-    """The second door to the same index."""
+    """`tools/list` with a query asks the same index."""
     answer = await raw(f"{stack.url}/mcp", "tools/list", {"query": "draw a pie chart"})
     assert answer["result"]["tools"][0]["name"] == "create_chart"
     whole = await raw(f"{stack.url}/mcp", "tools/list", {})
@@ -216,7 +216,7 @@ async def test_worker_that_comes_is_found_and_one_that_goes_is_forgotten(stack):
 
 
 async def test_nothing_that_fits_is_an_empty_page(stack):
-    """An honest answer, not an error."""
+    """Empty results, not an error."""
     answer = await raw(f"{stack.url}/mcp", "tools/search", {"query": "breed ferrets in captivity"})
     assert answer["result"]["tools"] == []
     assert "nextCursor" not in answer["result"]
@@ -225,13 +225,13 @@ async def test_nothing_that_fits_is_an_empty_page(stack):
 SECRETS = ["zebra", "get_secret_forecast", "secret weather forecast", "zebras", "vault"]
 
 
-async def test_hidden_tools_leak_through_no_door(stack):
-    """Neither list, search, call, prompt, lazy tools nor an error tells of them."""
+async def test_hidden_tools_appear_nowhere(stack):
+    """Not in a list, a search, a call, a prompt, the lazy tools or an error."""
     for query in SECRETS:
-        await no_door_tells(stack, query)
+        await assert_hidden_everywhere(stack, query)
 
 
-async def no_door_tells(stack, query: str) -> None:
+async def assert_hidden_everywhere(stack, query: str) -> None:
     url = f"{stack.url}/mcp"
     seen = [
         await raw(url, "tools/search", {"query": query}),
@@ -263,7 +263,7 @@ async def no_door_tells(stack, query: str) -> None:
 
 @pytest.mark.parametrize("stack", [{"search_rate_per_s": 0.01, "search_burst": 3}], indirect=True)
 async def test_searches_of_a_caller_are_limited(stack):
-    """All doors share one bucket; the error says when to come back."""
+    """All search methods share one limit; the error has the time to wait."""
     url = f"{stack.url}/mcp"
     await raw(url, "tools/search", {"query": "mail"})
     await raw(url, "tools/list", {"query": "mail"})
@@ -281,7 +281,7 @@ async def test_searches_of_a_caller_are_limited(stack):
 
 
 async def test_index_that_is_away_is_a_typed_error(stack):
-    """Unavailable, at once; the lists go on."""
+    """Searches fail immediately with `unavailable`; lists still work."""
     await stack.servings["toolindex"].drain(1.0)
     answer = await raw(f"{stack.url}/mcp", "tools/search", {"query": "mail"})
     assert answer["error"]["code"] == -31503
