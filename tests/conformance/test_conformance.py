@@ -7,8 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -31,33 +29,20 @@ def node() -> Path:
             pytest.fail("npm is missing: the conformance suite cannot run")
         pytest.skip("the conformance suite needs npm on Linux")
     done = subprocess.run(
-        [Path(__file__).with_name("install")], capture_output=True, text=True, timeout=280
+        [Path(__file__).with_name("install")], capture_output=True, text=True, timeout=800
     )
     assert done.returncode == 0, done.stderr
     return NODE
 
 
 @pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A stack of NATS, edge and the test worker."""
-    data = tmp_path_factory.mktemp("conformance")
-    log = (data / "up.log").open("wb")
-    stack = subprocess.Popen(
-        [sys.executable, "-m", "searchbus_cli", "up", "--port", "0", "--data", data,
-         "--service", "conformance=tests.conformance.worker"],
-        cwd=ROOT, stdout=log, stderr=log,
+def endpoint(start_stack, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a stack with the test worker."""
+    stack = start_stack(
+        tmp_path_factory.mktemp("conformance"),
+        "--service", "conformance=tests.conformance.worker",
     )  # fmt: skip
-    try:
-        state = data / "state.json"
-        give_up_s = time.monotonic() + 90
-        while not state.exists():
-            assert stack.poll() is None, (data / "up.log").read_text()
-            assert time.monotonic() < give_up_s, (data / "up.log").read_text()
-            time.sleep(0.1)
-        yield json.loads(state.read_text())["url"]
-    finally:
-        stack.terminate()
-        stack.wait(30)
+    return stack.url
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -67,7 +52,7 @@ def test_conformance_suite_passes_but_for_the_baseline(node, endpoint, revision,
         [node, SUITE, "server", "--url", f"{endpoint}/mcp/conformance", "--suite", "all",
          "--spec-version", revision, "--expected-failures",
          Path(__file__).with_name(f"baseline-{revision}.yml"), "-o", tmp_path],
-        capture_output=True, text=True, timeout=280,
+        capture_output=True, text=True, timeout=800,
     )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
 
@@ -78,7 +63,7 @@ def inspector(node: Path, url: str, *arguments: str) -> subprocess.CompletedProc
     script = INSPECTOR / (binary if isinstance(binary, str) else binary["mcp-inspector"])
     return subprocess.run(
         [node, script, "--cli", url, "--transport", "http", *arguments],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=600,
         env={**os.environ, "PATH": f"{node.parent}:{os.environ['PATH']}"},
     )  # fmt: skip
 

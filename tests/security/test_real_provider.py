@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 def issuer():
     """The provider on a free port."""
     done = subprocess.run(
-        [ROOT / "tests" / "conformance" / "install"], capture_output=True, text=True, timeout=280
+        [ROOT / "tests" / "conformance" / "install"], capture_output=True, text=True, timeout=800
     )
     if done.returncode != 0:
         pytest.skip(f"npm cannot install the provider: {done.stderr[-300:]}")
@@ -40,7 +40,7 @@ def issuer():
         assert line, "the provider did not start"
     yield f"http://127.0.0.1:{port}"
     process.terminate()
-    process.wait(10)
+    process.wait(100)
 
 
 @pytest.fixture
