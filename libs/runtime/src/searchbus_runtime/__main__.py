@@ -5,21 +5,43 @@ NAME is an installed service (`ddg`) or a module that declares one in `SERVICE` 
 
 import sys
 
-from .services import declared_in, installed_services, run_service
+from searchbus_contracts.services import Service
+
+from .services import DeclarationFault, declared_in, installed_services, run_service
+
+EXIT_WRONG_DECLARATION = 2
 
 
 def main(arguments: list[str]) -> int:
     """Find the declaration and run it; returns the exit code."""
+    try:
+        return run_service(_find(arguments))
+    except DeclarationFault as fault:
+        sys.stderr.write(f"{fault}\n")
+        return EXIT_WRONG_DECLARATION
+
+
+def _find(arguments: list[str]) -> Service:
     installed = installed_services()
+    known = ", ".join(installed)
     if len(arguments) != 1:
-        sys.stderr.write(f"usage: python -m searchbus_runtime NAME ({', '.join(installed)})\n")
-        return 2
+        raise DeclarationFault(f"usage: python -m searchbus_runtime NAME   ({known})")
     name = arguments[0]
-    service = installed.get(name) or declared_in(name)
+    if name in installed:
+        return installed[name]
+    try:
+        service = declared_in(name)
+    except ModuleNotFoundError as error:
+        if error.name not in (name, name.partition(".")[0]):
+            raise
+        raise DeclarationFault(
+            f"There is no service and no module {name}. Installed services: {known}."
+        ) from None
     if service is None:
-        sys.stderr.write(f"The module {name} declares no service. Add SERVICE = Service(...).\n")
-        return 2
-    return run_service(service)
+        raise DeclarationFault(
+            f"The module {name} declares no service. Add SERVICE = Service(...)."
+        )
+    return service
 
 
 if __name__ == "__main__":

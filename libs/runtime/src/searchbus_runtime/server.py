@@ -24,7 +24,7 @@ _POLL_S = 0.01
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; for who must know the port before the application is built.
+    """A listening socket, for a caller that must know the port before it builds the application.
 
     Args:
         port: 0 takes a free one.
