@@ -17,7 +17,7 @@ Connect = Callable[..., Awaitable[Bus]]
 
 @pytest.fixture(params=["memory", "nats"])
 async def connect_bus(request: pytest.FixtureRequest) -> AsyncIterator[Connect]:
-    """Make connections that see each other and nobody else."""
+    """Make connections to one bus that no other test uses."""
     prefix = f"t{secrets.token_hex(4)}"
     buses: list[Bus] = []
     broker = MemoryBroker()

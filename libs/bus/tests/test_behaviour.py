@@ -257,7 +257,7 @@ async def test_large_request_and_reply_arrive_whole(connect_bus):
 
 
 async def test_large_request_works_with_several_workers(connect_bus):
-    """The parts of a request reach the one worker that got it."""
+    """The worker that received a request receives its parts."""
     for name in "abc":
         await start(await connect_bus(), Echo(name))
     bus = await connect_bus()
@@ -389,7 +389,7 @@ async def test_drain_answers_everything_it_received(connect_bus):
 
 
 async def test_drain_answers_unavailable_for_what_takes_too_long(connect_bus):
-    """A request that outlasts the drain gets a typed failure, not silence."""
+    """A request that takes longer than the drain gets a typed failure."""
     echo = Echo()
     serving = await start(await connect_bus(), echo)
     bus = await connect_bus()

@@ -1,4 +1,4 @@
-"""The directory follows workers as they come, change, break and go."""
+"""The directory follows workers that start, change, fail and stop."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_ten_replicas_cost_one_catalogue(connect_bus, directory):
 
 
 async def test_changed_tools_are_followed(connect_bus, directory):
-    """refresh() of a serving worker brings its new tools to everybody."""
+    """After refresh() of a serving worker its new tools are listed."""
     worker = tool_worker("alpha", "one")
     serving = await (await connect_bus()).serve(worker)
     await until(lambda: names(directory) == ["one"])
@@ -89,7 +89,7 @@ async def test_changed_tools_are_followed(connect_bus, directory):
 
 
 async def test_drained_worker_stays_listed_for_the_grace_period(connect_bus, directory):
-    """The list keeps its tools at first, and drops them when nobody came back."""
+    """Its tools stay listed at first, and are dropped when no worker of it came back."""
     serving = await (await connect_bus()).serve(tool_worker("alpha", "one"))
     await until(lambda: names(directory) == ["one"])
     await serving.drain()
@@ -99,7 +99,7 @@ async def test_drained_worker_stays_listed_for_the_grace_period(connect_bus, dir
 
 
 async def test_killed_worker_is_missed(connect_bus, directory):
-    """A worker that vanished without a word is found absent."""
+    """A worker that crashed, without an event, is no longer present."""
     bus = await connect_bus()
     await bus.serve(tool_worker("alpha", "one"))
     await until(lambda: directory.present("alpha"))
@@ -108,7 +108,7 @@ async def test_killed_worker_is_missed(connect_bus, directory):
 
 
 async def test_malformed_descriptor_harms_no_other(connect_bus):
-    """A broken tool is refused with its name and reason; its neighbours are listed."""
+    """A malformed tool is left out with its name and the reason; the others are listed."""
 
     refusals: list[Any] = []
     bus = await connect_bus()

@@ -1,4 +1,4 @@
-"""What only a real server can show: restarts, dead workers, hostile bytes on the wire."""
+"""Faults that need a real server: restarts, killed workers, malformed bytes on the socket."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def call_echo(
 
 
 async def test_connect_to_a_dead_port_fails_with_advice():
-    """Nobody there: a typed failure that says what to do."""
+    """A typed failure that says what to do."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -59,7 +59,7 @@ async def test_connect_to_a_dead_port_fails_with_advice():
 
 
 async def test_idempotent_requests_survive_a_restart_of_nats(own_nats_server):
-    """Requests under way when the server dies are answered after it is back."""
+    """Requests that run when the server stops are answered after its restart."""
     server = own_nats_server()
     worker_bus = await connect(server.url, name="worker")
     await worker_bus.serve(echo_worker())
@@ -103,7 +103,7 @@ async def test_request_while_disconnected_ends_by_its_deadline(own_nats_server):
 
 
 async def test_drain_without_a_server_ends_soon(own_nats_server):
-    """A worker whose server is gone leaves without waiting for it at every step."""
+    """A worker whose server stopped leaves without waiting for it at every step."""
     server = own_nats_server()
     bus = await connect(server.url, name="worker")
     serving = await bus.serve(echo_worker())
@@ -186,7 +186,7 @@ def _hostile(rng: random.Random, subject: bytes, number: int) -> bytes:
 
 
 async def test_ten_thousand_malformed_messages_kill_and_silence_nothing(own_nats_server):
-    """Hostile bytes straight on the socket: every worker answers afterwards, memory stays."""
+    """Malformed bytes on the socket: every worker answers afterwards, memory does not grow."""
     server = own_nats_server()
     worker_bus = await connect(server.url, name="worker", prefix="t")
     worker = echo_worker()

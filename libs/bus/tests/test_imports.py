@@ -1,4 +1,4 @@
-"""What an import loads: commands and tests start quickly, and the twin needs no NATS."""
+"""What an import loads: commands and tests start quickly, and the in-memory broker needs no NATS."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ async def test_nats_py_still_needs_the_overrides():
 
 
 async def test_invalid_utf8_is_replaced():
-    """The message is delivered; nobody subscribed to that subject."""
+    """The message is delivered, and no subscription matches its subject."""
     message = TolerantClient()._build_message(1, BAD, BAD, b"\xff", None)
     assert (message.subject, message.reply, message.data) == ("a.\ufffd", "a.\ufffd", b"\xff")
     assert await TolerantClient()._process_headers(BAD_STATUS) is None

@@ -1,4 +1,4 @@
-"""Bodies in parts: any body survives, any damage is noticed."""
+"""Bodies in parts: every body arrives whole, every damage is detected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_parts_in_any_order_make_the_body(body, size_bytes, random):
     assert outcomes[:-1] == [None] * (len(parts) - 1)
 
 
-def test_damaged_part_is_noticed():
+def test_a_damaged_part_is_detected():
     """A body that does not fit its hash is refused."""
     assembly = Assembly(2, 4, hashlib.sha256(b"abcd").hexdigest())
     assembly.add(0, b"ab")
@@ -32,7 +32,7 @@ def test_damaged_part_is_noticed():
 
 
 def test_part_outside_of_the_body_is_refused():
-    """An index past the count is no part."""
+    """An index beyond the count is refused."""
     with pytest.raises(Fault, match="outside"):
         Assembly(2, 4, "0" * 64).add(2, b"x")
 

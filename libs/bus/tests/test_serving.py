@@ -158,7 +158,7 @@ async def test_a_drained_worker_does_not_step_in(events):
 
 
 async def test_messages_without_a_reply_subject_are_counted_only(events):
-    """Nobody would receive the reply."""
+    """A reply could not be delivered."""
     broker, bus, _ = events
     serving = await broker.connect().serve(dictionary())
     await bus.transport.publish(bus.subjects.endpoint("dictionary", "say"), b"{}")

@@ -48,7 +48,7 @@ def test_the_subjects_say_which_services_are_called(calls, callees):
 
 
 def test_a_caller_may_call_what_its_subjects_name():
-    """Nobody calls a service that serves nothing."""
+    """A service that serves nothing has no callers."""
     assert may_call(WEB, DDG)
     assert may_call(EDGE, DDG)
     assert may_call(OPERATOR, RETRIEVAL)
@@ -75,7 +75,7 @@ def test_names_are_subject_tokens(changes):
 
 
 def test_declarations_survive_as_json():
-    """What an image is told about the services that it does not hold."""
+    """For images in which the other services are not installed."""
     web = Service(name="web", toolsets=("web",), container=Container(internet=True, replicas=None))
     declared = {"ddg": DDG, "web": web}
     assert declarations_from_json(declarations_to_json(declared)) == declared

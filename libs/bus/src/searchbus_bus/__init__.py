@@ -4,7 +4,7 @@
     reply = await bus.request(bus.subjects.endpoint("retrieval", "search"), SearchRequest(...),
                               SearchReply, service="retrieval", timeout_s=5.0)
 
-Every request ends in one reply or one `Fault` by its deadline. `MemoryBroker` is the twin without
+Every request ends in one reply or one `Fault` by its deadline. `MemoryBroker` does the same without
 a server; one behaviour suite runs against both.
 
 Names are imported at their first use (PEP 562), because a command such as `searchbus --help` needs

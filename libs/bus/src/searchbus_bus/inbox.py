@@ -117,6 +117,8 @@ class Inbox:
         return replies
 
     async def _open(self) -> None:
+        if self._subscription is not None:
+            return
         async with self._opening:
             if self._subscription is None:
                 self._subscription = await self._transport.subscribe(

@@ -1,4 +1,4 @@
-"""The in-memory twin of NATS: same subjects, queue groups, no-responders and limits, one process.
+"""A broker in memory: subjects, queue groups, statuses and limits as in NATS, in one process.
 
     broker = MemoryBroker()
     edge, worker = broker.connect(), broker.connect()

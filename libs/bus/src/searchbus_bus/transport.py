@@ -1,4 +1,4 @@
-"""What the bus needs from a message broker; NATS and the in-memory twin both provide it.
+"""What the bus needs from a message broker; NATS and the in-memory broker both provide it.
 
 Everything else (requests, workers, parts, cancel, discovery) is written once, on top of it.
 """

@@ -3,7 +3,7 @@
     worker = Worker("dictionary")
     worker.add(Dictionary(words), SearchEndpoints(words))      # see toolsets/declare.py
 
-The same worker is served over NATS and over the in-memory twin, by `Bus.serve`.
+The same worker is served over NATS and over the in-memory broker, by `Bus.serve`.
 """
 
 from __future__ import annotations
