@@ -221,7 +221,7 @@ def _rows(query: str, provider: str, count: int, start: int = 0) -> list[dict[st
         tracker = "?utm_source=x" if provider == "tavily" else ""
         url = f"{scheme}://{host}/{topic}/{n}{tracker}"
         rows.append({"title": f"{' '.join(words)} {n} on {host}", "url": url,
-                     "text": f"What {host} knows about {' '.join(words)}, number {n}."})  # fmt: skip
+                     "text": f"What {host} says about {' '.join(words)}, number {n}."})  # fmt: skip
     return rows
 
 

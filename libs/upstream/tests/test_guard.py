@@ -24,21 +24,21 @@ class Recorder(httpcore.AsyncNetworkBackend):
 
 def guarded(*answers: list[str], routes=None):
     """A guard over a fake resolver: call n gets answer n, later calls the last one."""
-    recorder, asked = Recorder(), []
+    recorder, resolved = Recorder(), []
 
     async def resolver(host: str, port: int):
-        asked.append(host)
-        return [ipaddress.ip_address(a) for a in answers[min(len(asked), len(answers)) - 1]]
+        resolved.append(host)
+        return [ipaddress.ip_address(a) for a in answers[min(len(resolved), len(answers)) - 1]]
 
-    return GuardedBackend(routes=routes, resolver=resolver, backend=recorder), recorder, asked
+    return GuardedBackend(routes=routes, resolver=resolver, backend=recorder), recorder, resolved
 
 
 async def test_checked_address_is_the_one_connected_to():
     """The name is resolved once; the next connection resolves and checks again."""
-    backend, recorder, asked = guarded(["93.184.216.34"], ["127.0.0.1"])
+    backend, recorder, resolved = guarded(["93.184.216.34"], ["127.0.0.1"])
     with pytest.raises(httpcore.ConnectError, match="recorded"):
         await backend.connect_tcp("rebind.example.com", 80)
-    assert (recorder.opened, asked) == ([("93.184.216.34", 80)], ["rebind.example.com"])
+    assert (recorder.opened, resolved) == ([("93.184.216.34", 80)], ["rebind.example.com"])
     with pytest.raises(AddressRefused):
         await backend.connect_tcp("rebind.example.com", 80)
     assert len(recorder.opened) == 1
@@ -55,12 +55,12 @@ async def test_name_with_one_private_address_is_refused():
 @pytest.mark.parametrize("port", [0, 22, 25, 6379, 9200])
 async def test_other_ports_are_refused(port):
     """Only those of web servers are allowed, and no Unix sockets."""
-    backend, recorder, asked = guarded(["93.184.216.34"])
+    backend, recorder, resolved = guarded(["93.184.216.34"])
     with pytest.raises(AddressRefused):
         await backend.connect_tcp("a.example.com", port)
     with pytest.raises(AddressRefused):
         await backend.connect_unix_socket("/var/run/docker.sock")
-    assert (recorder.opened, asked) == ([], [])
+    assert (recorder.opened, resolved) == ([], [])
 
 
 async def test_every_public_address_is_tried():
@@ -86,12 +86,12 @@ async def test_name_without_an_address_is_unknown():
 
 async def test_allowlisted_host_goes_where_its_route_leads():
     """Without resolution, on any port; other hosts are checked as ever."""
-    backend, recorder, asked = guarded(["127.0.0.1"], routes={"*.corp.example": "10.0.0.7:8123"})
+    backend, recorder, resolved = guarded(["127.0.0.1"], routes={"*.corp.example": "10.0.0.7:8123"})
     assert backend.allows_host("wiki.corp.example.")
     assert not backend.allows_host("corp.example.evil.org")
     with pytest.raises(httpcore.ConnectError, match="recorded"):
         await backend.connect_tcp("Wiki.corp.example", 80)
-    assert (recorder.opened, asked) == ([("10.0.0.7", 8123)], [])
+    assert (recorder.opened, resolved) == ([("10.0.0.7", 8123)], [])
     with pytest.raises(AddressRefused):
         await backend.connect_tcp("other.example.org", 80)
 
@@ -99,11 +99,11 @@ async def test_allowlisted_host_goes_where_its_route_leads():
 async def test_client_connects_through_the_backend_only(monkeypatch):
     """No proxies of the environment; the error says that the address was refused."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    backend, recorder, asked = guarded(["93.184.216.34"], ["10.0.0.1"])
+    backend, recorder, resolved = guarded(["93.184.216.34"], ["10.0.0.1"])
     client = HttpClient(backend=backend)
     with pytest.raises(UpstreamUnreachable, match="ConnectError"):
         await client.send(Request("GET", "http://a.example.com/"), timeout_s=30, max_bytes=10)
-    assert (recorder.opened, asked) == ([("93.184.216.34", 80)], ["a.example.com"])
+    assert (recorder.opened, resolved) == ([("93.184.216.34", 80)], ["a.example.com"])
     with pytest.raises(UpstreamUnreachable) as caught:
         await client.send(Request("GET", "https://a.example.com/"), timeout_s=30, max_bytes=10)
     assert caught.value.kind == "address"

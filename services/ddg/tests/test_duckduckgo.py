@@ -97,7 +97,7 @@ def service():
 
 
 async def test_requests_for_up_to_a_page_share_one_search(service):
-    """Each gets as many rows as it asked for."""
+    """Each gets as many rows as it requested."""
     replies = [
         await service.duckduckgo.search(call(), WebSearchRequest(query=query, limit=limit))
         for query, limit in (("cats", 3), (" cats ", 10), ("cats", 7), ("cats", 11))

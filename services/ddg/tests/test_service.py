@@ -135,7 +135,9 @@ async def test_one_blocked_address_fails_no_call_and_rejoins(nats_fleet):
     assert 1 <= refused <= 4
     fleet.fake.blocked = set()
     await asyncio.sleep(0)
-    await until(lambda: fleet.fake.requests[-1][2] == "duckduckgo" or asked(fleet, "127.0.0.32", 3))
+    await until(
+        lambda: fleet.fake.requests[-1][2] == "duckduckgo" or requests_of(fleet, "127.0.0.32", 3)
+    )
     start = len(fleet.fake.requests)
     for number in range(300):
         await fleet.search(f"dogs {number}")
@@ -145,7 +147,7 @@ async def test_one_blocked_address_fails_no_call_and_rejoins(nats_fleet):
     assert any(address == "127.0.0.32" for _, address, _ in fleet.fake.requests[start:])
 
 
-def asked(fleet, address: str, times: int) -> bool:
+def requests_of(fleet, address: str, times: int) -> bool:
     return sum(a == address for _, a, _ in fleet.fake.requests) >= times
 
 
@@ -172,7 +174,7 @@ async def test_pace_keeps_an_address_from_being_blocked(fleet, paced):
             ddg_interval_s=0.5 if paced else 0.0, ddg_min_interval_s=0.5 if paced else 0.0
         )
 
-    async def ask(number: int) -> None:
+    async def search(number: int) -> None:
         await asyncio.sleep(number / 4.5)
         try:
             await fleet.search(f"cats {number}", caller=f"c{number % 4}")
@@ -180,14 +182,16 @@ async def test_pace_keeps_an_address_from_being_blocked(fleet, paced):
             assert not paced
 
     if paced:
-        await asyncio.gather(*(ask(number) for number in range(15)))
+        await asyncio.gather(*(search(number) for number in range(15)))
         assert fleet.fake.challenges == 0
     else:
-        await asyncio.gather(*(ask(0) for _ in range(5)), *(fleet_ask(fleet, n) for n in range(30)))
+        await asyncio.gather(
+            *(search(0) for _ in range(5)), *(search_others(fleet, n) for n in range(30))
+        )
         assert fleet.fake.challenges > 0
 
 
-async def fleet_ask(fleet, number: int) -> None:
+async def search_others(fleet, number: int) -> None:
     try:
         await fleet.search(f"dogs {number}")
     except Fault as fault:
@@ -251,10 +255,10 @@ async def test_caller_that_leaves_ends_the_upstream_request(fleet):
     """Nobody waits for the reply any more."""
     await fleet.start_worker()
     fleet.fake.latency_s = 5.0
-    asking = asyncio.create_task(fleet.search("cats"))
+    leaving = asyncio.create_task(fleet.search("cats"))
     await until(lambda: fleet.fake.in_flight == 1)
-    asking.cancel()
-    await asyncio.gather(asking, return_exceptions=True)
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
     fleet.fake.latency_s = 0.0
     await asyncio.sleep(0.3)
     assert "10 results" in await fleet.search("cats")

@@ -214,7 +214,7 @@ async def test_providers_limit_is_kept_over_replicas(web):
         await web.start(**KEYS, tavily_rpm=20 * 60, web_cache_ttl_s=0)
     outcomes: list[str] = []
 
-    async def ask(number: int) -> None:
+    async def search(number: int) -> None:
         try:
             await web.call("web_search", query=f"whales {number}", timeout_s=2.0)
             outcomes.append("ok")
@@ -223,7 +223,7 @@ async def test_providers_limit_is_kept_over_replicas(web):
 
     tasks = []
     for number in range(240):  # four seconds at sixty a second
-        tasks.append(asyncio.create_task(ask(number)))
+        tasks.append(asyncio.create_task(search(number)))
         await asyncio.sleep(1 / 60)
     await asyncio.gather(*tasks)
     # Unpaced it would be two thirds; how much less than this it is `make bench` measures.

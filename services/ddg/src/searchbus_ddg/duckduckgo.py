@@ -12,20 +12,13 @@ from searchbus_bus import Bus, Call
 from searchbus_contracts import ErrorCode, Fault, decode, encode
 from searchbus_contracts.queries import check_query
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
-from searchbus_upstream import (
-    Cached,
-    Fetched,
-    Request,
-    SharedCache,
-    UpstreamTimeout,
-    UpstreamUnreachable,
-)
+from searchbus_upstream import Cached, Fetched, Request, SharedCache
 
 from .egress import Egress
 from .fleet import Fleet
 from .instant import InstantAnswer, decode_instant
 from .outcome import DuckDuckGoError, Outcome
-from .page_client import MAX_QUERY_CHARS, USER_AGENT
+from .page_client import MAX_QUERY_CHARS, USER_AGENT, send
 from .search import Search, SearchRows
 
 __all__ = ["DuckDuckGo", "Freshness"]
@@ -192,16 +185,12 @@ class DuckDuckGo:
             "t": "searchbus",
         }
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
-        try:
-            reply = await self._egress.client.send(
-                Request("GET", self._instant_url, headers=headers, params=params),
-                timeout_s=min(left_s, _INSTANT_TIMEOUT_S),
-                max_bytes=_INSTANT_MAX_BYTES,
-            )
-        except UpstreamTimeout as error:
-            raise DuckDuckGoError(Outcome.TIMEOUT, str(error)) from None
-        except UpstreamUnreachable as error:
-            raise DuckDuckGoError(Outcome.UPSTREAM_ERROR, str(error)) from None
+        reply = await send(
+            self._egress.client,
+            Request("GET", self._instant_url, headers=headers, params=params),
+            timeout_s=min(left_s, _INSTANT_TIMEOUT_S),
+            max_bytes=_INSTANT_MAX_BYTES,
+        )
         return decode_instant(reply)
 
 

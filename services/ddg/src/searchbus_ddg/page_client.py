@@ -19,7 +19,7 @@ from searchbus_upstream import (
 from .outcome import DuckDuckGoError, Outcome, ResultPage
 from .parse import MAX_PAGE_BYTES, parse_page
 
-__all__ = ["MAX_QUERY_CHARS", "USER_AGENT", "PageClient", "quote_bangs"]
+__all__ = ["MAX_QUERY_CHARS", "USER_AGENT", "PageClient", "quote_bangs", "send"]
 
 MAX_QUERY_CHARS = 499
 USER_AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0 searchbus/0.1"
@@ -93,17 +93,25 @@ class PageClient:
             "Upgrade-Insecure-Requests": "1",
             "Cookie": f"kl={request.region}" + (f"; df={request.time}" if request.time else ""),
         }
-        try:
-            reply = await self._client.send(
-                Request("POST", url, headers=headers, form=form),
-                timeout_s=min(timeout_s, _PAGE_TIMEOUT_S),
-                max_bytes=MAX_PAGE_BYTES,
-            )
-        except UpstreamTimeout as error:
-            raise DuckDuckGoError(Outcome.TIMEOUT, str(error)) from None
-        except UpstreamUnreachable as error:
-            raise DuckDuckGoError(Outcome.UPSTREAM_ERROR, str(error)) from None
+        reply = await send(
+            self._client,
+            Request("POST", url, headers=headers, form=form),
+            timeout_s=min(timeout_s, _PAGE_TIMEOUT_S),
+            max_bytes=MAX_PAGE_BYTES,
+        )
         return _parse(reply)
+
+
+async def send(
+    client: UpstreamClient, request: Request, *, timeout_s: float, max_bytes: int
+) -> Reply:
+    """Send a request to DuckDuckGo; raises DuckDuckGoError where there is no response."""
+    try:
+        return await client.send(request, timeout_s=timeout_s, max_bytes=max_bytes)
+    except UpstreamTimeout as error:
+        raise DuckDuckGoError(Outcome.TIMEOUT, str(error)) from None
+    except UpstreamUnreachable as error:
+        raise DuckDuckGoError(Outcome.UPSTREAM_ERROR, str(error)) from None
 
 
 def _parse(reply: Reply) -> ResultPage:

@@ -24,7 +24,7 @@ from searchbus_upstream import (
     with_retries,
 )
 
-__all__ = ["Account", "FaultOf"]
+__all__ = ["Account", "AccountProvider", "FaultOf"]
 
 log = logging.getLogger("searchbus.web")
 T = TypeVar("T")
@@ -164,3 +164,20 @@ class Account:
     def _failed(self, what: str, *, retryable: bool = True) -> Fault:
         text = f"{self.provider} {what}. Try again shortly."
         return Fault(ErrorCode.UPSTREAM_FAILED, text, retryable=retryable)
+
+
+class AccountProvider:
+    """Base class of providers whose API is called with an account.
+
+    Args:
+        base_url: of the API, without the path of an endpoint.
+    """
+
+    def __init__(self, account: Account, base_url: str) -> None:
+        self._account = account
+        self._base_url = base_url.rstrip("/")
+
+    @property
+    def usable(self) -> bool:
+        """See `Provider`."""
+        return self._account.usable

@@ -11,7 +11,7 @@ from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_upstream import Reply, Request
 
 from ..results import Result, iso_date
-from .account import Account
+from .account import AccountProvider
 from .base import Query, SearchResults
 from .faults import key_refused, limited, unexpected_status
 from .operators import with_domains
@@ -38,21 +38,12 @@ class _Reply(msgspec.Struct):
     results: list[_Row] = []
 
 
-class Brave:
+class Brave(AccountProvider):
     """The provider."""
 
     name = "brave"
     group = "brave"
     weight = 1.0
-
-    def __init__(self, account: Account, base_url: str) -> None:
-        self._account = account
-        self._base_url = base_url.rstrip("/")
-
-    @property
-    def usable(self) -> bool:
-        """See `Provider`."""
-        return self._account.usable
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """See `Provider`; requests a second page where one is not enough."""

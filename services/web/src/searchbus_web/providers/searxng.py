@@ -11,7 +11,7 @@ from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_upstream import Reply, Request
 
 from ..results import Result, iso_date
-from .account import Account
+from .account import AccountProvider
 from .base import Query, SearchResults
 from .faults import limited, unexpected_status
 from .operators import with_domains
@@ -34,21 +34,12 @@ class _Reply(msgspec.Struct):
     unresponsive_engines: list[Any] = []
 
 
-class SearXNG:
+class SearXNG(AccountProvider):
     """The provider. It is a metasearch itself and counts as one group."""
 
     name = "searxng"
     group = "searxng"
     weight = 0.9
-
-    def __init__(self, account: Account, base_url: str) -> None:
-        self._account = account
-        self._base_url = base_url.rstrip("/")
-
-    @property
-    def usable(self) -> bool:
-        """See `Provider`."""
-        return self._account.usable
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """See `Provider`; requests further pages until there are enough results."""

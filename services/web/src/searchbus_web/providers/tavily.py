@@ -12,7 +12,7 @@ from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_upstream import Reply, Request
 
 from ..results import Result, iso_date
-from .account import Account
+from .account import AccountProvider
 from .base import Query, SearchResults
 from .faults import key_refused, limited, unexpected_status
 
@@ -72,21 +72,12 @@ class Extracted(msgspec.Struct):
     error: str | None = None
 
 
-class Tavily:
+class Tavily(AccountProvider):
     """The provider and its page extraction."""
 
     name = "tavily"
     group = "tavily"
     weight = 1.0
-
-    def __init__(self, account: Account, base_url: str) -> None:
-        self._account = account
-        self._base_url = base_url.rstrip("/")
-
-    @property
-    def usable(self) -> bool:
-        """See `Provider`."""
-        return self._account.usable
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """See `Provider`."""
