@@ -140,3 +140,15 @@ def test_locks_are_hashed():
     for path in (ROOT / "requirements").glob("*.txt"):
         for block in re.split(r"\n(?=[a-z0-9])", path.read_text().strip()):
             assert "--hash=sha256:" in block, f"{path.name}: {block.splitlines()[0]}"
+
+
+@pytest.mark.parametrize("service", ["retrieval", "toolindex"])
+def test_images_of_services_hold_nothing_that_only_a_client_needs(service: str):
+    """What reads documents and what prints tables is in the image `cli`."""
+    locked = set(
+        re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements" / f"{service}.txt").read_text(), re.M)
+    )
+    assert "msgspec" in locked
+    assert not locked & {"rich", "typer", "selectolax", "pypdfium2"}
+    client = (ROOT / "requirements" / "cli.txt").read_text()
+    assert not re.search(r"^(fastembed|onnxruntime|qdrant-client|mcp)==", client, re.M)
