@@ -40,6 +40,6 @@ async def test_only_collection_fails_with_its_own_failure(two):
 
 
 async def test_failure_of_all_is_one_failure(two):
-    """No list of hits that looks like a success."""
-    with pytest.raises(Fault, match="invalid_argument"):
+    """It says what to correct; an empty list of hits would look like a success."""
+    with pytest.raises(Fault, match="invalid_argument: Unknown field 'unknown'"):
         await search_collections(two, ("old", "new"), "whales", limit=5, where={"unknown": 1})

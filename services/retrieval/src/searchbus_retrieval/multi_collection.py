@@ -26,10 +26,9 @@ async def search_collections(
     """Search collections concurrently; an empty list means all of them.
 
     Raises:
-        Fault: invalid_query; the failure of the only collection; invalid_argument where every
-            one of several failed.
+        Fault: invalid_query; if every collection failed, the first one's failure.
     """
-    names = tuple(collections) or tuple(info.name for info in await library.list_collections())
+    names = tuple(collections) or tuple(await library.names())
     outcomes = await asyncio.gather(
         *(
             library.search(name, query, limit=limit, where=where, per_document=per_document)
@@ -38,19 +37,21 @@ async def search_collections(
         return_exceptions=True,
     )
     hits: list[SearchHit] = []
-    failed: dict[str, str] = {}
+    faults: dict[str, Fault] = {}
     for name, outcome in zip(names, outcomes, strict=True):
         if isinstance(outcome, Fault):
-            if len(names) == 1 or outcome.code == ErrorCode.INVALID_QUERY:
+            if outcome.code == ErrorCode.INVALID_QUERY:
                 raise outcome
-            failed[name] = outcome.code
+            faults[name] = outcome
         elif isinstance(outcome, BaseException):
             raise outcome
         else:
             hits.extend(outcome)
-    if names and len(failed) == len(names):
-        raise Fault(ErrorCode.INVALID_ARGUMENT, "No collection could be searched that way.")
+    if names and len(faults) == len(names):
+        raise faults[names[0]]
     # Fused scores are relative to their own collection; the cosine is comparable across them.
     if len(names) > 1:
         hits.sort(key=lambda hit: (-(0.5 * hit.score + hit.cosine), hit.chunk_id))
-    return SearchReply(hits=tuple(hits[:limit]), failed=failed)
+    return SearchReply(
+        hits=tuple(hits[:limit]), failed={name: fault.code for name, fault in faults.items()}
+    )

@@ -1,9 +1,9 @@
-"""Chroma-style metadata filters, checked and turned into conditions of the store.
+"""Checks metadata filters in the style of Chroma and turns them into conditions of the store.
 
     {"$and": [{"document_date": {"$gte": "2024-01-01"}}, {"document_type": "minutes"}]}
 
 Operators: $and $or, $eq $ne $gt $gte $lt $lte $in $nin. Several fields or operators in one object
-must all hold. A document without a field fits $ne and $nin and nothing else. A date without a time
+must all hold. A document without a field matches $ne and $nin only. A date without a time
 stands for its whole day: {"$lte": "2024-12-31"} includes that day's evening.
 """
 
