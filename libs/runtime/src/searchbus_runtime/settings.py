@@ -1,12 +1,12 @@
-"""Settings from the environment, `.env` and secret files, read once, all faults reported at once.
+"""Settings from the environment, `.env` and files of secrets; all faults are reported at once.
 
-A secret may be a file named like its variable in the folder SEARCHBUS_SECRETS_DIR, as containers
-mount them; the environment wins.
+    class DdgSettings(ServiceSettings):
+        ddg_egress: tuple[str, ...] = ("direct",)      # SEARCHBUS_DDG_EGRESS
 
-class EdgeSettings(ServiceSettings):
-    port: Annotated[int, Field(ge=0, le=65535)] = 8080      # SEARCHBUS_PORT
+    settings = load_settings(DdgSettings)
 
-settings = load_settings(EdgeSettings)
+A secret may be a file in the folder SEARCHBUS_SECRETS_DIR, named like its variable, as containers
+mount them. The environment overrides files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ S = TypeVar("S", bound="ServiceSettings")
 
 
 class ServiceSettings(BaseSettings):
-    """What every searchbus process reads; a service adds its own fields."""
+    """The settings of every searchbus process; a service adds its own fields."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_file=".env", env_ignore_empty=True, extra="ignore"
@@ -41,7 +41,7 @@ class ServiceSettings(BaseSettings):
     nats_url: str = Field("nats://127.0.0.1:4222", description="One URL, or several with commas.")
     subject_prefix: str = Field("sb", pattern=r"^[A-Za-z0-9_-]{1,64}$")
     nats_nkey_seed: SecretStr | None = Field(
-        None, description="Of this service's nkey, where the server wants one."
+        None, description="Seed of this service's nkey, where the server demands one."
     )
     nats_inbox_prefix: str = Field("_INBOX", pattern=r"^[A-Za-z0-9_-]{1,64}$")
     nats_ca_file: Path | None = Field(None, description="Certificate authority of a TLS server.")
@@ -81,7 +81,7 @@ class ServiceSettings(BaseSettings):
 
     @property
     def trace_file(self) -> Path | None:
-        """The local trace file: where there is a data folder and no collector."""
+        """The local trace file: only with a data folder and without a collector."""
         if self.data_dir is None or self.otlp_endpoint:
             return None
         return self.data_dir / "traces.jsonl"
@@ -112,10 +112,10 @@ def _check_actor_key(use: Callable[[str], object], key: str) -> None:
 
 
 def load_settings(cls: type[S], **overrides: Any) -> S:
-    """Read the settings; print every fault and exit with 2 where there are any.
+    """Read the settings; print all faults and exit with code 2 if there are any.
 
     Args:
-        overrides: values that win over the environment.
+        overrides: values that override the environment.
     """
     try:
         folder = os.environ.get(f"{PREFIX}SECRETS_DIR") or None
