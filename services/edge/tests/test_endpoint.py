@@ -123,7 +123,7 @@ async def test_arguments_outside_the_schema_are_invalid_params(client, arguments
 @with_client()
 @pytest.mark.parametrize("name", ["nope", "secret"])
 async def test_unknown_and_hidden_tools_look_the_same(client, name):
-    """No answer tells whether a tool exists that the caller may not use."""
+    """The error does not show whether a hidden tool exists."""
     error = await fault_of(client.call_tool(name, {}))
     assert (error.code, error.message) == (
         -32602,

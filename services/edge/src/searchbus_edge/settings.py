@@ -18,60 +18,73 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 class EdgeSettings(SigningSettings):
-    """What the edge reads. Lists are JSON: SEARCHBUS_ALLOWED_HOSTS='["search.example.org"]'."""
+    """Settings of the edge. Lists are JSON: SEARCHBUS_ALLOWED_HOSTS='["search.example.org"]'."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
-    port_file: Path | None = Field(None, description="Gets the bound port once the edge listens.")
+    port_file: Path | None = Field(None, description="A file to write the bound port into.")
     auth: Literal["jwt", "static", "none"] | None = Field(
         None,
-        description="jwt: tokens of an identity provider; static: keys of a file; none: everybody "
-        "may call everything. Default: none on loopback, jwt elsewhere.",
+        description="jwt: tokens of an identity provider; static: keys from a file; none: every "
+        "caller may use every tool. Default: none on loopback, jwt elsewhere.",
     )
-    issuer: str | None = Field(None, description="The identity provider, exactly as in its tokens.")
-    jwks_url: str | None = Field(None, description="Its keys; by default found by discovery.")
+    issuer: str | None = Field(
+        None, description="The identity provider, exactly as `iss` in its tokens."
+    )
+    jwks_url: str | None = Field(
+        None, description="Address of its keys; by default taken from its metadata."
+    )
     audiences: tuple[str, ...] = Field(
-        (), description="Values of `aud` that are ours, besides the endpoints' own addresses."
+        (), description="Accepted values of `aud`, besides the addresses of the endpoints."
     )
     role_paths: tuple[str, ...] = Field(
-        DEFAULT_PATHS, description="Where tokens have roles; see auth/roles.py."
+        DEFAULT_PATHS, description="Claims that hold roles; see auth/roles.py."
     )
-    keys_file: Path | None = Field(None, description="Of static keys; default <data>/keys.json.")
+    keys_file: Path | None = Field(
+        None, description="The file of static keys; default <data>/keys.json."
+    )
     audit_arguments: bool = Field(False, description="Whether the audit log holds arguments.")
     allowed_hosts: tuple[str, ...] = Field(
-        (), description="Host headers besides loopback's; 'name:*' allows any port."
+        (), description="Accepted Host headers besides loopback; 'name:*' allows any port."
     )
-    allowed_origins: tuple[str, ...] = Field((), description="Origins besides loopback's.")
+    allowed_origins: tuple[str, ...] = Field(
+        (), description="Accepted Origin headers besides loopback."
+    )
     toolset_order: tuple[str, ...] = Field(
         ("connector", "web", "fomc", "ddg"),
-        description="Who gets a name on /mcp that several toolsets use; others follow by name.",
+        description="The toolsets that get a shared tool name on /mcp first; all others follow "
+        "in alphabetical order.",
     )
     required_services: tuple[str, ...] = Field(
-        (), description="Ready only while these have a worker."
+        (), description="The edge is ready only while each of these has a worker."
     )
     grace_s: Annotated[float, Field(ge=0, le=86_400)] = 30.0
     body_limit_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
-    search: bool = Field(True, description="Offer search where a tool index is on the bus.")
+    search: bool = Field(True, description="Offer search while a tool index is on the bus.")
     search_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
         None,
-        description="Searches of one caller, sustained; 0: no limit. Default: 100, and 500 where "
-        "callers are not known and share one count.",
+        description="Sustained searches per caller; 0: no limit. Default: 100, and 500 without "
+        "access control, where all callers share one count.",
     )
     search_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 5_000
     call_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
         None,
-        description="Tool calls of one caller, sustained; 0: no limit. Default: 50, and none where "
-        "callers are not known (auth none).",
+        description="Sustained tool calls per caller; 0: no limit. Default: 50, and no limit "
+        "without access control.",
     )
     call_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 500
     costly_rate_per_s: Annotated[
-        float, Field(ge=0, description="Calls of one caller to each tool that costs money.")
+        float,
+        Field(
+            ge=0,
+            description="Sustained calls per caller to each tool that costs money; 0: no limit.",
+        ),
     ] = 5.0
     costly_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     abuse_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
         None,
-        description="HTTP requests of one caller before HTTP 429; 0: no limit. Default: 500, and "
-        "none where callers are not known.",
+        description="Sustained HTTP requests per caller before HTTP 429; 0: no limit. Default: "
+        "500, and no limit without access control.",
     )
     abuse_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 5_000
     pinned_tools: tuple[str, ...] = Field(
@@ -79,32 +92,32 @@ class EdgeSettings(SigningSettings):
     )
     connector_sources: dict[str, float] = Field(
         {"documents": 1.0, "web": 0.7},
-        description="Who takes part in the connector's search, with its weight; 0 or absent: not.",
+        description="Sources of the connector's search with their weights; 0 or absent: not used.",
     )
     public_url: str | None = Field(
-        None, description="Where clients reach this edge; for citations of local documents."
+        None, description="The address of this edge for clients; in citations of local documents."
     )
     page_size: Annotated[int, Field(ge=1, le=10_000)] = 200
     list_ttl_ms: Annotated[int, Field(ge=0)] = 5_000
     state_key: SecretStr | None = Field(
         None,
         min_length=32,
-        description="Seals the state that clients carry for tools; several edges share one key.",
+        description="Signs cursors, ids and the state that clients carry; all edges share it.",
     )
     trust_traces: bool | None = Field(
         None,
-        description="Whether clients' trace context becomes the parent of ours, or only a link. "
-        "Default: the parent on loopback, a link elsewhere.",
+        description="Whether a client's trace context becomes the parent of our spans, or only a "
+        "link. Default: parent on loopback, link elsewhere.",
     )
     call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = 120.0
 
     @model_validator(mode="after")
-    def _open_only_when_told(self) -> EdgeSettings:
+    def _check_access_control(self) -> EdgeSettings:
         if self.mode == "jwt" and not self.issuer:
             raise ValueError(
                 f"host {self.host} is reachable from outside, and no identity provider is "
                 "configured. Set SEARCHBUS_ISSUER, or SEARCHBUS_AUTH=static for keys of a file, or "
-                "SEARCHBUS_AUTH=none to open it to everybody"
+                "SEARCHBUS_AUTH=none to give every caller access"
             )
         if self.mode == "jwt" and not (self.public_url or self.audiences):
             raise ValueError(
@@ -126,7 +139,7 @@ class EdgeSettings(SigningSettings):
 
     @property
     def mode(self) -> Literal["jwt", "static", "none"]:
-        """How callers are known."""
+        """The access control in force."""
         return self.auth or ("none" if self.on_loopback else "jwt")
 
     @property
@@ -136,7 +149,7 @@ class EdgeSettings(SigningSettings):
 
     @property
     def rates_per_s(self) -> tuple[float, float, float]:
-        """Limits in force: searches, calls, HTTP requests of one caller."""
+        """The limits in force: searches, calls and HTTP requests per caller."""
         known = self.mode != "none"
         given = (self.search_rate_per_s, self.call_rate_per_s, self.abuse_rate_per_s)
         defaults = (100.0, 50.0, 500.0) if known else (500.0, 0.0, 0.0)

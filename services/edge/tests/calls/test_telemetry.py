@@ -1,4 +1,4 @@
-"""Whose trace context counts at the door, and what spans and figures say."""
+"""Which trace context becomes the parent, and what spans and metrics hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not well-formed MCP: the right status, a JSON-RPC error, never a word too much."""
+"""HTTP that is not well-formed MCP: status, JSON-RPC error, and nothing internal."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def test_json_corpus_never_breaks_the_edge(http, reference):
 
 
 def test_edge_refuses_to_be_open_by_accident():
-    """Off loopback it starts only when told in so many words."""
+    """Off loopback it starts only with an explicit setting."""
     with pytest.raises(ValueError, match="SEARCHBUS_AUTH=none"):
         EdgeSettings(host="0.0.0.0")
     assert not EdgeSettings(host="0.0.0.0", auth="none").on_loopback

@@ -1,4 +1,4 @@
-"""The JSON-RPC envelope: one sentence per fault, the id wherever it can be told."""
+"""The JSON-RPC envelope: one sentence per fault, the id wherever it is valid."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class MessageFault(ValueError):
     """A message that is not valid JSON-RPC 2.0; the text is for the client.
 
     Args:
-        message_id: of the error response; None where the id cannot be told.
+        message_id: of the error response; None where it is missing or not valid.
     """
 
     def __init__(self, code: int, text: str, message_id: str | int | None = None) -> None:

@@ -32,12 +32,12 @@ class Cursors:
     def __init__(self, key: bytes) -> None:
         self._signer = Signer(key, "cursors")
 
-    def seal(self, state: dict[str, Any], *bound_to: object) -> str:
+    def issue(self, state: dict[str, Any], *bound_to: object) -> str:
         """A cursor that holds `state` (JSON) and is valid for equal `bound_to` only."""
         body = json.dumps(state, separators=(",", ":")).encode()
         return to_base64url(body + self._signer.sign(body, *bound_to))
 
-    def open(self, cursor: str, *bound_to: object) -> dict[str, Any]:
+    def read(self, cursor: str, *bound_to: object) -> dict[str, Any]:
         """The state of a cursor; raises BadCursor."""
         if len(cursor) > _MAX_CHARS or not cursor.isascii():
             raise BadCursor("too long, or not ASCII")

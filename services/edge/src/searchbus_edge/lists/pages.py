@@ -61,9 +61,9 @@ class Pages:
         start = 0
         if cursor is not None:
             try:
-                start = int(self._cursors.open(cursor, *bound_to)["o"])
+                start = int(self._cursors.read(cursor, *bound_to)["o"])
             except BadCursor:
                 raise invalid_params(UNKNOWN_CURSOR) from None
         end = start + self._page_size
-        following = self._cursors.seal({"o": end}, *bound_to) if end < len(items) else None
+        following = self._cursors.issue({"o": end}, *bound_to) if end < len(items) else None
         return items[start:end], following

@@ -101,6 +101,9 @@ class Registry:
             (template_pattern(template.uri_template), template)
             for template, _ in self._of(owned, toolset, lambda c: c.resource_templates)
         )
+        if toolset is None:  # it has every tool: validators of tools that are gone are dropped
+            listed_now = {id(tool.descriptor) for tool in view.tools.values()}
+            self._validators = {k: v for k, v in self._validators.items() if k in listed_now}
         return replace(view, templates=templates)
 
     def _add_own(self, view: View) -> None:

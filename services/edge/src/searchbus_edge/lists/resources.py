@@ -99,14 +99,14 @@ class Resources:
     ) -> types.ListResourcesResult:
         return types.ListResourcesResult(
             resources=[render.resource(r) for r in page],
-            next_cursor=None if following is None else self._cursors.seal(following, *bound),
+            next_cursor=None if following is None else self._cursors.issue(following, *bound),
         )
 
     def _open(self, cursor: str | None, bound: tuple[object, ...]) -> dict[str, Any]:
         if cursor is None:
             return {}
         try:
-            return self._cursors.open(cursor, *bound)
+            return self._cursors.read(cursor, *bound)
         except BadCursor:
             raise invalid_params(UNKNOWN_CURSOR) from None
 

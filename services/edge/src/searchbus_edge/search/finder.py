@@ -108,7 +108,7 @@ class Finder:
         if end >= len(ranked):
             return ranked[start:end], None
         following = {"o": end, "g": _fingerprint(ranked[:end])}
-        return ranked[start:end], self._cursors.seal(following, *bound)
+        return ranked[start:end], self._cursors.issue(following, *bound)
 
     async def _page(
         self, kind: Kind, actor: Actor, view: View, query: str, cursor: str | None
@@ -122,7 +122,7 @@ class Finder:
         end = offset + len(reply.found)
         if not reply.found or end >= reply.total:
             return reply.found, None
-        return reply.found, self._cursors.seal({"o": end, "g": reply.generation}, *bound)
+        return reply.found, self._cursors.issue({"o": end, "g": reply.generation}, *bound)
 
     async def _find(
         self,
@@ -147,7 +147,7 @@ class Finder:
         self, actor: Actor, view: View, query: str
     ) -> list[ResourceDescriptor]:
         toolsets = [view.toolset] if view.toolset else []
-        legs: dict[str, Request[Any]] = {
+        requests: dict[str, Request[Any]] = {
             INDEX: Request(
                 self._bus.subjects.endpoint(INDEX, "search"),
                 FindRequest(
@@ -157,14 +157,14 @@ class Finder:
             )
         }  # fmt: skip
         for toolset, service in view.searched_toolsets(actor):
-            legs[toolset] = Request(
+            requests[toolset] = Request(
                 self._bus.subjects.resource(toolset, "search"),
                 ResourceSearchRequest(query=query, limit=_MAX_RESOURCES),
                 ResourceSearchReply, service=service, actor=actor,
             )  # fmt: skip
-        gathered = await self._bus.gather(legs, timeout_s=SEARCH_TIMEOUT_S)
+        gathered = await self._bus.gather(requests, timeout_s=SEARCH_TIMEOUT_S)
         for failure in gathered.failures.values():
-            if failure.code in _PUBLIC or len(gathered.failures) == len(legs):
+            if failure.code in _PUBLIC or len(gathered.failures) == len(requests):
                 raise Fault.of(failure)
         rankings: list[list[ResourceDescriptor]] = []
         for reply in gathered.replies.values():
@@ -179,7 +179,7 @@ class Finder:
         if cursor is None:
             return {}
         try:
-            return self._cursors.open(cursor, *bound)
+            return self._cursors.read(cursor, *bound)
         except BadCursor:
             raise Fault(ErrorCode.INVALID_ARGUMENT, _UNKNOWN_CURSOR) from None
 
