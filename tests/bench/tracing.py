@@ -19,10 +19,11 @@ import httpx
 
 from searchbus_ingest.sources.jsonl import read_jsonl
 from searchbus_retrieval.library import Library
+from searchbus_testing import until
 from searchbus_vectors import load_embedder, open_store
 from tests.integration.collector import Collector
 
-from .stack import nats, service, until
+from .stack import nats, service
 
 __all__ = ["run"]
 
@@ -97,7 +98,7 @@ async def _edge(stack: AsyncExitStack, folder: Path, url: str, name: str, **sett
         except (OSError, httpx.HTTPError):
             return None
 
-    return await until(ready, 60)
+    return await until(ready, timeout_s=600)
 
 
 async def _call(client: httpx.AsyncClient, edge: str, number: int) -> float:

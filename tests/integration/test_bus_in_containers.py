@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,16 +13,11 @@ import pytest
 from searchbus_bus import Call, Worker, connect, endpoint
 from searchbus_contracts import Fault
 from searchbus_contracts.control import Ping, Pong
+from searchbus_testing import free_port
 
 from . import engine
 
 pytestmark = pytest.mark.slow
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass

@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 
-from .test_search_methods import HEADERS, messages
+from searchbus_testing import HEADERS, messages
 
 
 def message(number: int | str | None, method: str, **params):

@@ -11,11 +11,10 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from searchbus_testing import until
+from searchbus_testing import HEADERS, messages, until
 
 from .conftest import add_document, office
 
-HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 MODES = ["legacy", "auto"]
 
 
@@ -61,14 +60,6 @@ async def raw(url: str, method: str, params: Any = None, **headers: str) -> Any:
             url, json=body, headers={**HEADERS, "MCP-Protocol-Version": "2025-06-18", **headers}
         )
     return messages(response)[-1]
-
-
-def messages(response: httpx.Response) -> list[Any]:
-    if "event-stream" not in response.headers.get("content-type", ""):
-        found = response.json()
-        return found if isinstance(found, list) else [found]
-    lines = response.text.replace("\r\n", "\n").split("\n")
-    return [json.loads(line[5:]) for line in lines if line.startswith("data:") and line[5:].strip()]
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])

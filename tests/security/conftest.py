@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -28,7 +27,7 @@ from searchbus_edge.http.app import build_app
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
-from searchbus_testing import serve
+from searchbus_testing import messages, serve
 
 RESOURCE = "https://search.example.org"
 KEYS = {
@@ -151,8 +150,7 @@ class Secured:
         """The result of a message that is accepted."""
         response = await self.post(method, token, path, **params)
         assert response.status_code == 200, response.text
-        line = next(text for text in response.text.splitlines() if text.startswith("data:"))
-        return json.loads(line[5:])
+        return messages(response)[-1]
 
 
 @pytest.fixture

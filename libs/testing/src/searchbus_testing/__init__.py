@@ -1,6 +1,6 @@
 """Helpers that the tests of several packages share. Not part of any image."""
 
-from .jsonrpc import messages, post
+from .jsonrpc import HEADERS, messages, post
 from .nats_server import NatsServer
 from .processes import alive, free_port, watch_this_process
 from .serving import serve
@@ -8,6 +8,7 @@ from .stack import SEARCHBUS, CommandResult, Stack, run_command
 from .waiting import eventually, until
 
 __all__ = [
+    "HEADERS",
     "SEARCHBUS",
     "CommandResult",
     "NatsServer",

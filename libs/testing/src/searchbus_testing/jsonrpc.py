@@ -13,9 +13,10 @@ HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "app
 
 
 def messages(response: httpx.Response) -> list[Any]:
-    """Every JSON-RPC message of a response, which is plain JSON or an event stream."""
+    """Every JSON-RPC message of a response: of plain JSON, a batch or an event stream."""
     if not response.headers.get("content-type", "").startswith("text/event-stream"):
-        return [response.json()]
+        body = response.json()
+        return body if isinstance(body, list) else [body]
     lines = [line[5:] for line in response.text.splitlines() if line.startswith("data:")]
     return [json.loads(line) for line in lines if line.strip()]
 
