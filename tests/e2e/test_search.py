@@ -27,7 +27,7 @@ def test_command_line_searches_with_scores_and_why(stack):
     assert "No tool fits that." in nothing.stdout
     wrong = stack.command("tools", "search", "x", "--kind", "spoon")
     assert wrong.returncode == 2
-    assert "tool, prompt and resource" in wrong.stderr
+    assert "choose tool, prompt or resource" in wrong.stderr
 
 
 def test_command_line_benchmarks_a_catalogue(stack, tmp_path):
