@@ -157,7 +157,7 @@ async def test_cancelled_call_stops_the_worker(client, running):
     """Cancelling at the client closes its stream, and that reaches the handler.
 
     The older client sends a notification instead, which no stateless server can place; it is
-    heard when it disconnects (test_http.py).
+    cancelled when it disconnects (http/test_app.py).
     """
     task = asyncio.create_task(client.call_tool("slow", {}))
     await until(lambda: running.dictionary.started)
@@ -168,7 +168,7 @@ async def test_cancelled_call_stops_the_worker(client, running):
 
 @with_client()
 async def test_prompts_are_listed_filled_and_completed(client):
-    """Without asking the worker."""
+    """Without a request to the worker."""
     prompts = (await client.list_prompts()).prompts
     assert [prompt.name for prompt in prompts] == ["define"]
     filled = await client.get_prompt("define", {"word": "{word} bus"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from searchbus_edge.auth.command import keys
@@ -34,3 +35,14 @@ def test_unknown_id_says_where_to_look(tmp_path):
     refused = run(tmp_path, "revoke", "nobody")
     assert refused.exit_code == 1
     assert "searchbus keys list" in refused.stderr
+
+
+@pytest.mark.parametrize("command", [("add", "x"), ("list",), ("revoke", "x")])
+def test_damaged_file_is_reported_and_kept(tmp_path, command):
+    """Without a traceback; its content may be repaired."""
+    file = tmp_path / "keys.json"
+    file.write_text("{")
+    refused = run(tmp_path, *command)
+    assert refused.exit_code == 1
+    assert f"error: {file} is not a valid keys file" in refused.stderr
+    assert file.read_text() == "{"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -19,27 +21,28 @@ __all__ = ["keys"]
 keys = typer.Typer(help="Make, list and revoke keys (SEARCHBUS_AUTH=static).", no_args_is_help=True)
 
 FileOption = Annotated[
-    Path | None, typer.Option("--file", help="The file of keys [default: <data>/keys.json].")
+    Path | None, typer.Option("--file", help="The keys file [default: <data>/keys.json].")
 ]
 DataOption = Annotated[Path | None, typer.Option(help="Data folder of the stack.")]
 
 
 @keys.command("add")
 def add(
-    name: Annotated[str, typer.Argument(help="Whose key it is, for you.")],
+    name: Annotated[str, typer.Argument(help="A name to tell the keys apart, e.g. its owner.")],
     role: Annotated[
         list[str] | None, typer.Option(help="A role; may be repeated. '*' is every role.")
     ] = None,
-    days: Annotated[int, typer.Option(min=0, help="Valid for so many days; 0: for ever.")] = 0,
+    days: Annotated[int, typer.Option(min=0, help="Days until the key expires; 0: never.")] = 0,
     file: FileOption = None,
     data: DataOption = None,
 ) -> None:
-    """Make a key and print it: the only time that it is shown.
+    """Make a key and print it. It is never shown again.
 
     Example: searchbus keys add laptop --role MCP-WEB-SEARCH --days 90
     """
     expires_s = int(time.time()) + days * 86_400 if days else 0
-    key, record = _file(file, data).add(name, tuple(role or ()), expires_s=expires_s)
+    with _errors():
+        key, record = _file(file, data).add(name, tuple(role or ()), expires_s=expires_s)
     typer.echo(key)
     typer.echo(f"key {record.id} of {name}; roles: {', '.join(record.roles) or 'none'}", err=True)
 
@@ -50,11 +53,12 @@ def list_keys(
     data: DataOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """List the keys: who, which roles, until when; never the keys.
+    """List name, roles and expiry of each key, never the keys themselves.
 
     Example: searchbus keys list
     """
-    records = _file(file, data).read()
+    with _errors():
+        records = _file(file, data).read()
     if as_json:
         rows = [{"id": r.id, "name": r.name, "roles": r.roles, "created_s": r.created_s,
                  "expires_s": r.expires_s} for r in records]  # fmt: skip
@@ -76,10 +80,22 @@ def revoke(
 
     Example: searchbus keys revoke 1a2b3c4d
     """
-    if not _file(file, data).revoke(key_id):
+    with _errors():
+        revoked = _file(file, data).revoke(key_id)
+    if not revoked:
         typer.echo(f"error: there is no key {key_id}; see searchbus keys list", err=True)
         raise typer.Exit(1)
     typer.echo(f"key {key_id} is revoked", err=True)
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Report a damaged or unreadable file without a traceback."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
 
 
 def _file(file: Path | None, data: Path | None) -> KeyFile:
