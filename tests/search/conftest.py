@@ -27,6 +27,7 @@ from searchbus_retrieval.library import Library
 from searchbus_retrieval.service import build_worker as retrieval_worker
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
+from searchbus_testing.folders import quick_folder
 from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.follower import Follower
 from searchbus_toolindex.index import Index
@@ -94,13 +95,13 @@ async def shared_embedder() -> Embedder:
 
 
 @pytest.fixture
-async def stack(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[Stack]:
+async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
     """The stack; edge settings by `@pytest.mark.parametrize("stack", [{...}], indirect=True)`."""
     settings = EdgeSettings(**getattr(request, "param", {}))
     broker = MemoryBroker()
     async with AsyncExitStack() as exit_:
         embedder = await shared_embedder()
-        store = await open_store(folder=tmp_path / "qdrant")
+        store = await open_store(folder=exit_.enter_context(quick_folder()))
         exit_.push_async_callback(store.close)
         library = await Library.open(store, embedder)
         index = Index()

@@ -38,7 +38,7 @@ def run(retrieval, monkeypatch, tmp_path):
 
 
 def test_hits_are_shown_with_title_section_and_text(run):
-    """Brackets of a text are no markup."""
+    """Brackets of a text are not markup."""
     done = run("sing")
     assert done.exit_code == 0
     assert "Whales › Songs" in done.stdout
@@ -51,7 +51,7 @@ def test_json_has_the_whole_reply(run):
 
 
 def test_nothing_found_is_said(run):
-    """It is no failure."""
+    """The exit code is 0."""
     done = run("zebra")
     assert (done.exit_code, done.stdout) == (0, "nothing found\n")
 

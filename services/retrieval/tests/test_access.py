@@ -1,4 +1,4 @@
-"""Collections that require roles: not there for whoever lacks them, through every door."""
+"""Collections that require roles: without them they seem not to exist, in every request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GUEST, HR = Actor(subject="g"), Actor(subject="h", roles=("ROLE_HR",))
 async def ask(library):
     broker = MemoryBroker()
     for name in ("hr", "open"):
-        text = f"Salaries of the {name} people are told here."
+        text = f"Salaries of the {name} people are listed here."
         document = NewDocument(
             document_id="d", title=name, text=text, chunks=(Chunk(start=0, end=len(text)),)
         )
@@ -87,7 +87,7 @@ async def test_hidden_collection_looks_like_none(ask):
         ("get", GetRequest(document_id="d", collection="hr"), Document),
         ("list", ListRequest(collection="hr"), ListReply),
     ):
-        told = []
+        failures = []
         for name in ("hr", "none"):
             asked = type(message)(**{
                 **{f: getattr(message, f) for f in message.__struct_fields__},
@@ -95,9 +95,9 @@ async def test_hidden_collection_looks_like_none(ask):
             })  # fmt: skip
             with pytest.raises(Fault) as caught:
                 await ask(sub.endpoint("retrieval", verb), asked, reply, GUEST)
-            told.append((caught.value.code, caught.value.failure.message.replace(name, "?")))
-        assert told[0] == told[1]
-        assert told[0][0] == "not_found"
+            failures.append((caught.value.code, caught.value.failure.message.replace(name, "?")))
+        assert failures[0] == failures[1]
+        assert failures[0][0] == "not_found"
     with pytest.raises(Fault):
         await ask(sub.resource("documents", "read"), ResourceReadRequest(uri="searchbus://hr/d"),
                   ResourceReadReply, GUEST)  # fmt: skip

@@ -64,5 +64,5 @@ async def test_ingest_search_get_list_and_delete(request_):
 
 
 async def test_without_collections_a_search_is_empty(request_):
-    """Nothing is ingested yet; that is no failure here."""
+    """Nothing is ingested yet; this request does not fail."""
     assert (await request_("search", SearchRequest(query="whales"), SearchReply)).hits == ()

@@ -16,7 +16,7 @@ from .conftest import document
      ("2024-01-31T10:00:00Z", "datetime"), ("2024-13-31", "keyword"), ("2024-01", "keyword")],
 )  # fmt: skip
 def test_types_of_fields_come_from_values(value, kind):
-    """A boolean is no integer; only a real date is a date."""
+    """A boolean is not an integer; only a valid date is a date."""
     assert infer_fields({"f": value}) == {"f": kind}
 
 

@@ -25,7 +25,7 @@ from .conftest import document
 
 @given(st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True), st.text(min_size=1, max_size=60))
 def test_every_id_makes_a_uri_that_is_read_back(collection, document_id):
-    """Slashes, spaces and every script included; a lone surrogate is no text."""
+    """Slashes, spaces and every script included; a lone surrogate is replaced first."""
     document_id = document_id.encode("utf-8", "replace").decode()
     assert parse_uri(uri_of(collection, document_id)) == (collection, document_id)
 

@@ -37,7 +37,7 @@ def test_hidden_change_keeps_a_cursor_valid():
 
 
 def test_equal_queries_at_the_same_time_are_embedded_once():
-    """Also when whoever asked first goes away."""
+    """Also when the first caller is cancelled."""
 
     class Slow(RecordingEmbedder):
         async def embed_short(self, texts, *, urgent):

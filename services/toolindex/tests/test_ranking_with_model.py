@@ -115,7 +115,7 @@ async def test_several_requests_in_one_query_find_all_their_tools(finder):
     }  # fmt: skip
 
 
-async def test_matched_words_are_told(finder):
+async def test_matched_words_are_returned(finder):
     """As the user wrote them; none where it was meaning alone."""
     reply = await finder.find("Weather forecasts please", actor=EVERYBODY)
     assert reply.found[0].matched == ("Weather", "forecasts")
