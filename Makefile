@@ -1,6 +1,6 @@
 # searchbus: `make run` and `make test` need git, make and Python 3.11+; they set themselves up.
 PY := .venv/bin/python
-PYTEST := $(PY) -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST := $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 PORT ?= 8080
 BASE ?= python:3.11-slim
 TAG ?= dev
