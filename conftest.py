@@ -12,8 +12,14 @@ import pytest
 
 from searchbus_testing import NatsServer, watch_this_process
 
-SHARE_A_STACK = ("tests/e2e",)
-"""Folders whose tests use one stack."""
+TOGETHER = {
+    "tests/e2e/": "one stack",
+    "tests/integration/test_bus_in_containers.py": "images",
+    "tests/integration/test_compose.py": "images",
+    "tests/integration/test_images.py": "images",
+    "tests/integration/test_store_in_containers.py": "images",
+}
+"""Start of a path → what its tests share, which one process makes once."""
 REFERENCE = Path(__file__).resolve().parent.parent / "shared"
 
 # Replies are checked against their types, field by field; processes that tests start do it too.
@@ -29,7 +35,7 @@ def pytest_sessionstart() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep the tests that share a stack in one worker of pytest-xdist; else those of a file.
+    """Keep the tests that share something in one worker of pytest-xdist; else those of a file.
 
     Its own `--dist loadgroup` has no effect with this pytest, which keeps node ids elsewhere.
     """
@@ -38,8 +44,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.split("::", 1)[0]
-            folder = path.rpartition("/")[0]
-            return folder if folder in SHARE_A_STACK else path
+            shared = (what for start, what in TOGETHER.items() if path.startswith(start))
+            return next(shared, path)
 
     return Scheduling(config, log)
 
