@@ -42,9 +42,9 @@ class CommandGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            # Only a command that imported the contracts can raise one.
-            contracts = sys.modules.get("searchbus_contracts")
-            if contracts is None or not isinstance(error, contracts.Fault):
+            # Only a command that imported the module of faults can raise one.
+            errors = sys.modules.get("searchbus_contracts.errors")
+            if errors is None or not isinstance(error, errors.Fault):
                 raise
             raise fail(f"{error.code}: {error.failure.message}") from None
 
