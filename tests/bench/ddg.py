@@ -30,12 +30,12 @@ PACED_SECONDS = 60.0
 
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
     """Milliseconds a page; requests a second with 1, 2, 4, 8 workers; refusals in a paced minute."""
-    figures: dict[str, Any] = {"parse p50 ms": _parse_ms(reference)}
+    measured: dict[str, Any] = {"parse p50 ms": _parse_ms(reference)}
     rates = {n: await _throughput(workdir / f"ddg-{n}", n) for n in WORKERS}
     for number, rate in rates.items():
-        figures[f"requests/s, {number} workers"] = round(rate, 1)
-        figures[f"share of linear, {number} workers"] = round(rate / (number * rates[1]), 3)
-    return figures | await _paced_minute(workdir / "ddg-paced")
+        measured[f"requests/s, {number} workers"] = round(rate, 1)
+        measured[f"share of linear, {number} workers"] = round(rate / (number * rates[1]), 3)
+    return measured | await _paced_minute(workdir / "ddg-paced")
 
 
 def _parse_ms(reference: Path) -> float:

@@ -40,13 +40,13 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
             chunks += result.chunks
             documents += 1
         seconds = time.perf_counter() - started_s
-        figures = await ask(library)
+        measured = await ask(library)
     finally:
         await store.close()
         await embedder.close()
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
-        **figures,
+        **measured,
         "documents": documents,
         "chunks": chunks,
         "documents/s": round(documents / seconds, 2),

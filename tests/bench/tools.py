@@ -26,7 +26,7 @@ __all__ = ["run_quality", "run_scale"]
 
 CALLERS = 32
 SECONDS = 10.0
-EVERYBODY = Actor(subject="bench", roles=("*",))
+EVERY_ROLE = Actor(subject="bench", roles=("*",))
 
 VERBS = (
     "get list search create update delete send fetch convert translate compare validate schedule "
@@ -161,7 +161,7 @@ def _query(dice: random.Random) -> str:
 async def _ask(bus: Bus, query: str) -> FindReply:
     return await bus.request(
         bus.subjects.endpoint("toolindex", "search"), FindRequest(query=query), FindReply,
-        service="toolindex", timeout_s=30.0, actor=EVERYBODY,
+        service="toolindex", timeout_s=30.0, actor=EVERY_ROLE,
     )  # fmt: skip
 
 

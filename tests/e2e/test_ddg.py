@@ -49,12 +49,11 @@ async def test_three_workers_share_the_load_by_address(stack):
         results = await asyncio.gather(*calls)
     assert not any(result.is_error for result in results)
     fake = json.loads((stack.data / "fakes.json").read_text())["ddg"]
-    figures = httpx.get(f"{fake}/_fake").json()
+    counts = httpx.get(f"{fake}/_fake").json()
     assert (
-        len([a for a in figures["addresses"] if a.startswith("127.0.0.1") and a != "127.0.0.1"])
-        == 3
+        len([a for a in counts["addresses"] if a.startswith("127.0.0.1") and a != "127.0.0.1"]) == 3
     )
-    assert figures["challenges"] == 0
+    assert counts["challenges"] == 0
 
 
 def test_one_trace_from_the_client_to_the_upstream(stack):

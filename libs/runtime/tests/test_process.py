@@ -23,15 +23,15 @@ from searchbus_runtime import ServiceSettings, load_settings, run
 
 class Ask(Struct):
     wait_s: float = 0.0
-class Told(Struct):
+class SayReply(Struct):
     text: str = "done"
 
 class Echo:
     @endpoint
-    async def say(self, call: Call, request: Ask) -> Told:
+    async def say(self, call: Call, request: Ask) -> SayReply:
         logging.getLogger("t").info("working")
         await asyncio.sleep(request.wait_s)
-        return Told()
+        return SayReply()
 
 async def start(process):
     worker = Worker("echo")
@@ -46,7 +46,7 @@ class Ask(Struct):
     wait_s: float = 0.0
 
 
-class Told(Struct):
+class SayReply(Struct):
     text: str = ""
 
 
@@ -92,7 +92,7 @@ async def test_sigterm_finishes_running_requests_and_exits_clean(nats_server, tm
     bus = await connect(nats_server.url, name="t", prefix="proc")
     task = asyncio.create_task(
         bus.request(
-            bus.subjects.endpoint("echo", "say"), Ask(1.0), Told, service="echo", timeout_s=10
+            bus.subjects.endpoint("echo", "say"), Ask(1.0), SayReply, service="echo", timeout_s=10
         )
     )
     await asyncio.sleep(0.3)

@@ -13,7 +13,7 @@ from searchbus_toolindex.index import Index
 from searchbus_vectors import Vector, load_embedder
 from searchbus_vectors.hash_embedder import HashEmbedder, hashed_vector
 
-EVERYBODY = Actor(subject="everybody", roles=("*",))
+EVERY_ROLE = Actor(subject="every-role", roles=("*",))
 TOOLS = {
     "get_forecast": "Get the weather forecast for a city and a number of days.",
     "send_message": "Send an email with attachments to one or several recipients.",

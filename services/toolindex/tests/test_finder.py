@@ -9,7 +9,7 @@ import pytest
 from searchbus_contracts import Actor, Fault
 from searchbus_toolindex.finder import Finder
 
-from .conftest import EVERYBODY, RecordingEmbedder, entries, index_of, tool, vectors_of
+from .conftest import EVERY_ROLE, RecordingEmbedder, entries, index_of, tool, vectors_of
 
 
 def find(index, query: str, **options):
@@ -19,10 +19,10 @@ def find(index, query: str, **options):
 def test_cursor_of_an_older_catalogue_is_refused():
     """Rather than repeat or drop a match."""
     index = index_of(tool("a", "send mail"), tool("b", "mail list"))
-    generation = find(index, "mail", actor=EVERYBODY).generation
+    generation = find(index, "mail", actor=EVERY_ROLE).generation
     index.replace("office", entries(tool("a", "send mail")), vectors_of)
     with pytest.raises(Fault) as caught:
-        find(index, "mail", actor=EVERYBODY, offset=1, generation=generation)
+        find(index, "mail", actor=EVERY_ROLE, offset=1, generation=generation)
     assert caught.value.code == "invalid_argument"
 
 
@@ -47,7 +47,7 @@ def test_equal_queries_at_the_same_time_are_embedded_once():
     async def run():
         slow = Slow()
         finder = Finder(index_of(tool("send", "send mail"), tool("c", "chart")), slow)
-        asks = [asyncio.create_task(finder.find("mail", actor=EVERYBODY)) for _ in range(10)]
+        asks = [asyncio.create_task(finder.find("mail", actor=EVERY_ROLE)) for _ in range(10)]
         await asyncio.sleep(0.01)
         asks[0].cancel()
         replies = await asyncio.gather(*asks, return_exceptions=True)
@@ -73,9 +73,9 @@ def test_failed_embedding_is_not_remembered():
         broken = Broken()
         finder = Finder(index_of(tool("send", "send mail")), broken)
         with pytest.raises(RuntimeError):
-            await finder.find("mail", actor=EVERYBODY)
+            await finder.find("mail", actor=EVERY_ROLE)
         broken.broken = False
-        assert (await finder.find("mail", actor=EVERYBODY)).total == 1
+        assert (await finder.find("mail", actor=EVERY_ROLE)).total == 1
 
     asyncio.run(run())
 
@@ -84,11 +84,11 @@ async def test_repeated_query_is_embedded_and_ranked_once():
     """Until the catalogue changes."""
     embedder, index = RecordingEmbedder(), index_of(tool("send", "send mail"), tool("c", "chart"))
     finder = Finder(index, embedder)
-    first = await finder.find("mail", actor=EVERYBODY)
-    assert await finder.find("mail", actor=EVERYBODY) == first
+    first = await finder.find("mail", actor=EVERY_ROLE)
+    assert await finder.find("mail", actor=EVERY_ROLE) == first
     assert embedder.embedded == ["mail"]
     index.replace("office", entries(tool("send", "send mail")), vectors_of)
-    assert (await finder.find("mail", actor=EVERYBODY)).generation != first.generation
+    assert (await finder.find("mail", actor=EVERY_ROLE)).generation != first.generation
     assert embedder.embedded == ["mail"]
 
 
@@ -102,7 +102,7 @@ async def test_change_of_the_catalogue_during_a_search_is_seen():
                 index.replace("office", entries(tool("mailer", "mail")), vectors_of)
             return await super().embed_short(texts, urgent=urgent)
 
-    reply = await Finder(index, Changing()).find("mail", actor=EVERYBODY)
+    reply = await Finder(index, Changing()).find("mail", actor=EVERY_ROLE)
     assert [found.name for found in reply.found] == ["mailer"]
 
 

@@ -11,7 +11,7 @@ from searchbus_toolindex.follower import Follower
 from searchbus_toolindex.index import Index
 from searchbus_toolindex.vector_file import VectorFile
 
-from .conftest import EVERYBODY, RecordingEmbedder, tool
+from .conftest import EVERY_ROLE, RecordingEmbedder, tool
 
 
 def worker(*tools, service: str = "office") -> Worker:
@@ -26,7 +26,7 @@ def worker(*tools, service: str = "office") -> Worker:
 
 
 def names(index: Index) -> set[str]:
-    visible = index.visible(EVERYBODY, "tool")
+    visible = index.visible(EVERY_ROLE, "tool")
     return {e.name for s in index.services for e in index.entries(s).values() if visible.any()}
 
 

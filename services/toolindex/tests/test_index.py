@@ -12,7 +12,7 @@ from searchbus_toolindex.entries import entries_of
 from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.index import Index
 
-from .conftest import EVERYBODY, RecordingEmbedder, entries, index_of, tool, vectors_of
+from .conftest import EVERY_ROLE, RecordingEmbedder, entries, index_of, tool, vectors_of
 
 WORDS = ["weather", "forecast", "mail", "send", "chart", "file", "list", "price", "stock", "city"]
 ROLES = [(), ("A",), ("B",), ("A", "B")]
@@ -83,8 +83,8 @@ def test_replicas_with_another_history_answer_alike(tools, random, query):
     second.replace("gone", [], vectors_of)
     if not tools:
         second.replace("office", [], vectors_of)
-    one = find(first, " ".join(query), actor=EVERYBODY, limit=100)
-    two = find(second, " ".join(query), actor=EVERYBODY, limit=100)
+    one = find(first, " ".join(query), actor=EVERY_ROLE, limit=100)
+    two = find(second, " ".join(query), actor=EVERY_ROLE, limit=100)
     assert rows(one) == rows(two)
     assert one.generation == two.generation
 
@@ -100,8 +100,8 @@ def test_a_change_replaces_only_what_changed():
 
     index.replace("office", entries(tool("a", "send mail"), tool("b", "stock price")), vectors)
     assert asked == ["b"]
-    assert [f.name for f in find(index, "stock price", actor=EVERYBODY).found] == ["b"]
-    assert "weather" not in index.vocabulary(index.visible(EVERYBODY, "tool"))
+    assert [f.name for f in find(index, "stock price", actor=EVERY_ROLE).found] == ["b"]
+    assert "weather" not in index.vocabulary(index.visible(EVERY_ROLE, "tool"))
     assert len(index) == 2
 
 
@@ -113,10 +113,10 @@ def test_kinds_and_toolsets_are_apart():
     )
     index = index_of(tool("send", "send mail"), tool("list", "list mail", toolset="post"))
     index.replace("post", list(entries_of(Catalog(service="post", prompts=(prompt,)))), vectors_of)
-    assert [f.name for f in find(index, "mail", kind="prompt", actor=EVERYBODY).found] == ["mail"]
-    of_post = find(index, "mail", toolsets=["post"], actor=EVERYBODY).found
+    assert [f.name for f in find(index, "mail", kind="prompt", actor=EVERY_ROLE).found] == ["mail"]
+    of_post = find(index, "mail", toolsets=["post"], actor=EVERY_ROLE).found
     assert [f.name for f in of_post] == ["list"]
-    assert find(index, "mail", toolsets=["nobody"], actor=EVERYBODY).total == 0
+    assert find(index, "mail", toolsets=["nobody"], actor=EVERY_ROLE).total == 0
 
 
 def test_examples_and_keywords_are_found():
@@ -126,7 +126,7 @@ def test_examples_and_keywords_are_found():
         *(tool(f"other_{i}", "does other things") for i in range(20)),
     )
     for query in ("feed the goldfish", "aquarium"):
-        assert find(index, query, actor=EVERYBODY).found[0].name == "alpha"
+        assert find(index, query, actor=EVERY_ROLE).found[0].name == "alpha"
 
 
 def test_spelling_of_a_hidden_entry_is_not_in_the_vocabulary():
@@ -137,7 +137,7 @@ def test_spelling_of_a_hidden_entry_is_not_in_the_vocabulary():
     assert "forecast" in words
     assert "forecasting" not in words
     index.replace("office", entries(tool("a", "forecast")), vectors_of)
-    assert "forecasting" not in index.vocabulary(index.visible(EVERYBODY, "tool"))
+    assert "forecasting" not in index.vocabulary(index.visible(EVERY_ROLE, "tool"))
 
 
 def test_score_does_not_depend_on_the_slot():
@@ -145,7 +145,7 @@ def test_score_does_not_depend_on_the_slot():
     tools = [tool(f"t{i}", f"stock price {i % 7}") for i in range(23)]
     one, two = index_of(*tools), index_of(*reversed(tools))
     rows_of = [
-        {r[1]: r for r in rows(find(i, "stock price", actor=EVERYBODY, limit=50))}
+        {r[1]: r for r in rows(find(i, "stock price", actor=EVERY_ROLE, limit=50))}
         for i in (one, two)
     ]
     assert rows_of[0] == rows_of[1]

@@ -7,13 +7,13 @@ import pytest
 from searchbus_contracts import Fault
 from searchbus_toolindex.finder import Finder
 
-from .conftest import EVERYBODY
+from .conftest import EVERY_ROLE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def names(finder: Finder, query: str, **options) -> list[str]:
-    reply = await finder.find(query, actor=EVERYBODY, **options)
+    reply = await finder.find(query, actor=EVERY_ROLE, **options)
     return [found.name for found in reply.found]
 
 
@@ -117,7 +117,7 @@ async def test_several_requests_in_one_query_find_all_their_tools(finder):
 
 async def test_matched_words_are_returned(finder):
     """As the user wrote them; none where it was meaning alone."""
-    reply = await finder.find("Weather forecasts please", actor=EVERYBODY)
+    reply = await finder.find("Weather forecasts please", actor=EVERY_ROLE)
     assert reply.found[0].matched == ("Weather", "forecasts")
 
 
@@ -125,7 +125,7 @@ async def test_matched_words_are_returned(finder):
 async def test_query_without_words_or_too_long_is_refused(finder, query):
     """Typed, and says what is allowed."""
     with pytest.raises(Fault) as caught:
-        await finder.find(query, actor=EVERYBODY)
+        await finder.find(query, actor=EVERY_ROLE)
     assert caught.value.code == "invalid_query"
 
 

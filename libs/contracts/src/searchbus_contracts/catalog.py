@@ -1,8 +1,8 @@
 """A worker's catalogue: its tools, prompts and resources, and the hash that names it (§8).
 
-The hash travels in `$SRV.INFO` metadata and in `evt.catalog` events; whoever receives a new hash
-requests `catalog.<hash>` once. Catalogues are decoded descriptor by descriptor, so that a malformed
-one is left out with a reason and the others stay.
+The hash travels in `$SRV.INFO` metadata and in `evt.catalog` events; a reader that receives a new
+hash requests `catalog.<hash>` once. Catalogues are decoded descriptor by descriptor, so that a
+malformed one is left out with a reason and the others stay.
 """
 
 from __future__ import annotations

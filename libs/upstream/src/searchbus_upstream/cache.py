@@ -4,7 +4,7 @@
 
 Three layers: an LRU cache in this process; single flight in this process; the key-value store of
 the bus for other processes, with a lease that names the worker whose fetch is under way. A failure
-is raised for everybody who waits for that fetch and never stored. Where a fetch fails, a stored
+is raised for every caller that waits for that fetch and never stored. Where a fetch fails, a stored
 value older than `fresh_s` but not older than `stale_s` is returned and marked as stale. Without the
 key-value store everything works within the process.
 """

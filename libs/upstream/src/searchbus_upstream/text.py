@@ -1,4 +1,4 @@
-"""Text of strangers without characters that people do not see."""
+"""Removes characters that people do not see from text that others wrote."""
 
 from __future__ import annotations
 

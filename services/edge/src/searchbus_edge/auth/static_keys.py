@@ -121,7 +121,7 @@ class StaticKeys:
         now_s = self._clock()
         if record is None or not matches or (record.expires_s and record.expires_s <= now_s):
             raise Unauthenticated(_REFUSED)
-        # Every role, if whoever made the key said so.
+        # Every role, if the key was made so.
         roles = ("*",) if "*" in record.roles else record.roles
         return Identity(Actor(subject=f"key:{record.id}", roles=roles), now_s + _CHECK_EVERY_S)
 
