@@ -61,6 +61,7 @@ def test_module_without_a_declaration_is_a_program_and_is_not_imported():
         ("owl", "declared_parrot", "its SERVICE is named parrot"),
         ("parrot", "wrong_parrot", "must be a"),
         ("parrot", "broken_parrot", "no_such_module"),
+        ("parrot", "dead_parrot", "there is no module dead_parrot"),
     ],
 )
 def test_declaration_that_cannot_be_used_is_named(name, module, said):

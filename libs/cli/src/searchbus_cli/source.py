@@ -6,7 +6,7 @@ import ast
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-__all__ = ["assigns", "help_line"]
+__all__ = ["assigns", "help_line", "is_module"]
 
 
 def help_line(target: str) -> str:
@@ -20,6 +20,11 @@ def help_line(target: str) -> str:
         if text is not None:
             return text.strip().partition("\n")[0]
     return ""
+
+
+def is_module(module: str) -> bool:
+    """Whether Python finds the source of a module."""
+    return _file(module) is not None
 
 
 def assigns(module: str, name: str) -> bool:

@@ -11,7 +11,7 @@ from searchbus_contracts.services import Service
 from searchbus_runtime.services import DeclarationFault, declared_in, installed_services
 
 from .errors import StackError
-from .source import assigns
+from .source import assigns, is_module
 
 __all__ = ["StackService", "find_services"]
 
@@ -48,7 +48,7 @@ def find_services(extra: Mapping[str, str]) -> dict[str, StackService]:
             program (`python -m module`).
 
     Raises:
-        StackError: a declaration cannot be used.
+        StackError: there is no such module, or its declaration cannot be used.
     """
     try:
         installed = installed_services()
@@ -68,6 +68,11 @@ def _extra_service(name: str, module: str) -> StackService:
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    if not is_module(module):
+        raise StackError(
+            f"--service {name}={module}: there is no module {module}. Install its package, or "
+            "start searchbus in the folder that has it."
+        )
     # The source is read first: a module without a declaration may start its work when imported.
     if not assigns(module, "SERVICE"):
         return StackService(name, ("-m", module))
