@@ -1,7 +1,7 @@
 """`make bench`: measures and writes build/bench.json. Give names to run only some.
 
     python -m tests.bench [cranfield] [fomc] [collections] [latency] [tools] [toolindex] [ddg] [web] [auth]
-        [tracing] [sizing]
+        [tracing] [sizing] [edge]
 
 Needs the reference data beside the checkout. Times are given as ratios to a baseline of the same
 run, since machines differ and are noisy.
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from . import auth, collections, cranfield, ddg, fomc, latency, sizing, tools, tracing, web
+from . import auth, collections, cranfield, ddg, edge, fomc, latency, sizing, tools, tracing, web
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT.parent / "shared"
@@ -33,6 +33,7 @@ BENCHES = {
     "auth": auth.run,
     "tracing": tracing.run,
     "sizing": sizing.run,
+    "edge": edge.run,
 }
 BARS: dict[str, dict[str, Any]] = {
     "cranfield": {"ndcg@10": (">=", 0.43)},
@@ -46,6 +47,14 @@ BARS: dict[str, dict[str, Any]] = {
         "stabletoolbench recall@10": (">=", 0.79),
     },
     "tracing": {"added share of p50": ("<=", 0.05)},
+    "edge": {
+        "tools/call 2025-11-25": ("<=", 8),
+        "tools/call 2026-07-28": ("<=", 8),
+        "tools/list 2025-11-25": ("<=", 3),
+        "tools/list 2026-07-28": ("<=", 3),
+        "worker 2026-07-28": ("<=", 4),
+        "p50 / (raw p50 + NATS p50)": ("<=", 3),
+    },
     "auth": {"warm token CPU us": ("<=", 40)},
     "web": {
         "storm: wasted share": ("<=", 0.05),

@@ -91,6 +91,7 @@ async def test_audit_log_has_who_called_what_and_no_contents(secured, caplog):
     token = secured.provider.token("A", "B")
     await secured.result("tools/call", token, name="two_tool", arguments={"text": CANARY})
     await secured.result("tools/call", token, name="unknown", arguments={"text": CANARY})
+    secured.edge.audit.flush()
     lines = [r for r in caplog.records if r.name == "searchbus.audit"]
     assert [(r.subject, r.tool, r.outcome) for r in lines] == [
         ("alice", "two_tool", "ok"), ("alice", "unknown", "json-rpc -32602")
@@ -110,5 +111,6 @@ async def test_arguments_are_logged_if_the_setting_says_so(secured, caplog):
     await secured.result(
         "tools/call", secured.provider.token(), name="open_tool", arguments={"a": 1}
     )
+    secured.edge.audit.flush()
     (line,) = [r for r in caplog.records if r.name == "searchbus.audit"]
     assert line.arguments == {"a": 1}

@@ -21,7 +21,7 @@ from .auth.identity import ANONYMOUS
 from .auth.jwks import Jwks
 from .auth.static_keys import KeyFile, StaticKeys
 from .auth.tokens import TokenVerifier
-from .calls.caller import ToolCaller
+from .calls.audit import AuditLog
 from .calls.limits import LocalLimiter, SharedLimiter
 from .calls.telemetry import Tracing
 from .composites.connector import Connector, build_worker
@@ -29,12 +29,14 @@ from .composites.ids import Ids
 from .composites.sources import Documents, Source, Web
 from .edge import Edge
 from .endpoint import EndpointServers, Handlers
-from .http.endpoints import Endpoints, HttpPolicy
 from .lists.changes import ListChanges
 from .lists.cursors import Cursors
 from .lists.pages import Pages
 from .lists.registry import Registry
 from .lists.resources import Resources
+from .requests.endpoint import Endpoints, HttpPolicy
+from .requests.head import AddressRules
+from .requests.tool_calls import ToolCalls
 from .search.finder import Finder
 from .search.lazy import LAZY_TOOLS, LazyTools
 from .search.methods import SearchMethods
@@ -94,14 +96,16 @@ async def open_edge(
             own_offered=lambda: finder.available,
             pinned=settings.pinned_tools,
         )
-        caller = ToolCaller(
+        audit = AuditLog(arguments=settings.audit_arguments)
+        stack.callback(audit.close)
+        calls = ToolCalls(
             bus,
             registry,
             LazyTools(finder),
             limiter=limits.call,
             costly=limits.costly,
+            audit=audit,
             timeout_cap_s=settings.call_timeout_cap_s,
-            audit_arguments=settings.audit_arguments,
         )
         search = SearchMethods(finder)
         # State that a client carries for a tool comes back unchanged or not at all.
@@ -111,7 +115,7 @@ async def open_edge(
         servers = EndpointServers(
             Handlers(
                 registry=registry,
-                caller=caller,
+                calls=calls,
                 pages=Pages(cursors, page_size=settings.page_size),
                 resources=Resources(bus, cursors, page_size=settings.page_size),
                 search=search,
@@ -125,25 +129,18 @@ async def open_edge(
         ids = Ids(key)
         documents = Documents(bus, ids, directory, base_url=base_url)
         if sources is None:
-            sources = (documents, Web(bus, ids, registry))
+            sources = (documents, Web(calls, ids, registry))
         weights = settings.connector_sources
         connector = Connector([(source, weights.get(source.name, 0.0)) for source in sources])
 
         await directory.start()
         stack.push_async_callback(directory.close)
-        endpoints = await stack.enter_async_context(
-            Endpoints(
-                registry,
-                servers,
-                HttpPolicy(
-                    authenticator=authenticator,
-                    abuse=limits.abuse,
-                    tracing=tracing,
-                    allowed_hosts=settings.hosts,
-                    allowed_origins=settings.origins,
-                    body_limit_bytes=settings.body_limit_bytes,
-                ),
-            )
+        policy = HttpPolicy(
+            authenticator=authenticator,
+            abuse=limits.abuse,
+            tracing=tracing,
+            addresses=AddressRules(settings.hosts, settings.origins),
+            body_limit_bytes=settings.body_limit_bytes,
         )
         yield Edge(
             settings=settings,
@@ -151,11 +148,12 @@ async def open_edge(
             directory=directory,
             registry=registry,
             servers=servers,
-            endpoints=endpoints,
+            endpoints=Endpoints(registry, servers, calls, policy),
             authenticator=authenticator,
             documents=documents,
             connector=build_worker(connector),
             changes=changes,
+            audit=audit,
         )
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from searchbus_bus import Bus, Directory, Worker
 
 from .auth.authenticator import Authenticator
+from .calls.audit import AuditLog
 from .composites.sources import Documents
 from .endpoint import EndpointServers
-from .http.endpoints import Endpoints
 from .lists.changes import ListChanges
 from .lists.registry import Registry
+from .requests.endpoint import Endpoints
 from .settings import EdgeSettings
 
 __all__ = ["Edge"]
@@ -38,6 +39,7 @@ class Edge:
     documents: Documents
     connector: Worker
     changes: ListChanges
+    audit: AuditLog
 
     async def ready(self) -> bool:
         """Whether every required service has a worker."""

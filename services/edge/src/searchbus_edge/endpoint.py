@@ -20,15 +20,17 @@ from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts import VERSION, Actor, Fault
 
-from .auth.identity import ACTOR_KEY
-from .calls.caller import ToolCaller
+from .calls.events import forwarded_events, sending
 from .calls.faults import internal_error, invalid_params, raise_for
+from .calls.input_required import client_capabilities, dump_responses, request_input
+from .calls.render import tool_result
 from .lists.pages import Pages
 from .lists.prompts import complete, fill
 from .lists.registry import Registry
 from .lists.resources import Resources
 from .lists.view import View
 from .lists.visible import visible
+from .requests.tool_calls import Served, ToolCalls, ToolRequest
 from .search.methods import ListToolsParams, SearchMethods, SearchParams
 
 __all__ = ["EndpointServer", "EndpointServers", "Handlers"]
@@ -51,7 +53,7 @@ class Handlers:
     """
 
     registry: Registry
-    caller: ToolCaller
+    calls: ToolCalls
     pages: Pages
     resources: Resources
     search: SearchMethods
@@ -125,9 +127,8 @@ class EndpointServer:
         return self._handlers.registry.view(self._toolset)
 
     def _actor(self, ctx: Context) -> Actor:
-        """The authenticated caller, whom http/guard.py puts into the scope; else the default."""
-        scope = getattr(ctx.request, "scope", None)
-        found = scope.get(ACTOR_KEY) if scope is not None else None
+        """The identified caller of an HTTP request; else the default."""
+        found = getattr(ctx.request, "actor", None)
         return found if isinstance(found, Actor) else self._handlers.default_actor
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
@@ -144,7 +145,23 @@ class EndpointServer:
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        return await self._handlers.caller.call(ctx, self.view, self._actor(ctx), params)
+        # Of a call that the fast way made: only its rendering is left.
+        served: Served | None = getattr(ctx.request, "served", None)
+        if served is None:
+            served = await self._run_tool(ctx, params)
+        if served.reply.input_required is not None:
+            return request_input(ctx, served.reply.input_required)
+        return tool_result(served.reply)
+
+    async def _run_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Served:
+        async with forwarded_events(sending(ctx)) as on_event:
+            return await self._handlers.calls.call(
+                ToolRequest(
+                    self._actor(ctx), self.view, params.name, params.arguments or {},
+                    capabilities=client_capabilities(ctx), input_responses=dump_responses(params),
+                    state=params.request_state, on_event=on_event,
+                )
+            )  # fmt: skip
 
     async def _list_prompts(
         self, ctx: Context, params: types.PaginatedRequestParams | None

@@ -29,9 +29,14 @@ def spans(monkeypatch) -> InMemorySpanExporter:
     return exporter
 
 
-def context(method="tools/call", meta=None, request_id=7):
+def context(method="tools/call", meta=None, request_id=7, header=""):
+    head = SimpleNamespace(traceparent=header, tracestate="")
     return SimpleNamespace(
-        method=method, protocol_version="2026-07-28", request_id=request_id, meta=meta
+        method=method,
+        protocol_version="2026-07-28",
+        request_id=request_id,
+        meta=meta,
+        request=SimpleNamespace(head=head),
     )
 
 
@@ -43,12 +48,9 @@ async def answer(ctx):
 async def test_trusted_client_is_the_parent(spans, by):
     """By the HTTP header or by the message's own `_meta`."""
     tracing = telemetry.Tracing(trust=True)
-    detach = tracing.attach({"traceparent": PARENT} if by == "header" else {})
-    try:
-        meta = {"traceparent": PARENT} if by == "meta" else None
-        await tracing.middleware(context(meta=meta), answer)
-    finally:
-        detach()
+    meta = {"traceparent": PARENT} if by == "meta" else None
+    header = PARENT if by == "header" else ""
+    await tracing.middleware(context(meta=meta, header=header), answer)
     (span,) = spans.get_finished_spans()
     assert format(span.context.trace_id, "032x") == TRACE
     assert format(span.parent.span_id, "016x") == SPAN
@@ -59,12 +61,9 @@ async def test_trusted_client_is_the_parent(spans, by):
 async def test_stranger_is_a_link(spans, by):
     """A trace of our own, which names the stranger's."""
     tracing = telemetry.Tracing(trust=False)
-    detach = tracing.attach({"traceparent": PARENT} if by == "header" else {})
-    try:
-        meta = {"traceparent": PARENT} if by == "meta" else None
-        await tracing.middleware(context(meta=meta), answer)
-    finally:
-        detach()
+    meta = {"traceparent": PARENT} if by == "meta" else None
+    header = PARENT if by == "header" else ""
+    await tracing.middleware(context(meta=meta, header=header), answer)
     (span,) = spans.get_finished_spans()
     assert span.parent is None
     assert format(span.context.trace_id, "032x") != TRACE

@@ -6,7 +6,7 @@ error as its body.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from mcp.shared.auth import ProtectedResourceMetadata
@@ -52,13 +52,16 @@ class Authenticator:
         """Whether requests need no credential."""
         return self._tokens is None and self._keys is None
 
-    async def identify(self, headers: Mapping[bytes, bytes], path: str) -> Actor:
-        """The caller of a request to `path`; raises Unauthenticated."""
+    async def identify(self, authorization: str, path: str) -> Actor:
+        """The caller of a request to `path`; raises Unauthenticated.
+
+        Args:
+            authorization: the header, empty where it is missing.
+        """
         if self.open:
             return self._default_actor
-        given = headers.get(b"authorization", b"").decode("latin-1")
-        scheme, _, credential = given.partition(" ")
-        if not given:
+        scheme, _, credential = authorization.partition(" ")
+        if not authorization:
             raise Unauthenticated("Send a bearer token.", code="")
         if scheme.lower() != "bearer" or not credential.strip() or " " in credential.strip():
             raise Unauthenticated("Send the token as 'Authorization: Bearer <token>'.")

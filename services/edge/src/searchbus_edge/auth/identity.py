@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 from searchbus_contracts import Actor
 
-__all__ = ["ACTOR_KEY", "ANONYMOUS", "Identity", "Unauthenticated"]
+__all__ = ["ANONYMOUS", "Identity", "Unauthenticated"]
 
-ACTOR_KEY = "searchbus.actor"
-"""The key of the authenticated caller in the ASGI scope."""
 ANONYMOUS = Actor(subject="anonymous", roles=("*",))
 """The caller where there is no access control: the edge then listens on loopback only."""
 

@@ -15,24 +15,30 @@ MAX_ERRORS_SHOWN = 3
 _MAX_MESSAGE_CHARS = 200
 
 
-def parse_json_strings(listed: ListedTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def parse_json_strings(listed: ListedTool, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments, with arrays and objects that came as JSON in a string parsed.
 
     Models send these; where the schema wants an array or an object, a string has no other meaning.
+    Without such a string, the same object is returned.
     """
     properties = listed.descriptor.input_schema.get("properties")
-    parsed = dict(arguments)
-    for name, value in parsed.items():
-        schema = properties.get(name) if isinstance(properties, dict) else None
+    if not isinstance(properties, dict):
+        return arguments
+    parsed: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if not isinstance(value, str):
+            continue
+        schema = properties.get(name)
         wanted = schema.get("type") if isinstance(schema, dict) else None
-        if isinstance(value, str) and wanted in ("array", "object"):
-            try:
-                inner = json.loads(value)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(inner, list if wanted == "array" else dict):
-                parsed[name] = inner
-    return parsed
+        if wanted not in ("array", "object"):
+            continue
+        try:
+            inner = json.loads(value)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(inner, list if wanted == "array" else dict):
+            parsed[name] = inner
+    return {**arguments, **parsed} if parsed else arguments
 
 
 def check_arguments(listed: ListedTool, arguments: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,15 +13,16 @@ from mcp.server.context import ServerRequestContext
 
 from searchbus_contracts import ToolEvent
 
-__all__ = ["forwarded_events"]
+__all__ = ["SendEvent", "forwarded_events", "log_data", "sending"]
 
 log = logging.getLogger("searchbus.edge")
 Context = ServerRequestContext[Any, Any]
+SendEvent = Callable[[ToolEvent], Awaitable[None]]
 MAX_PENDING_EVENTS = 1000
 
 
 @asynccontextmanager
-async def forwarded_events(ctx: Context) -> AsyncIterator[Callable[[ToolEvent], None]]:
+async def forwarded_events(send: SendEvent) -> AsyncIterator[Callable[[ToolEvent], None]]:
     """A callback that sends events to the client, in order and before the result.
 
     A client that does not read loses events beyond `MAX_PENDING_EVENTS`, and never the result.
@@ -32,7 +33,7 @@ async def forwarded_events(ctx: Context) -> AsyncIterator[Callable[[ToolEvent], 
     async def forward() -> None:
         while (event := await queue.get()) is not None:
             try:
-                await _send(ctx, event)
+                await send(event)
             except Exception:
                 log.debug("an event could not be sent to the client", exc_info=True)
 
@@ -54,15 +55,22 @@ async def forwarded_events(ctx: Context) -> AsyncIterator[Callable[[ToolEvent], 
         await forwarding
 
 
-async def _send(ctx: Context, event: ToolEvent) -> None:
-    if event.kind == "progress":
-        await ctx.session.report_progress(event.progress, event.total, event.message)
-    else:
-        # Deprecated in 2026-07-28, where it is sent only to a request that asked for it.
-        data = event.data if event.data is not None else event.message
-        await ctx.session.send_log_message(
-            event.level,
-            json.loads(json.dumps(data, default=str)),
-            event.logger,
-            related_request_id=ctx.request_id,
-        )
+def sending(ctx: Context) -> SendEvent:
+    """Sends an event by the SDK's session of a request."""
+
+    async def send(event: ToolEvent) -> None:
+        if event.kind == "progress":
+            await ctx.session.report_progress(event.progress, event.total, event.message)
+        else:
+            # Deprecated in 2026-07-28, where it is sent only to a request that asked for it.
+            await ctx.session.send_log_message(
+                event.level, log_data(event), event.logger, related_request_id=ctx.request_id
+            )
+
+    return send
+
+
+def log_data(event: ToolEvent) -> Any:
+    """The data of a log event as JSON values."""
+    data = event.data if event.data is not None else event.message
+    return json.loads(json.dumps(data, default=str))

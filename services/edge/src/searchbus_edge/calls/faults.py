@@ -13,21 +13,21 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from opentelemetry import trace
 
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts import ErrorCode, Fault, TextContent, ToolReply
 
-__all__ = ["error_result", "internal_error", "invalid_params", "raise_for"]
+__all__ = ["failed_reply", "internal_error", "invalid_params", "raise_for"]
 
 
 _OWN_CODES: dict[str, int] = {ErrorCode.FORBIDDEN: -31403, ErrorCode.RATE_LIMITED: -31429}
 """Outside of -32768..-32000, which JSON-RPC reserves; after HTTP's. All others are -31503."""
 
 
-def error_result(fault: Fault) -> types.CallToolResult:
+def failed_reply(fault: Fault) -> ToolReply:
     """A failed tool call: `<code>: <message>` as text, the failure as structured content."""
     failure = fault.failure
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=f"{failure.code}: {failure.message}")],
-        structured_content={
+    return ToolReply(
+        content=(TextContent(text=f"{failure.code}: {failure.message}"),),
+        structured={
             "error": {
                 "code": failure.code,
                 "message": failure.message,

@@ -14,9 +14,16 @@ from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts import ErrorCode, Fault, InputRequired, ToolDescriptor
 
-from .faults import error_result
+from .faults import failed_reply
+from .render import tool_result
 
-__all__ = ["client_capabilities", "dump_responses", "request_input", "require_capabilities"]
+__all__ = [
+    "capability_names",
+    "client_capabilities",
+    "dump_responses",
+    "request_input",
+    "require_capabilities",
+]
 
 MISSING_CAPABILITY = -32021
 FIRST_REVISION = "2026-07-28"
@@ -29,7 +36,11 @@ _NEEDS = {
 
 def client_capabilities(ctx: ServerRequestContext[Any, Any]) -> tuple[str, ...]:
     """Names of the capabilities that the client declared, sorted."""
-    declared = ctx.session.client_capabilities
+    return capability_names(ctx.session.client_capabilities)
+
+
+def capability_names(declared: types.ClientCapabilities | None) -> tuple[str, ...]:
+    """Names of declared capabilities, sorted."""
     if declared is None:
         return ()
     return tuple(sorted(declared.model_dump(by_alias=True, exclude_none=True)))
@@ -63,12 +74,8 @@ def request_input(
     needs = {_NEEDS.get(str(r.get("method")), "?") for r in required.requests.values()}
     if ctx.protocol_version < FIRST_REVISION or not needs <= set(able):
         lacking = ", ".join(sorted(needs - set(able))) or f"revision {FIRST_REVISION}"
-        return error_result(
-            Fault(
-                ErrorCode.INVALID_ARGUMENT,
-                f"The tool needs input from the client, which lacks: {lacking}.",
-            )
-        )
+        message = f"The tool needs input from the client, which lacks: {lacking}."
+        return tool_result(failed_reply(Fault(ErrorCode.INVALID_ARGUMENT, message)))
     return types.InputRequiredResult.model_validate(
         {"inputRequests": required.requests or None, "requestState": required.state}
     )

@@ -35,6 +35,7 @@ __all__ = [
     "template",
     "tool",
     "tool_result",
+    "with_text",
 ]
 
 
@@ -87,20 +88,28 @@ def tool(listed: ListedTool) -> types.Tool:
     )
 
 
-def tool_result(listed: ListedTool, reply: ToolReply) -> types.CallToolResult:
-    """A reply as the result of tools/call.
+def with_text(listed: ListedTool, reply: ToolReply) -> ToolReply:
+    """The reply with its text.
 
     With the renderers "json" and "results" the text is made here, from the same value as the
     structured content, so that the two cannot differ.
     """
-    blocks = [content_block(block) for block in reply.content]
-    structured: Any = reply.structured
     renderer = listed.descriptor.renderer
-    if not blocks and structured is not None and renderer != "content":
-        value = structured.get("results") if renderer == "results" else structured
-        blocks = [types.TextContent(type="text", text=encode(value).decode())]
+    structured = reply.structured
+    if reply.content or structured is None or renderer == "content":
+        return reply
+    value = structured.get("results") if renderer == "results" else structured
+    text = TextContent(text=encode(value).decode())
+    return msgspec.structs.replace(reply, content=(text,))
+
+
+def tool_result(reply: ToolReply) -> types.CallToolResult:
+    """A reply as the result of tools/call."""
     return types.CallToolResult(
-        content=blocks, structured_content=structured, is_error=reply.is_error, _meta=reply.meta
+        content=[content_block(block) for block in reply.content],
+        structured_content=reply.structured,
+        is_error=reply.is_error,
+        _meta=reply.meta,
     )
 
 

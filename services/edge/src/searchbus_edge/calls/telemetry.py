@@ -11,7 +11,8 @@ messages, which repeat arguments, into spans.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import mcp_types as types
@@ -20,15 +21,17 @@ from mcp.shared.exceptions import MCPError
 from opentelemetry import context as otel_context
 from opentelemetry import metrics, trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, SpanKind, StatusCode
+from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from pydantic import ValidationError
 
 from searchbus_bus import SECONDS
 
+from ..lists.view import ListedTool
+
 __all__ = ["Tracing", "count_refused", "name_tool", "record_tool"]
 
-_CLIENT = otel_context.create_key("searchbus-client-context")
+_NO_CONTEXT = Context()
 _MAX_TEXT = 128
 _MAX_TOOLS = 500
 """Tools with time series of their own; all others are counted together."""
@@ -65,67 +68,108 @@ class Tracing:
     def __init__(self, *, trust: bool) -> None:
         self._trust = trust
 
-    def attach(self, headers: Mapping[str, str]) -> Callable[[], None]:
-        """Attach the trace context of an HTTP request; call the result to detach it."""
-        carrier = {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}
-        found = _propagator.extract(carrier, Context()) if carrier else Context()
-        token = otel_context.attach(otel_context.set_value(_CLIENT, found, Context()))
-        return lambda: otel_context.detach(token)
-
     async def middleware(self, ctx: ServerRequestContext[Any, Any], call_next: Any) -> Any:
         """The outermost middleware of the MCP server."""
+        if getattr(ctx.request, "served", None) is not None:
+            return await call_next(ctx)  # of a message that the fast way has a span for
+        head = getattr(ctx.request, "head", None)
+        with self.message(
+            ctx.method,
+            ctx.protocol_version,
+            ctx.request_id,
+            header=(head.traceparent, head.tracestate) if head is not None else ("", ""),
+            meta=ctx.meta if isinstance(ctx.meta, Mapping) else {},
+        ) as outcome:
+            result = await call_next(ctx)
+            failed = result.get("isError") if isinstance(result, dict) else None
+            if failed is True or getattr(result, "is_error", False):
+                outcome.error = "tool_error"
+            return result
+
+    @contextmanager
+    def message(
+        self,
+        method: str,
+        revision: str,
+        request_id: Any,
+        *,
+        header: tuple[str, str] = ("", ""),
+        meta: Mapping[str, Any],
+    ) -> Iterator[Outcome]:
+        """The span and the duration of one message.
+
+        Args:
+            header: traceparent and tracestate of the HTTP request, empty where missing.
+            meta: `_meta` of the message.
+        """
         attributes: dict[str, Any] = {
-            "mcp.method.name": ctx.method[:_MAX_TEXT],
-            "mcp.protocol.version": ctx.protocol_version,
+            "mcp.method.name": method[:_MAX_TEXT],
+            "mcp.protocol.version": revision,
         }
-        if ctx.request_id is not None:
-            attributes["jsonrpc.request.id"] = str(ctx.request_id)[:_MAX_TEXT]
-        parent, links = self._origin(ctx.meta)
+        if request_id is not None:
+            attributes["jsonrpc.request.id"] = str(request_id)[:_MAX_TEXT]
+        parent, links = self._origin(header, meta)
         started_s = time.perf_counter()
-        error: str | None = None
-        with _tracer.start_as_current_span(
-            ctx.method[:_MAX_TEXT],
+        outcome = Outcome()
+        span = _tracer.start_span(
+            method[:_MAX_TEXT],
             kind=SpanKind.SERVER,
             context=parent,
             links=links,
             attributes=attributes,
-            record_exception=False,
-            set_status_on_exception=False,
-        ) as span:
-            try:
-                result = await call_next(ctx)
-                if isinstance(result, types.CallToolResult) and result.is_error:
-                    error = "tool_error"
-                return result
-            except MCPError as raised:
-                error = str(raised.error.code)
-                raise
-            except ValidationError:
-                error = str(types.INVALID_PARAMS)
-                raise
-            except BaseException as raised:
-                error = type(raised).__name__
-                raise
-            finally:
-                labels = {"mcp.method.name": _method(ctx.method)}
-                if error is not None:
-                    span.set_attribute("error.type", error)
-                    span.set_status(StatusCode.ERROR)
-                    labels["error.type"] = error
-                _operations.record(time.perf_counter() - started_s, labels)
+        )
+        token = otel_context.attach(trace.set_span_in_context(span, parent))
+        try:
+            yield outcome
+        except MCPError as raised:
+            outcome.error = str(raised.error.code)
+            raise
+        except ValidationError:
+            outcome.error = str(types.INVALID_PARAMS)
+            raise
+        except BaseException as raised:
+            outcome.error = type(raised).__name__
+            raise
+        finally:
+            otel_context.detach(token)
+            labels = {"mcp.method.name": _method(method)}
+            if outcome.error is not None:
+                span.set_attribute("error.type", outcome.error)
+                span.set_status(StatusCode.ERROR)
+                labels["error.type"] = outcome.error
+            span.end()
+            _operations.record(time.perf_counter() - started_s, labels)
 
-    def _origin(self, meta: Any) -> tuple[Context, list[Link]]:
-        client = otel_context.get_value(_CLIENT)
-        found = client if isinstance(client, Context) else otel_context.get_current()
-        if isinstance(meta, Mapping) and isinstance(meta.get("traceparent"), str):
-            carrier = {k: v for k, v in meta.items() if isinstance(v, str)}
-            given = _propagator.extract(carrier, Context())
-            if trace.get_current_span(given).get_span_context().is_valid:
-                found = given
+    def _origin(
+        self, header: tuple[str, str], meta: Mapping[str, Any]
+    ) -> tuple[Context, Sequence[Link]]:
+        """The parent and the links of a span: the context in `_meta`, else in the header."""
+        remote = _remote(meta.get("traceparent"), meta.get("tracestate")) or _remote(*header)
+        if remote is None:
+            return _NO_CONTEXT, ()
         if self._trust:
-            return found, []
-        remote = trace.get_current_span(found).get_span_context()
-        return Context(), [Link(remote)] if remote.is_valid else []
+            return trace.set_span_in_context(NonRecordingSpan(remote), _NO_CONTEXT), ()
+        return _NO_CONTEXT, (Link(remote),)
+
+
+class Outcome:
+    """What a span reports at its end: the kind of the error, None for success."""
+
+    __slots__ = ("error",)
+
+    def __init__(self) -> None:
+        self.error: str | None = None
+
+
+def _remote(traceparent: Any, tracestate: Any) -> SpanContext | None:
+    """The span of a client; None where it sent none, or one that cannot be read."""
+    if not traceparent or not isinstance(traceparent, str):
+        return None
+    carrier = {"traceparent": traceparent}
+    if isinstance(tracestate, str) and tracestate:
+        carrier["tracestate"] = tracestate
+    found = trace.get_current_span(_propagator.extract(carrier, _NO_CONTEXT)).get_span_context()
+    return found if found.is_valid else None
 
 
 def record_tool(toolset: str, tool: str, outcome: str, duration_s: float) -> None:
@@ -144,12 +188,18 @@ def count_refused(status: int) -> None:
     _refused.add(1, {"status": str(status)})
 
 
-def name_tool(name: str) -> None:
-    """Put a listed tool's name on the current message's span."""
+def name_tool(listed: ListedTool) -> None:
+    """Put a listed tool on the current message's span."""
     span = trace.get_current_span()
-    span.update_name(f"tools/call {name}")
-    span.set_attribute("gen_ai.operation.name", "execute_tool")
-    span.set_attribute("gen_ai.tool.name", name)
+    if span.is_recording():
+        span.update_name(f"tools/call {listed.name}")
+        span.set_attributes(
+            {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": listed.name,
+                "searchbus.toolset": listed.descriptor.toolset,
+            }
+        )
 
 
 _METHODS = frozenset(

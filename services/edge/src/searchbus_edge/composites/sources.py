@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import quote
 
 import msgspec
+from mcp.shared.exceptions import MCPError
 
 from searchbus_bus import Bus, Directory, Hedge
-from searchbus_contracts import Actor, ErrorCode, Fault, ToolCall, ToolReply
+from searchbus_contracts import Actor, ErrorCode, Failure, Fault, ToolReply
 from searchbus_contracts.retrieval import Document, GetRequest, SearchReply, SearchRequest
 
 from ..lists.registry import Registry
 from ..lists.visible import visible
+from ..requests.tool_calls import ToolCalls, ToolRequest
 from .ids import Ids, unknown_id
 
 __all__ = ["Documents", "Fetched", "Hit", "Source", "Web"]
@@ -159,8 +160,8 @@ class Web:
     _SEARCH = ("web", "web_search")
     _EXTRACT = ("web", "web_extract_content")
 
-    def __init__(self, bus: Bus, ids: Ids, registry: Registry) -> None:
-        self._bus = bus
+    def __init__(self, calls: ToolCalls, ids: Ids, registry: Registry) -> None:
+        self._calls = calls
         self._ids = ids
         self._registry = registry
 
@@ -207,14 +208,23 @@ class Web:
         listed = self._allowed(tool, actor)
         if listed is None:
             raise unknown_id()  # a tool that the caller may not use looks absent
-        reply = await self._bus.request(
-            self._bus.subjects.tool(*tool),
-            ToolCall(tool=tool[1], arguments=msgspec.Raw(json.dumps(arguments).encode())),
-            ToolReply,
-            service=listed.service,
-            timeout_s=timeout_s,
-            actor=actor,
+        request = ToolRequest(
+            actor, self._registry.view(None), listed.name, arguments, timeout_s=timeout_s
         )
-        if reply.is_error or reply.structured is None:
+        try:
+            reply = (await self._calls.call(request)).reply
+        except MCPError as error:
+            raise Fault(ErrorCode.UPSTREAM_FAILED, error.error.message) from None
+        if reply.is_error:
+            raise _fault_of(reply)
+        if reply.structured is None:
             raise Fault(ErrorCode.UPSTREAM_FAILED, "The web search failed.")
         return reply.structured
+
+
+def _fault_of(reply: ToolReply) -> Fault:
+    """The failure that an error reply describes; upstream_failed where it describes none."""
+    try:
+        return Fault.of(msgspec.convert((reply.structured or {}).get("error"), Failure))
+    except msgspec.ValidationError:
+        return Fault(ErrorCode.UPSTREAM_FAILED, "The web search failed.")

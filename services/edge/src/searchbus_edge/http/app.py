@@ -7,7 +7,6 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 from starlette.requests import Request
-from starlette.routing import Route
 
 from searchbus_contracts import VERSION, ErrorCode, Fault
 from searchbus_runtime import Health
@@ -18,13 +17,13 @@ from ..auth.identity import Unauthenticated
 from ..edge import Edge
 from .errors import json_rpc_error
 
-__all__ = ["build_app"]
+__all__ = ["EdgeApp", "build_app"]
 
 DOCUMENT_TIMEOUT_S = 30.0
 
 
-def build_app(edge: Edge, health: Health) -> FastAPI:
-    """Serve the edge's endpoints on exact routes: lifespans of mounted applications do not run."""
+def build_app(edge: Edge, health: Health) -> EdgeApp:
+    """The ASGI application of an edge."""
     app = FastAPI(
         title="searchbus",
         version=VERSION,
@@ -72,7 +71,7 @@ def build_app(edge: Edge, health: Health) -> FastAPI:
             return Response("unknown Host", status_code=421, media_type="text/plain")
         try:
             actor = await edge.authenticator.identify(
-                dict(request.scope["headers"]), "/mcp/connector"
+                request.headers.get("authorization", ""), "/mcp/connector"
             )
         except Unauthenticated as error:
             challenge = edge.authenticator.challenge("/mcp/connector", error).decode("latin-1")
@@ -93,9 +92,7 @@ def build_app(edge: Edge, health: Health) -> FastAPI:
             headers=headers,
         )
 
-    app.router.routes.append(Route("/mcp", endpoint=_Endpoint(edge), methods=None))
-    app.router.routes.append(Route("/mcp/{toolset}", endpoint=_Endpoint(edge), methods=None))
-    return app
+    return EdgeApp(edge, app)
 
 
 def _host_allowed(request: Request, allowed: list[str]) -> bool:
@@ -105,17 +102,27 @@ def _host_allowed(request: Request, allowed: list[str]) -> bool:
     return host in allowed or f"{name}:*" in allowed
 
 
-class _Endpoint:
-    """An ASGI application that passes a request to the endpoint of its toolset."""
+class EdgeApp:
+    """Serves the MCP endpoints itself; FastAPI, whose middleware and routing cost more than a call,
+    serves the pages around them.
 
-    def __init__(self, edge: Edge) -> None:
+    Args:
+        pages: serves every other path, and the lifespan.
+    """
+
+    def __init__(self, edge: Edge, pages: FastAPI) -> None:
         self._edge = edge
+        self._pages = pages
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        toolset = scope.get("path_params", {}).get("toolset")
-        app = await self._edge.endpoints.get(toolset)
-        if app is None:
+        """Serve one connection of ASGI."""
+        path: str = scope.get("path", "")
+        if scope["type"] != "http" or not (path == "/mcp" or path.startswith("/mcp/")):
+            await self._pages(scope, receive, send)
+            return
+        endpoint = self._edge.endpoints.get(path[5:].rstrip("/") or None)
+        if endpoint is None:
             message = "There is no such toolset. GET / lists the endpoints."
             await json_rpc_error(send, 404, -32600, message)
             return
-        await app(scope, receive, send)
+        await endpoint(scope, receive, send)

@@ -59,6 +59,12 @@ class Registry:
         own = list(self._own) if self._own_offered() else []
         return [*sorted(names - set(self._own), key=self._rank), *own]
 
+    def offers(self, toolset: str) -> bool:
+        """Whether there is such a toolset now."""
+        if toolset in self._own:
+            return self._own_offered()
+        return self._directory.owner(toolset) is not None
+
     def view(self, toolset: str | None) -> View:
         """What `/mcp` (None) or `/mcp/<toolset>` offers now."""
         version = (self._directory.generation, self._own_offered())

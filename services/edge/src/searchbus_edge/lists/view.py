@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import jsonschema_rs
 
@@ -15,13 +18,14 @@ from searchbus_contracts import (
     ResourceTemplate,
     ToolDescriptor,
 )
+from searchbus_contracts.headers import bare_role
 
 from .visible import visible
 
 __all__ = ["ListedTool", "View"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ListedTool:
     """A tool under the name that an endpoint lists."""
 
@@ -30,8 +34,13 @@ class ListedTool:
     service: str
     validator: jsonschema_rs.Validator
 
+    @cached_property
+    def mirrors_arguments(self) -> bool:
+        """Whether clients of 2026-07-28 repeat arguments in `Mcp-Param-*` headers (SEP-2243)."""
+        return '"x-mcp-header"' in json.dumps(self.descriptor.input_schema, default=str)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class View:
     """Tools, prompts and resources of an endpoint, in a fixed order.
 
@@ -50,6 +59,22 @@ class View:
     templates: tuple[tuple[re.Pattern[str], ResourceTemplate], ...] = ()
     services: Mapping[str, str] = field(default_factory=dict)
     tool_of: dict[tuple[str, str], ListedTool] = field(default_factory=dict)
+
+    def visible_roles(self, actor: Actor) -> frozenset[str] | None:
+        """The actor's roles that decide what it sees here; None for an actor with every role.
+
+        Actors with equal values see the same lists.
+        """
+        if "*" in actor.roles:
+            return None
+        held = {bare_role(role) for role in actor.roles}
+        return self._deciding_roles & held
+
+    @cached_property
+    def _deciding_roles(self) -> frozenset[str]:
+        items: list[Any] = [tool.descriptor for tool in self.tools.values()]
+        items += [*self.prompts.values(), *self.resources.values(), *(t for _, t in self.templates)]
+        return frozenset(bare_role(role) for item in items for role in item.required_roles)
 
     def listed_toolsets(self, actor: Actor) -> list[tuple[str, str]]:
         """(toolset, service) of resources that a worker lists page by page, in naming order."""

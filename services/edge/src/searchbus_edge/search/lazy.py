@@ -6,31 +6,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
-import mcp_types as types
 import msgspec
-from mcp.shared.exceptions import MCPError
 from msgspec import Meta, Struct
 
 from searchbus_contracts import (
     Actor,
-    ErrorCode,
     Fault,
     ToolAnnotations,
     ToolDescriptor,
-    encode,
+    ToolReply,
     input_schema,
     json_schema,
 )
 from searchbus_contracts.toolindex import MAX_FIND_CHARS
 
-from ..calls.faults import error_result
+from ..calls.faults import failed_reply
 from ..lists.view import ListedTool, View
 from .finder import PAGE_SIZE, Finder
 
-__all__ = ["LAZY", "LAZY_TOOLS", "LazyTools"]
+__all__ = ["LAZY", "LAZY_TOOLS", "CallTool", "LazyTools"]
 
 LAZY = "lazy"
 _MAX_LINE_CHARS = 200
@@ -93,66 +89,32 @@ CALL_TOOL = ToolDescriptor(
 )
 LAZY_TOOLS = (FIND_TOOLS, CALL_TOOL)
 
-Result = types.CallToolResult | types.InputRequiredResult
-CallInner = Callable[[types.CallToolRequestParams], Awaitable[Result]]
-
 
 class LazyTools:
-    """Serves both tools over the view of `/mcp`."""
+    """Serves find_tools; reads the arguments of call_tool, which `requests.tool_calls` follows."""
 
     def __init__(self, finder: Finder) -> None:
         self._finder = finder
 
-    async def call(
-        self,
-        name: str,
-        view: View,
-        actor: Actor,
-        params: types.CallToolRequestParams,
-        call: CallInner,
-    ) -> Result:
-        """Serve one call.
+    def called(self, listed: ListedTool, arguments: dict[str, Any]) -> CallTool | None:
+        """The call that call_tool asks for; None for find_tools."""
+        if listed.descriptor.name == FIND_TOOLS.name:
+            return None
+        return msgspec.convert(arguments, CallTool)
+
+    async def find(self, view: View, actor: Actor, arguments: dict[str, Any]) -> ToolReply:
+        """Serve find_tools.
 
         Args:
             view: what `/mcp` offers.
-            call: calls a tool of that view.
         """
-        given = params.arguments or {}
-        if name == FIND_TOOLS.name:
-            return await self._find(view, actor, msgspec.convert(given, FindTools))
-        return await self._call(view, params, msgspec.convert(given, CallTool), call)
-
-    async def _find(self, view: View, actor: Actor, arguments: FindTools) -> types.CallToolResult:
+        wanted = msgspec.convert(arguments, FindTools)
         try:
-            tools = await self._finder.best_tools(actor, view, arguments.query, arguments.limit)
+            tools = await self._finder.best_tools(actor, view, wanted.query, wanted.limit)
         except Fault as fault:
-            return error_result(fault)
-        found = msgspec.to_builtins([_brief(t, full=arguments.detail == "full") for t in tools])
-        return types.CallToolResult(
-            content=[types.TextContent(type="text", text=encode(found).decode())],
-            structured_content={"results": found},
-        )
-
-    async def _call(
-        self, view: View, params: types.CallToolRequestParams, arguments: CallTool, call: CallInner
-    ) -> Result:
-        listed = view.tools.get(arguments.name)
-        if listed is not None and listed.descriptor.toolset == LAZY:
-            return error_result(
-                Fault(
-                    ErrorCode.INVALID_ARGUMENT, f"{arguments.name} cannot be called through itself."
-                )
-            )
-        try:
-            return await call(
-                params.model_copy(update={"name": arguments.name, "arguments": arguments.arguments})
-            )
-        except MCPError as error:
-            if error.error.code != types.INVALID_PARAMS:
-                raise
-            # The model chose name and arguments: an error result lets it correct them.
-            hint = error.error.message.replace("tools/list shows", "find_tools finds")
-            return error_result(Fault(ErrorCode.INVALID_ARGUMENT, hint))
+            return failed_reply(fault)
+        found = [_brief(tool, full=wanted.detail == "full") for tool in tools]
+        return ToolReply(structured={"results": msgspec.to_builtins(found)})
 
 
 def _brief(tool: ListedTool, *, full: bool) -> FoundTool:

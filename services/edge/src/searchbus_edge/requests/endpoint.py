@@ -1,0 +1,195 @@
+"""One MCP endpoint over HTTP: the path of a request, from its head to its response.
+
+`Endpoint.__call__` reads from top to bottom: method → head → caller → abuse limit → transport rules
+→ body → role → message. A message is then served by the fast way, or else by the kernel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from searchbus_contracts import Actor, Fault
+
+from ..auth.authenticator import Authenticator
+from ..auth.identity import Unauthenticated
+from ..calls.limits import LocalLimiter
+from ..calls.telemetry import Tracing
+from ..endpoint import EndpointServer, EndpointServers
+from ..http.errors import json_rpc_error
+from ..lists.registry import Registry
+from ..lists.visible import missing_role
+from .answers import Answer, DisconnectWatch, HttpAnswer
+from .batch import Batch, BatchRefused, check_batch
+from .fast import FastWay
+from .head import AddressRules, Head, Refusal, parse_head
+from .kernel import Kernel, Received, is_modern
+from .messages import Invalid, Notification, Request, encode_error, parse_body
+from .tool_calls import ToolCalls
+
+__all__ = ["Endpoint", "Endpoints", "HttpPolicy"]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpPolicy:
+    """Which HTTP requests are accepted.
+
+    Args:
+        abuse: limits requests per caller before anything is read.
+    """
+
+    authenticator: Authenticator
+    abuse: LocalLimiter
+    tracing: Tracing
+    addresses: AddressRules
+    body_limit_bytes: int
+
+
+class Endpoint:
+    """An ASGI application for `/mcp` or `/mcp/<toolset>`."""
+
+    def __init__(
+        self, path: str, server: EndpointServer, calls: ToolCalls, policy: HttpPolicy
+    ) -> None:
+        self._path = path
+        self._server = server
+        self._policy = policy
+        self._kernel = Kernel(server.mcp)
+        self._fast = FastWay(server, self._kernel, calls, policy.tracing)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one HTTP request."""
+        # A stateless server has nothing to stream on GET and no session to DELETE.
+        if scope["method"] != "POST":
+            message = "Use POST: this endpoint keeps no sessions and no streams."
+            await json_rpc_error(send, 405, -32600, message, extra=[(b"allow", b"POST")])
+            return
+        head = parse_head(scope["headers"])
+        try:
+            actor = await self._policy.authenticator.identify(head.authorization, self._path)
+        except Unauthenticated as error:
+            challenge = self._policy.authenticator.challenge(self._path, error)
+            extra = [(b"www-authenticate", challenge)]
+            await json_rpc_error(send, 401, -31401, error.message, extra=extra)
+            return
+        try:
+            await self._policy.abuse.admit(self._caller(scope, actor))
+        except Fault as fault:
+            await self._too_many(send, fault)
+            return
+        refusal = self._policy.addresses.check(head) or head.check_media_types()
+        body = refusal or await self._read(head, receive)
+        if isinstance(body, Refusal):
+            await json_rpc_error(send, body.status, body.code, body.message)
+            return
+        await self._serve(Received(head, actor), body, receive, send)
+
+    def _caller(self, scope: Any, actor: Actor) -> str:
+        """The key of the abuse limit: the identified caller, else the client's address."""
+        if self._policy.authenticator.open:
+            return str((scope.get("client") or ("",))[0])
+        return actor.subject
+
+    async def _read(self, head: Head, receive: Any) -> bytes | Refusal:
+        """The body, up to the limit."""
+        limit = self._policy.body_limit_bytes
+        too_large = Refusal(413, f"The body is over {limit} bytes.")
+        if head.content_length.isdigit() and int(head.content_length) > limit:
+            return too_large
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        if message.get("more_body"):
+            parts, size = [body], len(body)
+            while message.get("more_body"):
+                message = await receive()
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > limit:
+                    return too_large
+            body = b"".join(parts)
+        return too_large if len(body) > limit else body
+
+    async def _serve(self, received: Received, body: bytes, receive: Any, send: Any) -> None:
+        """Serve the message, or each message of a batch."""
+        answer = HttpAnswer(received.head, send)
+        message = parse_body(body, modern=is_modern(received.head.revision))
+        try:
+            with DisconnectWatch(receive, answer) as watch:
+                if isinstance(message, list):
+                    try:
+                        check_batch(message, received.head.revision)
+                    except BatchRefused as refused:
+                        await json_rpc_error(send, 400, refused.code, str(refused))
+                        return
+                    await Batch(message, received, self.message).answer(send, answer)
+                elif not await self._lacks_role(received, message, send):
+                    await self.message(received, message, answer)
+        except asyncio.CancelledError:
+            if not watch.gone:
+                raise
+
+    async def message(
+        self, received: Received, message: Request | Notification | Invalid, answer: Answer
+    ) -> None:
+        """Serve one message."""
+        if isinstance(message, Invalid):
+            await answer.finish(encode_error(None, message.code, message.message), 400)
+        elif isinstance(message, Notification):
+            error = await self._kernel.notification(received, message)
+            await answer.finish(error or b"", 400 if error else 202)
+        elif not await self._fast.serve(received, message, answer):
+            await self._kernel.request(received, message, answer)
+
+    async def _lacks_role(self, received: Received, message: Any, send: Any) -> bool:
+        """Refuse a call whose tool needs a role that an identified caller lacks (RFC 6750, 3.1)."""
+        if self._policy.authenticator.open or not isinstance(message, Request):
+            return False
+        name = message.called_tool()
+        listed = self._server.view.tools.get(name) if name else None
+        role = missing_role(received.actor, listed.descriptor) if listed is not None else None
+        if role is None:
+            return False
+        challenge = self._policy.authenticator.insufficient(self._path, role)
+        await json_rpc_error(
+            send, 403, -31403, f"forbidden: The role {role} is needed.",
+            extra=[(b"www-authenticate", challenge)], message_id=message.id,
+        )  # fmt: skip
+        return True
+
+    async def _too_many(self, send: Any, fault: Fault) -> None:
+        """HTTP 429 with Retry-After (RFC 9110) and the RateLimit headers (IETF httpapi draft)."""
+        abuse = self._policy.abuse
+        wait_s = max(1, math.ceil((fault.failure.retry_after_ms or 1000) / 1000))
+        extra = [
+            (b"retry-after", b"%d" % wait_s),
+            (b"ratelimit-policy", b'"requests";q=%d;w=1' % int(abuse.rate_per_s)),
+            (b"ratelimit", b'"requests";r=0;t=%d' % wait_s),
+        ]
+        message = f"rate_limited: {fault.failure.message} At most {abuse.burst} at once."
+        await json_rpc_error(send, 429, -31429, message, extra=extra)
+
+
+class Endpoints:
+    """Makes each endpoint at its first request: a new toolset needs no restart."""
+
+    def __init__(
+        self, registry: Registry, servers: EndpointServers, calls: ToolCalls, policy: HttpPolicy
+    ) -> None:
+        self._registry = registry
+        self._servers = servers
+        self._calls = calls
+        self._policy = policy
+        self._endpoints: dict[str | None, Endpoint] = {}
+
+    def get(self, toolset: str | None) -> Endpoint | None:
+        """The endpoint `/mcp` (None) or `/mcp/<toolset>`; None for an unknown toolset."""
+        if toolset is not None and not self._registry.offers(toolset):
+            return None
+        endpoint = self._endpoints.get(toolset)
+        if endpoint is None:
+            path = "/mcp" if toolset is None else f"/mcp/{toolset}"
+            endpoint = Endpoint(path, self._servers.get(toolset), self._calls, self._policy)
+            self._endpoints[toolset] = endpoint
+        return endpoint

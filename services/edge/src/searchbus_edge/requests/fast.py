@@ -1,0 +1,267 @@
+"""The fast way: tools/call, the lists and ping without the SDK's types.
+
+It serves a request only where it understands every field. Everything else (other methods, unknown
+parameters, input responses, extensions, odd headers) is left to the kernel, which also says what is
+wrong with a malformed request.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from cachetools import LRUCache
+from mcp.server.connection import Connection
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    PROTOCOL_VERSION_META_KEY,
+    methods,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import Raw, Struct, field
+from pydantic import ValidationError
+
+from searchbus_contracts import Fault, ToolEvent
+
+from ..calls.events import forwarded_events, log_data
+from ..calls.faults import internal_error, raise_for
+from ..calls.input_required import capability_names
+from ..calls.telemetry import Tracing
+from ..endpoint import EndpointServer
+from .answers import Answer
+from .kernel import Kernel, Received, is_modern
+from .messages import Request, decode_json, encode_error, encode_result
+from .results import encode_reply, is_plain
+from .tool_calls import Served, ToolCalls, ToolRequest
+
+__all__ = ["FastWay"]
+
+log = logging.getLogger("searchbus.edge")
+_REVISIONS = frozenset({"2025-06-18", "2025-11-25", *MODERN_PROTOCOL_VERSIONS})
+"""Whose results of tools/call are alike; older ones lack structured content."""
+_LISTS = frozenset({"tools/list", "prompts/list", "resources/templates/list"})
+_MAX_LISTS = 512
+_NO_RAW = Raw(b"")
+
+
+class _Meta(Struct, forbid_unknown_fields=True):
+    revision: str | None = field(name=PROTOCOL_VERSION_META_KEY, default=None)
+    client_info: Raw = field(name=CLIENT_INFO_META_KEY, default=_NO_RAW)
+    capabilities: Raw = field(name=CLIENT_CAPABILITIES_META_KEY, default=_NO_RAW)
+    progress_token: int | str | None = field(name="progressToken", default=None)
+    traceparent: str | None = None
+    tracestate: str | None = None
+
+
+class _CallParams(Struct, forbid_unknown_fields=True):
+    name: str
+    arguments: Raw = Raw(b"{}")
+    meta: _Meta = field(name="_meta", default_factory=_Meta)
+
+
+class _ListParams(Struct, forbid_unknown_fields=True):
+    cursor: str | None = None
+    meta: _Meta = field(name="_meta", default_factory=_Meta)
+
+
+_call_params = msgspec.json.Decoder(_CallParams)
+_list_params = msgspec.json.Decoder(_ListParams)
+
+
+class FastWay:
+    """The fast way of one endpoint.
+
+    Args:
+        kernel: makes each page of a list once, and renders replies that `results` does not cover.
+    """
+
+    def __init__(
+        self, server: EndpointServer, kernel: Kernel, calls: ToolCalls, tracing: Tracing
+    ) -> None:
+        self._server = server
+        self._kernel = kernel
+        self._calls = calls
+        self._tracing = tracing
+        self._stamp: dict[str, Any] = server.mcp.server_info_stamp
+        self._lists: LRUCache[tuple[Any, ...], Raw] = LRUCache(_MAX_LISTS)
+
+    async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
+        """Serve a request; False, and nothing done, where that is the kernel's part."""
+        if request.method == "tools/call":
+            return await self._call(received, request, answer)
+        if request.method in _LISTS or request.method == "ping":
+            return await self._list(received, request, answer)
+        return False
+
+    async def _call(self, received: Received, request: Request, answer: Answer) -> bool:
+        head = received.head
+        params = _decode(_call_params, request)
+        if params is None or head.revision not in _REVISIONS:
+            return False
+        capabilities = _client(received, request, params.meta, params.name)
+        listed = self._server.view.tools.get(params.name)
+        # Arguments that the schema mirrors into headers are compared by the kernel.
+        if capabilities is None or (listed is not None and listed.mirrors_arguments):
+            return False
+        try:
+            arguments = decode_json(params.arguments)
+        except ValueError:
+            return False
+        if not isinstance(arguments, dict):
+            return False
+        modern = is_modern(head.revision)
+        send = _sending(params.meta.progress_token, answer, logs=not modern)
+        meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
+        try:
+            with self._tracing.message(
+                request.method, head.revision, request.id,
+                header=(head.traceparent, head.tracestate), meta=meta,
+            ) as outcome:  # fmt: skip
+                async with forwarded_events(send) as on_event:
+                    served = await _guarded(
+                        self._calls,
+                        ToolRequest(
+                            received.actor, self._server.view, params.name, arguments,
+                            raw_arguments=params.arguments, capabilities=capabilities,
+                            on_event=on_event,
+                        ),
+                    )  # fmt: skip
+                if served.reply.is_error:
+                    outcome.error = "tool_error"
+        except MCPError as raised:
+            error = raised.error
+            status = ERROR_CODE_HTTP_STATUS.get(error.code, 200) if modern else 200
+            body = encode_error(request.id, error.code, error.message, error.data)
+            await answer.finish(body, status)
+            return True
+        if is_plain(served.reply):
+            stamp = self._stamp if modern else None
+            await answer.finish(encode_reply(request.id, served.reply, stamp))
+        else:
+            received.served = served
+            await self._kernel.request(received, request, answer)
+        return True
+
+    async def _list(self, received: Received, request: Request, answer: Answer) -> bool:
+        """A page of a list: made by the kernel once per catalogue, page and class of caller."""
+        head = received.head
+        params = _decode(_list_params, request)
+        if params is None or _client(received, request, params.meta, None) is None:
+            return False
+        view = self._server.view
+        key = (
+            request.method, head.revision, params.cursor, view.version,
+            view.visible_roles(received.actor),
+        )  # fmt: skip
+        page = self._lists.get(key)
+        if page is None:
+            result = await self._kernel.result(received, request)
+            if result is None:
+                return False
+            page = self._lists[key] = Raw(msgspec.json.encode(result))
+        else:
+            meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
+            with self._tracing.message(
+                request.method, head.revision or "", request.id,
+                header=(head.traceparent, head.tracestate), meta=meta,
+            ):  # fmt: skip
+                pass
+        await answer.finish(encode_result(request.id, page))
+        return True
+
+
+def _decode(decoder: msgspec.json.Decoder[Any], request: Request) -> Any:
+    """The parameters; None where they have a field that the fast way does not know."""
+    try:
+        return decoder.decode(request.params if len(request.params) else b"{}")
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def _client(
+    received: Received, request: Request, meta: _Meta, name: str | None
+) -> tuple[str, ...] | None:
+    """Names of the capabilities that the client declared; None where the kernel must look."""
+    head = received.head
+    if not is_modern(head.revision):
+        plain = meta.revision is None and not len(meta.client_info) and not len(meta.capabilities)
+        return () if plain else None
+    if (
+        head.revision not in MODERN_PROTOCOL_VERSIONS
+        or head.revision != meta.revision
+        or head.method != request.method
+        or (name is not None and head.name != name)
+        or head.repeated is not None
+    ):
+        return None
+    return _capabilities(head.revision, bytes(meta.client_info), bytes(meta.capabilities))
+
+
+@lru_cache(maxsize=1024)
+def _capabilities(revision: str, info: bytes, capabilities: bytes) -> tuple[str, ...] | None:
+    """Names of declared capabilities; None for an envelope that the SDK would refuse."""
+    try:
+        meta = {
+            PROTOCOL_VERSION_META_KEY: revision,
+            CLIENT_CAPABILITIES_META_KEY: decode_json(capabilities),
+        }
+        if info:
+            meta[CLIENT_INFO_META_KEY] = decode_json(info)
+        methods.validate_client_request("tools/call", revision, {"name": "x", "_meta": meta})
+    except (ValidationError, ValueError):
+        return None
+    connection = Connection.from_envelope(
+        revision, meta.get(CLIENT_INFO_META_KEY), meta[CLIENT_CAPABILITIES_META_KEY]
+    )
+    return capability_names(connection.client_capabilities)
+
+
+async def _guarded(calls: ToolCalls, request: ToolRequest) -> Served:
+    """Raise MCP errors only: what went wrong inside is logged, not shown."""
+    try:
+        return await calls.call(request)
+    except MCPError:
+        raise
+    except Fault as fault:
+        raise raise_for(fault) from None
+    except Exception:
+        log.exception("tools/call failed")
+        raise internal_error() from None
+
+
+def _sending(token: int | str | None, answer: Answer, *, logs: bool) -> Callable[[ToolEvent], Any]:
+    """Sends events of a worker as notifications.
+
+    Args:
+        token: of the client's request for progress; None sends none.
+        logs: whether log events are sent.
+    """
+
+    async def send(event: ToolEvent) -> None:
+        params: dict[str, Any]
+        if event.kind == "progress":
+            if token is None:
+                return
+            params = {"progressToken": token, "progress": event.progress}
+            if event.total is not None:
+                params["total"] = event.total
+            if event.message is not None:
+                params["message"] = event.message
+            await _notify(answer, "notifications/progress", params)
+        elif logs:
+            params = {"level": event.level, "data": log_data(event)}
+            if event.logger is not None:
+                params["logger"] = event.logger
+            await _notify(answer, "notifications/message", params)
+
+    return send
+
+
+async def _notify(answer: Answer, method: str, params: Mapping[str, Any]) -> None:
+    await answer.notify(msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params}))

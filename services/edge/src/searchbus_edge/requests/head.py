@@ -1,0 +1,154 @@
+"""The head of an HTTP request: the headers that an endpoint reads, and the rules of the transport.
+
+Header values are stripped: httptools keeps trailing spaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+)
+
+__all__ = ["AddressRules", "Head", "Refusal", "parse_head"]
+
+_JSON = "application/json"
+_EVENTS = "text/event-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An HTTP error of the transport: status, JSON-RPC code, message for the client."""
+
+    status: int
+    message: str
+    code: int = -32600
+
+
+@dataclass(slots=True)
+class Head:
+    """The headers that an endpoint reads; empty where the request has none of that name.
+
+    Args:
+        revision: `MCP-Protocol-Version`; None where the header is missing.
+        method, name: `Mcp-Method` and `Mcp-Name`.
+        repeated: a routing header that occurs more than once.
+        raw: all headers as the server delivered them.
+    """
+
+    raw: Iterable[tuple[bytes, bytes]]
+    host: str = ""
+    origin: str = ""
+    content_type: str = ""
+    content_length: str = ""
+    accept: str = ""
+    authorization: str = ""
+    traceparent: str = ""
+    tracestate: str = ""
+    revision: str | None = None
+    method: str | None = None
+    name: str | None = None
+    repeated: str | None = None
+
+    @property
+    def accepts_json(self) -> bool:
+        """Whether the client takes a JSON body."""
+        return _accepts(self.accept, _JSON, "application/*")
+
+    @property
+    def accepts_events(self) -> bool:
+        """Whether the client takes an event stream."""
+        return _accepts(self.accept, _EVENTS, "text/*")
+
+    @property
+    def all(self) -> dict[str, str]:
+        """Every header by its lower-case name; of a repeated one the first value."""
+        found: dict[str, str] = {}
+        for name, value in self.raw:
+            found.setdefault(name.decode("latin-1"), value.strip().decode("latin-1"))
+        return found
+
+    def check_media_types(self) -> Refusal | None:
+        """The rules of the streamable HTTP transport for Content-Type and Accept."""
+        media_type = self.content_type.lower()
+        if not media_type.startswith(_JSON):
+            return Refusal(400, "Invalid Content-Type header. Send application/json.")
+        if media_type.partition(";")[0].strip() != _JSON:
+            return Refusal(415, "Unsupported Media Type: Content-Type must be application/json")
+        if not (self.accepts_json or self.accepts_events):
+            return Refusal(
+                406,
+                "Not Acceptable: Client must accept application/json, text/event-stream, or both",
+            )
+        return None
+
+
+_FIELDS = {
+    b"host": "host",
+    b"origin": "origin",
+    b"content-type": "content_type",
+    b"content-length": "content_length",
+    b"accept": "accept",
+    b"authorization": "authorization",
+    b"traceparent": "traceparent",
+    b"tracestate": "tracestate",
+    MCP_PROTOCOL_VERSION_HEADER.encode(): "revision",
+    MCP_METHOD_HEADER.encode(): "method",
+    MCP_NAME_HEADER.encode(): "name",
+}
+_ROUTING = frozenset({"revision", "method", "name"})
+
+
+def parse_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
+    """Read the headers of an ASGI scope; of a repeated header the first value counts."""
+    head = Head(headers)
+    for name, value in headers:
+        field = _FIELDS.get(name)
+        if field is None:
+            continue
+        if getattr(head, field):
+            if field in _ROUTING:
+                head.repeated = name.decode("latin-1")
+            continue
+        setattr(head, field, value.strip().decode("latin-1"))
+    return head
+
+
+class AddressRules:
+    """Allowed values of Host and Origin, against DNS rebinding.
+
+    Args:
+        hosts, origins: exact values; `name:*` allows any port.
+    """
+
+    def __init__(self, hosts: Sequence[str], origins: Sequence[str]) -> None:
+        self._hosts = _Allowed(hosts)
+        self._origins = _Allowed(origins)
+
+    def check(self, head: Head) -> Refusal | None:
+        """Why the request is refused; None where it is allowed. A missing Origin is allowed."""
+        if not self._hosts.allows(head.host):
+            return Refusal(421, "Invalid Host header")
+        if head.origin and not self._origins.allows(head.origin):
+            return Refusal(403, "Invalid Origin header")
+        return None
+
+
+class _Allowed:
+    def __init__(self, values: Sequence[str]) -> None:
+        self._exact = frozenset(values)
+        self._prefixes = tuple(value[:-1] for value in values if value.endswith(":*"))
+
+    def allows(self, value: str) -> bool:
+        return value in self._exact or value.startswith(self._prefixes)
+
+
+def _accepts(accept: str, media_type: str, group: str) -> bool:
+    if media_type in accept:  # the common case; a parameter may follow
+        return True
+    types = {part.partition(";")[0].strip().lower() for part in accept.split(",")}
+    return not types.isdisjoint((media_type, group, "*/*"))
