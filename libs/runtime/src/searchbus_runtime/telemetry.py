@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 from opentelemetry import metrics, trace
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
-from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
 from searchbus_contracts import VERSION
 
 from .settings import ServiceSettings
+from .spans import LightTracerProvider
 from .tracefile import TraceFileExporter
 
 __all__ = ["configure_telemetry"]
@@ -40,34 +40,33 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
             "service.instance.id": f"{socket.gethostname()}-{os.getpid()}",
         }
     )
-    tracing = TracerProvider(
-        resource=resource,
-        sampler=ParentBased(TraceIdRatioBased(settings.trace_sample_ratio)),
-    )
     readers: list[MetricReader] = [PrometheusMetricReader()]
+    processor: SpanProcessor | None = None
     if endpoint:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
         base = endpoint.rstrip("/")
-        tracing.add_span_processor(
-            BatchSpanProcessor(
-                OTLPSpanExporter(f"{base}/v1/traces"),
-                max_queue_size=QUEUED_SPANS,
-                schedule_delay_millis=EXPORT_DELAY_MS,
-            )
+        processor = BatchSpanProcessor(
+            OTLPSpanExporter(f"{base}/v1/traces"),
+            max_queue_size=QUEUED_SPANS,
+            schedule_delay_millis=EXPORT_DELAY_MS,
         )
         if settings.otlp_metrics:
             readers.append(PeriodicExportingMetricReader(OTLPMetricExporter(f"{base}/v1/metrics")))
     elif settings.trace_file is not None:
         exporter = TraceFileExporter(settings.trace_file, max_bytes=settings.trace_file_bytes)
-        tracing.add_span_processor(
-            BatchSpanProcessor(
-                exporter, max_queue_size=QUEUED_SPANS, schedule_delay_millis=FLUSH_DELAY_MS
-            )
+        processor = BatchSpanProcessor(
+            exporter, max_queue_size=QUEUED_SPANS, schedule_delay_millis=FLUSH_DELAY_MS
         )
+    tracing = LightTracerProvider(resource, ratio=settings.trace_sample_ratio, processor=processor)
     trace.set_tracer_provider(tracing)
-    measuring = MeterProvider(resource=resource, metric_readers=readers)
+    measuring = MeterProvider(
+        resource=resource,
+        metric_readers=readers,
+        # Exemplars cost a lock a measurement, and the Prometheus reader drops them.
+        exemplar_filter=AlwaysOffExemplarFilter(),
+    )
     metrics.set_meter_provider(measuring)
 
     def shutdown() -> None:

@@ -7,17 +7,19 @@ most twice the limit is kept. `traces` reads both files.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import format_span_id, format_trace_id
 
 __all__ = ["TraceFileExporter"]
+
+_encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 class TraceFileExporter(SpanExporter):
@@ -30,9 +32,7 @@ class TraceFileExporter(SpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Write one batch."""
-        lines = "".join(
-            json.dumps(_to_json(span), separators=(",", ":"), default=str) + "\n" for span in spans
-        )
+        lines = _encoder.encode_lines([_to_json(span) for span in spans])
         try:
             # The lock makes "is it full, then rename" one step among several processes.
             with self._path.with_suffix(".lock").open("a") as lock:
@@ -41,7 +41,7 @@ class TraceFileExporter(SpanExporter):
                     self._path.replace(self._path.with_name(self._path.name + ".1"))
                 descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
                 try:
-                    os.write(descriptor, lines.encode())
+                    os.write(descriptor, lines)
                 finally:
                     os.close(descriptor)
         except OSError:

@@ -7,9 +7,9 @@ import logging
 import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
+from searchbus_edge.calls.caller import ToolCaller
 
 from searchbus_bus.keyvalue_memory import MemoryKeyValue
-from searchbus_edge.calls.caller import ToolCaller
 from searchbus_edge.calls.limits import LocalLimiter, SharedLimiter
 from searchbus_edge.lists.cursors import Cursors
 from searchbus_edge.search.finder import Finder

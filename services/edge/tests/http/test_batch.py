@@ -6,7 +6,6 @@ import asyncio
 import json
 
 import pytest
-
 from searchbus_edge.http.batch import MAX_BATCH, Batch, BodyRefused, parse_batch
 
 

@@ -6,13 +6,13 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from searchbus_edge.http.guard import McpGuard
 
 from searchbus_contracts import Actor
 from searchbus_edge.auth.authenticator import Authenticator
 from searchbus_edge.auth.identity import ACTOR_KEY, Identity, Unauthenticated
 from searchbus_edge.calls.limits import LocalLimiter
 from searchbus_edge.calls.telemetry import Tracing
-from searchbus_edge.http.guard import McpGuard
 from searchbus_edge.lists.view import View
 
 LIST = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()

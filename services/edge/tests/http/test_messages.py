@@ -7,7 +7,6 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from searchbus_edge.http.messages import Envelope, MessageFault, read_envelope
 
 

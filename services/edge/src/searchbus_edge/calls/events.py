@@ -27,10 +27,11 @@ async def forwarded_events(send: SendEvent) -> AsyncIterator[Callable[[ToolEvent
 
     A client that does not read loses events beyond `MAX_PENDING_EVENTS`, and never the result.
     """
-    queue: asyncio.Queue[ToolEvent | None] = asyncio.Queue(maxsize=MAX_PENDING_EVENTS)
+    # Made at the first event: most calls send none.
+    queue: asyncio.Queue[ToolEvent | None] | None = None
     forwarding: asyncio.Task[None] | None = None
 
-    async def forward() -> None:
+    async def forward(queue: asyncio.Queue[ToolEvent | None]) -> None:
         while (event := await queue.get()) is not None:
             try:
                 await send(event)
@@ -38,9 +39,10 @@ async def forwarded_events(send: SendEvent) -> AsyncIterator[Callable[[ToolEvent
                 log.debug("an event could not be sent to the client", exc_info=True)
 
     def on_event(event: ToolEvent) -> None:
-        nonlocal forwarding
-        if forwarding is None:
-            forwarding = asyncio.get_running_loop().create_task(forward())
+        nonlocal queue, forwarding
+        if queue is None:
+            queue = asyncio.Queue(maxsize=MAX_PENDING_EVENTS)
+            forwarding = asyncio.get_running_loop().create_task(forward(queue))
         if not queue.full():
             queue.put_nowait(event)
 
@@ -50,7 +52,7 @@ async def forwarded_events(send: SendEvent) -> AsyncIterator[Callable[[ToolEvent
         if forwarding is not None:
             forwarding.cancel()
         raise
-    if forwarding is not None:
+    if queue is not None and forwarding is not None:
         await queue.put(None)
         await forwarding
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from .answers import Answer, HttpAnswer, send_response
 from .kernel import Received
-from .messages import Invalid, Notification, Request, encode_error, read_message
+from .messages import Invalid, Notification, Request, read_message
 
 __all__ = ["MAX_BATCH", "Batch", "BatchRefused", "check_batch"]
 
@@ -66,7 +66,7 @@ class Batch:
             send: of the ASGI request.
             stream: where an event stream is sent.
         """
-        if all(isinstance(message, Invalid | bytes) for message in self._messages):
+        if all(isinstance(message, Invalid) for message in self._messages):
             await send_response(send, 400, _array(await self._collect()))
         elif all(isinstance(message, Notification) for message in self._messages):
             await self._collect()
@@ -94,13 +94,10 @@ class Batch:
                 run.cancel()
             await asyncio.gather(*runs, return_exceptions=True)
 
-    async def _one(self, message: Message | bytes, answer: Answer) -> None:
-        if isinstance(message, bytes):
-            await answer.finish(message, 400)
-        else:
-            # Of its own: a handler may keep its outcome there.
-            received = Received(self._received.head, self._received.actor)
-            await self._serve(received, message, answer)
+    async def _one(self, message: Message, answer: Answer) -> None:
+        # Of its own: a handler may keep its outcome there.
+        received = Received(self._received.head, self._received.actor)
+        await self._serve(received, message, answer)
 
 
 class _Streamed:
@@ -130,14 +127,12 @@ class _Kept:
         self.response = message
 
 
-def _checked(value: Any) -> Message | bytes:
-    """A message, or the response to one that a batch must not contain."""
-    if not isinstance(value, dict):
-        return encode_error(None, -32600, "A message of the batch is not a JSON object.")
+def _checked(value: Any) -> Message:
+    """A message; an error for one that a batch must not contain."""
     message = read_message(value, modern=False)
     if isinstance(message, Request) and message.method == "initialize":
         # 2025-03-26, lifecycle: "The initialize request MUST NOT be part of a batch".
-        return encode_error(message.id, -32600, "initialize cannot be part of a batch.")
+        return Invalid(-32600, "initialize cannot be part of a batch.", message.id)
     return message
 
 

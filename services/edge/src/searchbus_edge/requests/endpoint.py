@@ -103,7 +103,7 @@ class Endpoint:
         if message.get("more_body"):
             parts, size = [body], len(body)
             while message.get("more_body"):
-                message = await receive()
+                message = await receive()  # a disconnect has neither body nor more_body
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > limit:
@@ -135,7 +135,7 @@ class Endpoint:
     ) -> None:
         """Serve one message."""
         if isinstance(message, Invalid):
-            await answer.finish(encode_error(None, message.code, message.message), 400)
+            await answer.finish(encode_error(message.id, message.code, message.message), 400)
         elif isinstance(message, Notification):
             error = await self._kernel.notification(received, message)
             await answer.finish(error or b"", 400 if error else 202)

@@ -38,7 +38,7 @@ from searchbus_contracts import Actor
 
 from .answers import Answer
 from .head import Head
-from .messages import Notification, Request, encode_error, encode_result
+from .messages import BAD_PARAMS, Notification, Request, encode_error, encode_result
 from .tool_calls import Served
 
 __all__ = ["DEFAULT_REVISION", "Exchange", "Kernel", "Received", "is_modern"]
@@ -150,13 +150,12 @@ class Kernel:
         try:
             params = request.decoded_params()
         except ValueError:
-            message = "Parse error: the body is not valid JSON."
+            message = "The body is not valid JSON."
             await answer.finish(encode_error(None, types.PARSE_ERROR, message), 400)
             return
         if params is not None and not isinstance(params, dict):
-            modern = is_modern(received.head.revision)
-            code = types.INVALID_REQUEST if modern else types.INVALID_PARAMS
-            await answer.finish(encode_error(None, code, "params must be an object"), 400)
+            refused = encode_error(request.id, types.INVALID_PARAMS, BAD_PARAMS)
+            await answer.finish(refused, 400)
             return
         connection = self._connect(received.head, request, params)
         if isinstance(connection, InboundLadderRejection):

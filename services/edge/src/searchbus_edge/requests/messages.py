@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import msgspec
-from mcp_types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
-from mcp_types.jsonrpc import JSONRPCNotification, JSONRPCRequest
+from mcp_types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from msgspec import Raw, Struct
-from pydantic import ValidationError
 
 __all__ = [
+    "BAD_PARAMS",
     "Invalid",
     "Notification",
     "Request",
@@ -26,6 +25,8 @@ __all__ = [
 ]
 
 RequestId = int | str
+BAD_PARAMS = "params must be an object of named parameters."
+_NO_PARAMS = Raw(b"")
 _FAILED = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
@@ -35,7 +36,7 @@ class Request(Struct, frozen=True):
     id: RequestId
     method: str
     jsonrpc: Literal["2.0"]
-    params: Raw = Raw(b"")
+    params: Raw = _NO_PARAMS
 
     def decoded_params(self) -> Any:
         """The parameters as JSON values; raises ValueError where they are not valid JSON."""
@@ -60,20 +61,18 @@ class Notification(Struct, frozen=True):
 
 
 class Invalid(Struct, frozen=True):
-    """What is not a JSON-RPC message: the JSON-RPC error to answer with."""
+    """What is not a JSON-RPC message: the JSON-RPC error to answer with.
+
+    Args:
+        id: of the error response; None where it is missing or not valid.
+    """
 
     code: int
     message: str
+    id: RequestId | None = None
 
 
 Message = Request | Notification | Invalid
-_PARSE_ERROR = Invalid(PARSE_ERROR, "Parse error: the body is not valid JSON.")
-_NOT_MODERN = Invalid(
-    INVALID_REQUEST, "Body must be a single JSON-RPC request or notification object"
-)
-_NOT_LEGACY = Invalid(
-    INVALID_PARAMS, "Validation error: the body is not a JSON-RPC request, notification or response"
-)
 _request = msgspec.json.Decoder(Request)
 
 
@@ -88,7 +87,7 @@ def parse_body(body: bytes, *, modern: bool) -> Message | list[Any]:
     """The message of a body; the decoded JSON values of a batch.
 
     Args:
-        modern: of revision 2026-07-28 or later, whose errors differ.
+        modern: of revision 2026-07-28 or later, where clients send no responses.
     """
     try:
         return _request.decode(body)
@@ -97,24 +96,33 @@ def parse_body(body: bytes, *, modern: bool) -> Message | list[Any]:
     try:
         value = decode_json(body)
     except ValueError:
-        return _PARSE_ERROR
+        return Invalid(PARSE_ERROR, "The body is not valid JSON.")
     return value if isinstance(value, list) else read_message(value, modern=modern)
 
 
 def read_message(value: Any, *, modern: bool) -> Message:
-    """One decoded message."""
-    invalid = _NOT_MODERN if modern else _NOT_LEGACY
-    try:
-        found: Any = jsonrpc_message_adapter.validate_python(value, by_name=False)
-    except ValidationError:
-        return invalid
-    if isinstance(found, JSONRPCRequest):
-        params = Raw(msgspec.json.encode(found.params)) if found.params is not None else Raw(b"")
-        return Request(found.id, found.method, "2.0", params)
-    # JSON-RPC 2.0, 4.1: a notification is a request without the member "id".
-    if modern and ("id" in value or not isinstance(found, JSONRPCNotification)):
-        return invalid
-    return Notification(getattr(found, "method", ""), getattr(found, "params", None))
+    """One decoded message.
+
+    The SDK would take a request whose id is null or 1.5 for a notification and never answer it.
+    """
+    if not isinstance(value, dict):
+        return Invalid(INVALID_REQUEST, "The body is not a JSON-RPC message. Send one JSON object.")
+    message_id = value.get("id")
+    if "id" in value and (isinstance(message_id, bool) or not isinstance(message_id, str | int)):
+        return Invalid(INVALID_REQUEST, "id must be a string or a whole number, and not null.")
+    if value.get("jsonrpc") != "2.0":
+        return Invalid(INVALID_REQUEST, 'jsonrpc must be "2.0".', message_id)
+    if "method" not in value and not modern and ("result" in value or "error" in value):
+        return Notification()
+    method, params = value.get("method"), value.get("params")
+    if not isinstance(method, str):
+        return Invalid(INVALID_REQUEST, "method must be a string.", message_id)
+    if params is not None and not isinstance(params, dict):
+        return Invalid(INVALID_PARAMS, BAD_PARAMS, message_id)
+    if message_id is None:
+        return Notification(method, params)
+    raw = Raw(msgspec.json.encode(params)) if params is not None else _NO_PARAMS
+    return Request(message_id, method, "2.0", raw)
 
 
 def decode_json(data: bytes | Raw) -> Any:
