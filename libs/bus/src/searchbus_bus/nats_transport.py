@@ -149,7 +149,7 @@ class NatsTransport:
 
     async def wait_connected(self, timeout_s: float) -> bool:
         """Wait until connected; False where that takes longer than `timeout_s`."""
-        return await wait_for_event(self._up, timeout_s)
+        return self._up.is_set() or await wait_for_event(self._up, timeout_s)
 
     async def publish(
         self, subject: str, data: bytes, *, reply: str = "", headers: dict[str, str] | None = None

@@ -23,6 +23,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from searchbus_contracts import Fault
+from searchbus_contracts.headers import TRACEPARENT, TRACESTATE
 
 from .metrics import SECONDS
 
@@ -45,6 +46,7 @@ __all__ = [
 _tracer = trace.get_tracer("searchbus.bus")
 meter = metrics.get_meter("searchbus.bus")
 _propagator = TraceContextTextMapPropagator()
+_NO_CONTEXT = Context()
 _duration = meter.create_histogram(
     "searchbus.bus.request.duration",
     unit="s",
@@ -68,12 +70,21 @@ ERROR_KINDS = ("permission", "slow_consumer", "other")
 
 def inject(headers: dict[str, str]) -> None:
     """Add the current trace context to a message's headers."""
-    _propagator.inject(headers)
+    found = trace.get_current_span().get_span_context()
+    if not found.is_valid:
+        return
+    headers[TRACEPARENT] = (
+        f"00-{found.trace_id:032x}-{found.span_id:016x}-{int(found.trace_flags):02x}"
+    )
+    if found.trace_state:
+        headers[TRACESTATE] = found.trace_state.to_header()
 
 
 def extract(headers: Mapping[str, str]) -> Context:
     """The trace context of a message; an empty one where it has none."""
-    return _propagator.extract(headers, Context())
+    if TRACEPARENT not in headers:
+        return _NO_CONTEXT
+    return _propagator.extract(headers, _NO_CONTEXT)
 
 
 def trace_id() -> str:
@@ -123,7 +134,7 @@ def untraced() -> Iterator[None]:
 @contextmanager
 def client_span(subject: str, service: str) -> Iterator[Span]:
     """The span of one request on the caller's side."""
-    with _tracer.start_as_current_span(
+    span = _tracer.start_span(
         f"request {service}",
         kind=SpanKind.CLIENT,
         attributes={
@@ -133,20 +144,22 @@ def client_span(subject: str, service: str) -> Iterator[Span]:
             "messaging.destination.name": subject,
             "peer.service": service,
         },
-        record_exception=False,
-        set_status_on_exception=False,
-    ) as span:
-        try:
-            yield span
-        except Fault as fault:
-            mark(span, fault)
-            raise
+    )
+    token = otel_context.attach(trace.set_span_in_context(span))
+    try:
+        yield span
+    except Fault as fault:
+        mark(span, fault)
+        raise
+    finally:
+        otel_context.detach(token)
+        span.end()
 
 
 @contextmanager
 def server_span(name: str, headers: Mapping[str, str], subject: str) -> Iterator[Span]:
     """The span of one request on the worker's side, child of the caller's."""
-    with _tracer.start_as_current_span(
+    span = _tracer.start_span(
         name,
         context=extract(headers),
         kind=SpanKind.SERVER,
@@ -156,10 +169,13 @@ def server_span(name: str, headers: Mapping[str, str], subject: str) -> Iterator
             "messaging.operation.type": "process",
             "messaging.destination.name": subject,
         },
-        record_exception=False,
-        set_status_on_exception=False,
-    ) as span:
+    )
+    token = otel_context.attach(trace.set_span_in_context(span))
+    try:
         yield span
+    finally:
+        otel_context.detach(token)
+        span.end()
 
 
 def mark(span: Span, fault: Fault) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Annotated, Final
 
 import msgspec
@@ -65,12 +66,23 @@ class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def to_header(self) -> str:
         """Encode as ASCII JSON: NATS headers have no line breaks, and clients differ on UTF-8."""
-        return json.dumps(msgspec.to_builtins(self), separators=(",", ":"))
+        return _encode_actor(self)
 
     @classmethod
     def from_header(cls, value: str) -> Actor:
         """Decode the header; raises Fault(invalid_argument)."""
-        return decode(value.encode("utf-8", "replace"), cls)
+        return _decode_actor(value)
+
+
+# The same callers come again and again; actors are immutable.
+@lru_cache(maxsize=4096)
+def _encode_actor(actor: Actor) -> str:
+    return json.dumps(msgspec.to_builtins(actor), separators=(",", ":"))
+
+
+@lru_cache(maxsize=4096)
+def _decode_actor(value: str) -> Actor:
+    return decode(value.encode("utf-8", "replace"), Actor)
 
 
 class Parts(Struct, frozen=True, kw_only=True):
