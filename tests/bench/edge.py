@@ -22,8 +22,9 @@ from typing import Any
 import httpx
 
 from searchbus_edge.auth.static_keys import KeyFile
+from searchbus_testing import until
 
-from .stack import nats, until
+from .stack import nats
 
 __all__ = ["run"]
 
@@ -196,5 +197,5 @@ async def _parts(folder: Path) -> AsyncIterator[Parts]:
             except (OSError, ValueError, httpx.HTTPError):
                 return None
 
-        port = int(await until(ready, 60))
+        port = int(await until(ready, timeout_s=600) or 0)
         yield Parts(url, raw.pid, raw_port, worker.pid, edge.pid, port, key)
