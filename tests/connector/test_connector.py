@@ -223,10 +223,34 @@ async def test_research_brief_cites_what_it_read(stack, mode):
     assert len(numbers) == 4
     assert any("whales sing" in passage["text"] for passage in brief["passages"])
     assert all(source["url"].startswith("http") for source in brief["sources"])
-    assert "untrusted_text" not in json.dumps(brief)
+    pages = {s["citation"] for s in brief["sources"] if s["source"] == "web"}
+    for passage in brief["passages"]:
+        marked = passage["text"].startswith("<untrusted_text_ab>\n")
+        assert marked is passage["text"].endswith("\n</untrusted_text_ab>")
+        assert marked is (passage["citation"] in pages)
 
 
 async def test_connector_is_found_by_tool_search(stack):
     """It is a worker like any other: the catalogue holds it."""
     assert "connector" in stack.edge.registry.toolsets
     assert stack.edge.registry.view(None).tools["search"].descriptor.toolset == "connector"
+
+
+@pytest.mark.parametrize("stack", [{"costly_rate_per_s": 0.01, "costly_burst": 2}], indirect=True)
+async def test_sources_meet_the_limits_and_the_audit_log_of_their_tools(stack, caplog):
+    """A web search that costs money is counted for its caller, whatever tool it came through."""
+    caplog.set_level("INFO", "searchbus.audit")
+    listed = stack.edge.registry.view(None).tool_of["web", "web_search"]
+    assert listed.descriptor.costly
+    async with Client(f"{stack.url}/mcp/connector") as client:
+        for _ in range(2):
+            result = await client.call_tool("search", {"query": "whales"})
+            assert FAILURES not in (result.meta or {})
+        limited = await client.call_tool("search", {"query": "whales"})
+    assert limited.meta[FAILURES]["web"]["code"] == "rate_limited"
+    assert {r["source"] for r in limited.structured_content["results"]} == {"documents/books"}
+    stack.edge.audit.flush()
+    lines = [(r.tool, r.outcome) for r in caplog.records if r.name == "searchbus.audit"]
+    assert lines.count(("search", "ok")) == 3
+    assert lines.count(("web_search", "ok")) == 2
+    assert lines.count(("web_search", "rate_limited")) == 1

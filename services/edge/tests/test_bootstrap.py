@@ -21,9 +21,9 @@ async def test_edge_follows_the_services_and_ends_with_its_context(bus, tmp_path
         await edge.directory.refresh()
         assert edge.registry.toolsets == ["connector"]
         assert list(edge.registry.view(None).tools) == ["fetch", "research_brief", "search"]
-        guard = await edge.endpoints.get("connector")
-        assert guard is await edge.endpoints.get("connector")
-        assert await edge.endpoints.get("absent") is None
+        endpoint = edge.endpoints.get("connector")
+        assert endpoint is edge.endpoints.get("connector")
+        assert edge.endpoints.get("absent") is None
 
 
 async def test_base_url_comes_from_the_settings_unless_given(bus, tmp_path):
@@ -41,8 +41,8 @@ async def test_default_actor_is_injected(bus, tmp_path):
         open_edge(bus, settings(tmp_path), default_actor=reader) as edge,
         open_edge(bus, settings(tmp_path)) as other,
     ):
-        assert await edge.authenticator.identify({}, "/mcp") == reader
-        assert (await other.authenticator.identify({}, "/mcp")).roles == ("*",)
+        assert await edge.authenticator.identify("", "/mcp") == reader
+        assert (await other.authenticator.identify("", "/mcp")).roles == ("*",)
 
 
 async def test_parts_are_replaceable_by_keyword(bus, tmp_path):

@@ -34,7 +34,7 @@ async def test_without_credentials_to_check_everybody_is_the_default_caller():
     """Whatever the header says."""
     authenticator = Authenticator(default_actor=ALICE)
     assert authenticator.open
-    assert await authenticator.identify({b"authorization": b"Bearer x"}, "/mcp") == ALICE
+    assert await authenticator.identify("Bearer x", "/mcp") == ALICE
 
 
 async def test_audiences_are_the_endpoint_the_edge_and_the_settings():
@@ -42,15 +42,15 @@ async def test_audiences_are_the_endpoint_the_edge_and_the_settings():
     tokens = Tokens()
     authenticator = Authenticator(tokens=tokens, resource_url=URL + "/", audiences=("own",))
     assert not authenticator.open
-    await authenticator.identify({b"authorization": b"bEaReR t"}, "/mcp/web")
+    await authenticator.identify("bEaReR t", "/mcp/web")
     assert tokens.audiences == (f"{URL}/mcp/web", URL, f"{URL}/", "own")
 
 
-@pytest.mark.parametrize("header", [b"Basic x", b"Bearer", b"Bearer ", b"Bearer a b", b"\xff x"])
+@pytest.mark.parametrize("header", ["Basic x", "Bearer", "Bearer ", "Bearer a b", "\xff x"])
 async def test_other_credentials_are_refused(header):
     """One bearer token and nothing else."""
     with pytest.raises(Unauthenticated) as caught:
-        await Authenticator(keys=Keys()).identify({b"authorization": header}, "/mcp")
+        await Authenticator(keys=Keys()).identify(header, "/mcp")
     assert caught.value.code == "invalid_token"
 
 
@@ -58,7 +58,7 @@ async def test_missing_credential_has_no_error_code():
     """RFC 6750, 3.1: the client did not know that one is needed."""
     authenticator = Authenticator(keys=Keys(), resource_url=URL)
     with pytest.raises(Unauthenticated) as caught:
-        await authenticator.identify({}, "/mcp")
+        await authenticator.identify("", "/mcp")
     assert authenticator.challenge("/mcp", caught.value) == (
         b'Bearer resource_metadata="https://x.example/.well-known/oauth-protected-resource/mcp"'
     )

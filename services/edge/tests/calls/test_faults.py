@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_edge.calls.faults import error_result, internal_error, invalid_params, raise_for
+from searchbus_edge.calls.faults import failed_reply, internal_error, invalid_params, raise_for
 
 
 def test_failed_call_has_code_in_text_and_structure():
     """So that models and hosts both can read it."""
-    result = error_result(Fault(ErrorCode.RATE_LIMITED, "Wait.", retry_after_ms=5))
+    result = failed_reply(Fault(ErrorCode.RATE_LIMITED, "Wait.", retry_after_ms=5))
     assert result.is_error
     assert result.content[0].text == "rate_limited: Wait."
-    assert result.structured_content["error"] == {
+    assert result.structured["error"] == {
         "code": "rate_limited", "message": "Wait.", "retryable": True, "retry_after_ms": 5,
     }  # fmt: skip
 

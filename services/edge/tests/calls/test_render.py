@@ -47,10 +47,10 @@ def test_output_schema_is_the_workers_or_the_failures(make_tool):
 def test_text_is_made_of_the_structured_value(make_tool, renderer, text):
     """As the renderer says; non-ASCII letters stay readable."""
     structured = {"results": [{"a": "é"}]}
-    result = render.tool_result(make_tool(renderer=renderer), ToolReply(structured=structured))
-    assert result.structured_content == structured
+    result = render.with_text(make_tool(renderer=renderer), ToolReply(structured=structured))
+    assert result.structured == structured
     if text is None:
-        assert result.content == []
+        assert result.content == ()
     else:
         assert json.loads(result.content[0].text) == text
         assert "é" in result.content[0].text
@@ -61,7 +61,7 @@ def test_content_of_the_worker_is_kept(make_tool):
     reply = ToolReply(
         content=(TextContent(text="own"),), structured={"a": 1}, is_error=True, meta={"x": 1}
     )
-    result = render.tool_result(make_tool(renderer="json"), reply)
+    result = render.tool_result(render.with_text(make_tool(renderer="json"), reply))
     assert [block.text for block in result.content] == ["own"]
     assert result.is_error
     assert result.meta == {"x": 1}

@@ -28,12 +28,23 @@ def test_passages_do_not_repeat_each_other():
     assert pick_passages("whales", WHALES, WHALES[:20]) == [WHALES[:20]]
 
 
-def test_passages_are_cut_and_without_marks():
-    """The marks of untrusted text are the reader's, not the page's."""
+def test_passages_of_marked_text_are_cut_and_marked():
+    """Each has the marks of its text: the reader must not take it for an instruction."""
     text = f"<untrusted_text_ab>{'whales sing songs of the very deep blue sea ' * 100}</untrusted_text_ab>"
     (passage,) = pick_passages("whales", text, "")
-    assert len(passage) == MAX_PASSAGE_CHARS
-    assert "untrusted" not in passage
+    inner = passage.removeprefix("<untrusted_text_ab>\n").removesuffix("\n</untrusted_text_ab>")
+    assert len(inner) == MAX_PASSAGE_CHARS
+    assert len(passage) == len(inner) + len("<untrusted_text_ab>\n\n</untrusted_text_ab>")
+    assert "untrusted" not in inner
+
+
+def test_snippet_of_a_marked_page_is_marked_too():
+    """It comes from the same page."""
+    picked = pick_passages("whales", f"<untrusted_text_x>\n{WHALES}\n</untrusted_text_x>", "About.")
+    assert picked == [
+        "<untrusted_text_x>\nAbout.\n</untrusted_text_x>",
+        f"<untrusted_text_x>\n{WHALES}\n</untrusted_text_x>",
+    ]
 
 
 def test_short_paragraphs_are_no_passages():

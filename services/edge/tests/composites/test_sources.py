@@ -13,9 +13,12 @@ from searchbus_contracts.retrieval import (
     SearchReply,
     SearchRequest,
 )
+from searchbus_edge.calls.audit import AuditLog
+from searchbus_edge.calls.limits import LocalLimiter
 from searchbus_edge.composites.ids import Ids
 from searchbus_edge.composites.sources import Documents, Web
 from searchbus_edge.lists.registry import Registry
+from searchbus_edge.requests.tool_calls import ToolCalls
 
 IDS = Ids(b"k" * 32)
 SEARCHER = Actor(subject="a", roles=("WEB",))
@@ -58,6 +61,14 @@ def web_worker(replies: dict[str, ToolReply]) -> Worker:
     return worker
 
 
+def web_source(bus, directory) -> Web:
+    registry, off = Registry(directory, ()), LocalLimiter(0, 1)
+    calls = ToolCalls(
+        bus, registry, None, limiter=off, costly=off, audit=AuditLog(), timeout_cap_s=60.0
+    )
+    return Web(calls, IDS, registry)
+
+
 @pytest.fixture
 async def setup(bus, broker):
     """(documents, web, retrieval, replies of the web)."""
@@ -69,7 +80,7 @@ async def setup(bus, broker):
     directory = Directory(bus)
     await directory.start()
     documents = Documents(bus, IDS, directory, base_url="https://edge.example")
-    yield documents, Web(bus, IDS, Registry(directory, ())), retrieval, replies
+    yield documents, web_source(bus, directory), retrieval, replies
     await directory.close()
 
 
@@ -138,3 +149,13 @@ async def test_failed_tool_is_a_failed_source(setup):
     with pytest.raises(Fault) as caught:
         await web.search("q", 10, **OPTIONS)
     assert caught.value.code == "upstream_failed"
+
+
+async def test_failure_of_the_tool_keeps_its_code(setup):
+    """A limit is a limit for whoever meets it."""
+    _, web, _, replies = setup
+    error = {"code": "quota_exhausted", "message": "No credit.", "retryable": False}
+    replies["web_search"] = ToolReply(structured={"error": error}, is_error=True)
+    with pytest.raises(Fault, match="No credit") as caught:
+        await web.search("q", 10, **OPTIONS)
+    assert caught.value.code == "quota_exhausted"

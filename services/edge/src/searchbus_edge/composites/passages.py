@@ -10,11 +10,13 @@ MAX_PARAGRAPHS = 2
 MAX_PASSAGE_CHARS = 1200
 _MIN_PARAGRAPH_WORDS = 8
 _WORD = re.compile(r"\w{3,}")
-_MARKS_OF_UNTRUSTED_TEXT = re.compile(r"</?untrusted_text_\w+>")
+_MARKS_OF_UNTRUSTED_TEXT = re.compile(r"</?(untrusted_text_\w+)>")
 
 
 def pick_passages(question: str, text: str, snippet: str) -> list[str]:
     """The snippet that search found, and the paragraphs sharing most words with the question.
+
+    A text between marks of untrusted text gives passages between the same marks.
 
     Args:
         text: the full text, empty where it could not be read.
@@ -34,4 +36,6 @@ def pick_passages(question: str, text: str, snippet: str) -> list[str]:
     for passage in chosen:
         if not any(passage in other or other in passage for other in unique):
             unique.append(passage[:MAX_PASSAGE_CHARS])
-    return unique[: MAX_PARAGRAPHS + 1]
+    mark = _MARKS_OF_UNTRUSTED_TEXT.search(text)
+    picked = unique[: MAX_PARAGRAPHS + 1]
+    return picked if mark is None else [f"<{mark[1]}>\n{p}\n</{mark[1]}>" for p in picked]

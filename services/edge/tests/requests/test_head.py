@@ -1,0 +1,83 @@
+"""The head of a request: headers, and the rules of the transport."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_edge.requests.head import AddressRules, parse_head
+
+
+def head(**fields: str):
+    return parse_head([(n.replace("_", "-").encode(), v.encode()) for n, v in fields.items()])
+
+
+def test_values_are_stripped_and_missing_ones_empty():
+    """httptools keeps trailing spaces; a missing revision is not an empty one."""
+    found = head(mcp_protocol_version="2025-06-18 ", authorization=" Bearer x ", x_other="1")
+    assert (found.revision, found.authorization) == ("2025-06-18", "Bearer x")
+    assert (found.host, found.accept, found.method, found.repeated) == ("", "", None, None)
+
+
+def test_repeated_routing_header_is_noticed():
+    """Of others the first value counts."""
+    found = parse_head([(b"mcp-name", b"a"), (b"mcp-name", b"b"), (b"host", b"x"), (b"host", b"y")])
+    assert (found.repeated, found.name, found.host) == ("mcp-name", "a", "x")
+    assert found.all == {"mcp-name": "a", "host": "x"}
+
+
+@pytest.mark.parametrize(
+    ("accept", "json", "events"),
+    [
+        ("application/json, text/event-stream", True, True),
+        ("application/json", True, False),
+        ("text/event-stream;q=0.9", False, True),
+        ("*/*", True, True),
+        ("application/*, text/html", True, False),
+        ("Text/*", False, True),
+        ("text/html", False, False),
+        ("", False, False),
+    ],
+)
+def test_accepted_forms(accept, json, events):
+    """With wildcards and parameters."""
+    found = head(accept=accept, content_type="application/json")
+    assert (found.accepts_json, found.accepts_events) == (json, events)
+    refusal = found.check_media_types()
+    assert (refusal.status if refusal else 200) == (200 if json or events else 406)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        ("application/json", 200),
+        ("Application/JSON; charset=utf-8", 200),
+        ("", 400),
+        ("text/plain", 400),
+        ("application/jsonx", 415),
+    ],
+)
+def test_content_type_must_be_json(content_type, status):
+    """As in the SDK's transport."""
+    refusal = head(accept="*/*", content_type=content_type).check_media_types()
+    assert (refusal.status if refusal else 200) == status
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        ("localhost", "", 200),
+        ("localhost:81", "http://localhost:5", 200),
+        ("own.example", "", 200),
+        ("own.example:81", "", 421),
+        ("evil.example", "", 421),
+        ("localhost.evil.example", "", 421),
+        ("", "", 421),
+        ("localhost", "http://evil.example", 403),
+        ("localhost", "http://localhost.evil.example", 403),
+    ],
+)
+def test_addresses_are_checked_against_rebinding(host, origin, status):
+    """Exact values; `name:*` allows any port."""
+    rules = AddressRules(["localhost", "localhost:*", "own.example"], ["http://localhost:*"])
+    refusal = rules.check(head(host=host, origin=origin))
+    assert (refusal.status if refusal else 200) == status

@@ -1,0 +1,179 @@
+"""A tool call from its name to its reply, over the in-memory bus."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import msgspec
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_edge.calls.audit import AuditLog
+from searchbus_edge.calls.limits import LocalLimiter, SharedLimiter
+from searchbus_edge.lists.cursors import Cursors
+from searchbus_edge.requests.tool_calls import ToolCalls, ToolRequest
+from searchbus_edge.search.finder import Finder
+from searchbus_edge.search.lazy import LAZY, LAZY_TOOLS, LazyTools
+
+
+@pytest.fixture
+def build(bus, directory, registry):
+    """Builds the calls; options of ToolCalls."""
+
+    def make(**options) -> ToolCalls:
+        off = LocalLimiter(0, 1)
+        finder = Finder(bus, directory, Cursors(b"k" * 32), off, enabled=True)
+        defaults = {"limiter": off, "costly": off, "audit": AuditLog(), "timeout_cap_s": 5.0}
+        return ToolCalls(bus, registry, LazyTools(finder), **(defaults | options))
+
+    return make
+
+
+@pytest.fixture
+def call(build, registry, reader):
+    """Calls a tool of the toolset dictionary; returns its reply."""
+
+    async def run(name, calls=None, on_event=None, **arguments):
+        request = ToolRequest(
+            reader, registry.view("dictionary"), name, arguments, on_event=on_event
+        )
+        return (await (calls or build()).call(request)).reply
+
+    return run
+
+
+async def test_reply_of_the_worker_has_its_text(call):
+    """Made from the structured value, as the tool's renderer says."""
+    reply = await call("look_up", word="bus")
+    assert reply.structured == {"word": "bus", "sense": "é ✓"}
+    assert msgspec.json.decode(reply.content[0].text) == reply.structured
+
+
+@pytest.mark.parametrize("name", ["absent", "secret"])
+async def test_unknown_and_hidden_tools_look_the_same(call, name):
+    """-32602, before the worker is called."""
+    with pytest.raises(MCPError) as caught:
+        await call(name)
+    assert caught.value.error.message.startswith(f"Unknown tool: {name}.")
+
+
+async def test_failures_are_error_replies_and_crashes_are_internal(call):
+    """A typed one keeps its code; the other says nothing."""
+    assert (await call("fail")).content[0].text == "rate_limited: Too many. Wait."
+    with pytest.raises(MCPError) as caught:
+        await call("crash")
+    assert caught.value.error.code == -32603
+    assert "canary" not in caught.value.error.message
+
+
+async def test_events_of_the_worker_are_passed_on(call):
+    """In order."""
+    events = []
+    assert (await call("steps", on_event=events.append)).content[0].text == "done"
+    assert [event.progress for event in events] == [1, 2, 3]
+
+
+async def test_cap_ends_a_call_before_its_own_timeout(call, build, dictionary):
+    """The tool's own would be 20 s; the worker is cancelled."""
+    reply = await call("slow", build(timeout_cap_s=0.05))
+    assert reply.content[0].text.startswith("deadline_exceeded: ")
+    assert dictionary.cancelled == 1
+
+
+async def test_deadline_of_the_caller_counts_too(build, registry, reader, dictionary):
+    """A composite has less time than the tool that it calls."""
+    request = ToolRequest(reader, registry.view("dictionary"), "slow", {}, timeout_s=0.05)
+    served = await build().call(request)
+    assert served.reply.structured["error"]["code"] == "deadline_exceeded"
+    assert dictionary.cancelled == 1
+
+
+async def test_limits_count_calls_and_costly_tools(call, build, registry, clock):
+    """A costly tool is counted per tool, and refused where the count is unreachable."""
+    store = MemoryKeyValue(ttl_s=60, clock=clock)
+    calls = build(
+        limiter=LocalLimiter(1, 2, clock=clock),
+        costly=SharedLimiter("costly", store, 1, 1, clock=clock, fail_closed=True),
+    )
+    assert not (await call("say", calls)).is_error
+    assert not (await call("say", calls)).is_error
+    refused = await call("say", calls)
+    assert refused.structured["error"]["code"] == "rate_limited"
+    store.away = True
+    clock.now_s += 10
+    assert not (await call("say", calls)).is_error
+    tools = registry.view("dictionary").tools
+    costly = msgspec.structs.replace(tools["say"].descriptor, costly=True)
+    tools["say"] = replace(tools["say"], descriptor=costly)
+    assert (await call("say", calls)).structured["error"]["code"] == "rate_limited"
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"), [("say", "ok"), ("fail", "rate_limited"), ("absent", "json-rpc -32602")]
+)
+async def test_every_call_is_audited(call, build, caplog, name, outcome):
+    """With its outcome; arguments only by the setting."""
+    caplog.set_level(logging.INFO, "searchbus.audit")
+    audit = AuditLog()
+    try:
+        await call(name, build(audit=audit))
+    except MCPError:
+        pass
+    audit.close()
+    (record,) = [r for r in caplog.records if r.name == "searchbus.audit"]
+    assert (record.tool, record.outcome, record.subject) == (name, outcome, "reader")
+    assert not hasattr(record, "arguments")
+
+
+@pytest.fixture
+def call_tool(build, registry, reader, make_tool, caplog):
+    """Calls a tool by call_tool; returns the reply and the tools in the audit log."""
+    caplog.set_level(logging.INFO, "searchbus.audit")
+
+    async def run(name, arguments, **options):
+        view = registry.view(None)
+        for own in LAZY_TOOLS:
+            view.tools[own.name] = make_tool(own.name, toolset=LAZY, input_schema=own.input_schema)
+        audit = AuditLog()
+        calls = build(audit=audit, **options)
+        request = ToolRequest(reader, view, "call_tool", {"name": name, "arguments": arguments})
+        reply = (await calls.call(request)).reply
+        audit.close()
+        return reply, [r.tool for r in caplog.records if r.name == "searchbus.audit"]
+
+    return run
+
+
+async def test_call_tool_passes_every_step_of_the_called_tool(call_tool, clock):
+    """Limits, arguments, audit log."""
+    reply, audited = await call_tool("look_up", {"word": "bus"})
+    assert reply.structured["word"] == "bus"
+    assert audited == ["look_up", "call_tool"]
+    limited = LocalLimiter(1, 1, clock=clock)
+    await call_tool("say", {}, limiter=limited)
+    reply, _ = await call_tool("say", {}, limiter=limited)
+    assert reply.structured["error"]["code"] == "rate_limited"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("absent", "invalid_argument: Unknown tool: absent. find_tools finds those there are."),
+        ("secret", "invalid_argument: Unknown tool: secret. find_tools finds those there are."),
+        ("look_up", 'invalid_argument: Invalid arguments for look_up: "word" is a required'),
+        ("find_tools", "invalid_argument: find_tools cannot be called through itself."),
+    ],
+)
+async def test_bad_call_by_call_tool_is_an_error_reply(call_tool, name, text):
+    """A model cannot read -32602 of a host."""
+    reply, _ = await call_tool(name, {})
+    assert reply.is_error
+    assert reply.content[0].text.startswith(text)
+
+
+async def test_internal_error_by_call_tool_stays_one(call_tool):
+    """The model can do nothing about it."""
+    with pytest.raises(MCPError):
+        await call_tool("crash", {})
