@@ -17,9 +17,15 @@ ALICE = Actor(subject="alice", roles=())
 
 @pytest.fixture
 def lines(caplog):
-    """The records of the audit log."""
+    """Collects the records of the audit log."""
+    found: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = found.append
     caplog.set_level(logging.INFO, "searchbus.audit")
-    return caplog.records
+    logger = logging.getLogger("searchbus.audit")
+    logger.addHandler(handler)
+    yield found
+    logger.removeHandler(handler)
 
 
 def record(audit: AuditLog, tool: str = "search", **options) -> None:

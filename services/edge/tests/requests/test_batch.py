@@ -1,4 +1,4 @@
-"""Batches: each message is a request of its own; the responses are one stream or one array."""
+"""Batches: each message is served like a request of its own; one stream or one array answers."""
 
 from __future__ import annotations
 
@@ -6,108 +6,104 @@ import asyncio
 import json
 
 import pytest
-from searchbus_edge.http.batch import MAX_BATCH, Batch, BodyRefused, parse_batch
+
+from searchbus_contracts import Actor
+from searchbus_edge.requests.answers import HttpAnswer
+from searchbus_edge.requests.batch import MAX_BATCH, Batch, BatchRefused, check_batch
+from searchbus_edge.requests.head import Head
+from searchbus_edge.requests.kernel import Received
+from searchbus_edge.requests.messages import Invalid, Notification, encode_error, encode_result
 
 
-def message(number: int, method: str = "ping", **fields):
+def message(number, method: str = "ping", **fields):
     return {"jsonrpc": "2.0", "id": number, "method": method, **fields}
 
 
-def encoded(*messages) -> bytes:
-    return json.dumps(messages).encode()
+NOTE = {"jsonrpc": "2.0", "method": "notifications/x"}
 
 
 @pytest.mark.parametrize("revision", [None, "2024-11-05", "2025-03-26"])
-def test_batches_of_early_revisions_are_parsed(revision):
-    """The order is kept."""
-    assert parse_batch(encoded(message(1), message(2)), revision) == [message(1), message(2)]
+def test_batches_of_early_revisions_are_accepted(revision):
+    """Up to the limit."""
+    check_batch([message(n) for n in range(MAX_BATCH)], revision)
 
 
 @pytest.mark.parametrize(
-    ("body", "revision", "code", "text"),
+    ("messages", "revision", "text"),
     [
-        (encoded(message(1)), "2025-06-18", -32600, "has no batches"),
-        (b"[", None, -32700, "not valid JSON"),
-        (b"[" * 100_000, None, -32700, "not valid JSON"),
-        (b"[]", None, -32600, "empty"),
-        (b"[1, 2]", None, -32600, "has no message"),
-        (encoded(*[message(n) for n in range(MAX_BATCH + 1)]), None, -32600, "50 are allowed"),
+        ([message(1)], "2025-06-18", "has no batches"),
+        ([message(1)], "2026-07-28", "has no batches"),
+        ([], None, "empty"),
+        ([1, 2], None, "has no message"),
+        ([message(n) for n in range(MAX_BATCH + 1)], None, "50 are allowed"),
     ],
 )
-def test_bad_batches_are_refused_as_a_whole(body, revision, code, text):
-    """With status 400."""
-    with pytest.raises(BodyRefused, match=text) as caught:
-        parse_batch(body, revision)
-    assert (caught.value.code, caught.value.status) == (code, 400)
+def test_bad_batches_are_refused_as_a_whole(messages, revision, text):
+    """With one error."""
+    with pytest.raises(BatchRefused, match=text) as caught:
+        check_batch(messages, revision)
+    assert caught.value.code == -32600
 
 
-class Transport:
-    """Answers as the SDK does; `hang` waits until the client is gone, `deny` is refused."""
+class Server:
+    """Serves messages; `hang` never ends."""
 
     def __init__(self) -> None:
-        self.gone = 0
-        self.bodies = []
+        self.received = []
+        self.cancelled = 0
 
-    async def __call__(self, scope, receive, send) -> None:
-        request = json.loads((await receive())["body"])
-        self.bodies.append(request)
-        headers = dict(scope["headers"])
-        assert headers[b"accept"] == b"application/json, text/event-stream"
-        method, status, kind = request["method"], 200, b"text/event-stream"
-        result = {"jsonrpc": "2.0", "id": request.get("id"), "result": {"of": method}}
-        body = (
-            b'event: message\r\ndata: {"jsonrpc":"2.0","method":"notifications/progress"}\r\n\r\n'
-            + b"event: message\r\ndata: " + json.dumps(result).encode() + b"\r\n\r\n"
-        )  # fmt: skip
-        if method == "hang":
-            assert (await receive())["type"] == "http.disconnect"
-            self.gone += 1
-            return
-        if method == "deny":
-            status, kind, body = 403, b"text/plain", b"no"
-        if "id" not in request:
-            status, kind, body = 202, b"application/json", b""
-        await send(
-            {"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]}
-        )
-        await send({"type": "http.response.body", "body": body})
+    async def message(self, received, message, answer) -> None:
+        self.received.append(received)
+        if isinstance(message, Invalid):
+            await answer.finish(encode_error(message.id, message.code, message.message), 400)
+        elif isinstance(message, Notification):
+            await answer.finish(b"", 202)
+        elif message.method == "hang":
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.cancelled += 1
+        else:
+            await answer.notify(b'{"method":"notifications/progress"}')
+            await answer.finish(encode_result(message.id, {"of": message.method}))
 
 
 @pytest.fixture
-def run():
-    """Sends a batch; returns (status, content type, body, transport)."""
+def server():
+    return Server()
 
-    async def send_batch(*messages, accept=b"application/json"):
-        transport, events, connected = Transport(), [], asyncio.Event()
 
-        async def receive():
-            await connected.wait()
-            return {"type": "http.disconnect"}
+@pytest.fixture
+def run(server):
+    """Sends a batch; returns (status, content type, body)."""
+
+    async def send_batch(*messages, accept="application/json"):
+        events = []
 
         async def send(event):
             events.append(event)
 
-        scope = {"type": "http", "headers": [(b"accept", accept)]}
-        await Batch(transport, list(messages)).answer(scope, receive, send)
+        received = Received(Head((), accept=accept), Actor(subject="a"))
+        stream = HttpAnswer(received.head, send)
+        await Batch(list(messages), received, server.message).answer(send, stream)
+        assert not events[-1].get("more_body")
         body = b"".join(e.get("body", b"") for e in events)
-        return events[0]["status"], dict(events[0]["headers"])[b"content-type"], body, transport
+        return events[0]["status"], dict(events[0]["headers"])[b"content-type"], body
 
     return send_batch
 
 
-async def test_array_holds_one_response_per_request(run):
+async def test_array_holds_one_response_per_request(run, server):
     """In the order of the messages; notifications get none."""
-    status, kind, body, transport = await run(
-        message(1), {"jsonrpc": "2.0", "method": "notifications/x"}, message(2, "other")
-    )
+    status, kind, body = await run(message(1), NOTE, message(2, "other"))
     assert (status, kind) == (200, b"application/json")
     assert [(r["id"], r["result"]["of"]) for r in json.loads(body)] == [(1, "ping"), (2, "other")]
-    assert len(transport.bodies) == 3
+    assert len({id(received) for received in server.received}) == 3
 
 
 async def test_stream_holds_events_and_responses(run):
     """For a client that accepts one."""
-    _, kind, body, _ = await run(message(1), message(2), accept=b"text/event-stream")
+    _, kind, body = await run(message(1), message(2), accept="text/event-stream")
     assert kind == b"text/event-stream"
     assert body.count(b"notifications/progress") == 2
     assert body.count(b'"result"') == 2
@@ -115,7 +111,7 @@ async def test_stream_holds_events_and_responses(run):
 
 async def test_notifications_alone_are_accepted(run):
     """202 without a body."""
-    status, _, body, _ = await run({"jsonrpc": "2.0", "method": "notifications/x"})
+    status, _, body = await run(NOTE, NOTE, accept="text/event-stream")
     assert (status, body) == (202, b"")
 
 
@@ -131,36 +127,24 @@ async def test_notifications_alone_are_accepted(run):
 )
 async def test_bad_message_harms_no_other(run, bad, code, message_id):
     """It has an error of its own."""
-    _, _, body, transport = await run(bad, message(2))
+    _, _, body = await run(bad, message(2))
     first, second = json.loads(body)
     assert (first["error"]["code"], first["id"]) == (code, message_id)
     assert second["id"] == 2
-    assert len(transport.bodies) == 1
 
 
 async def test_batch_of_bad_messages_alone_is_a_bad_request(run):
     """Status 400, one error each."""
-    status, _, body, _ = await run(5, message(1, params=[]))
+    status, _, body = await run(5, message(1, params=[]), accept="text/event-stream")
     assert status == 400
     assert [r["error"]["code"] for r in json.loads(body)] == [-32600, -32602]
 
 
-async def test_refused_request_is_refused_as_a_whole(run):
-    """401, 403 and 421 concern the connection."""
-    status, _, body, _ = await run(message(1, "deny"), message(2))
-    assert (status, body) == (403, b"no")
-
-
-async def test_client_that_disconnects_ends_every_message():
-    """The transport sees the disconnect."""
-    transport = Transport()
-
-    async def receive():
-        return {"type": "http.disconnect"}
-
-    async def send(event):
-        pass
-
-    batch = Batch(transport, [message(1, "hang"), message(2, "hang")])
-    await batch.answer({"type": "http", "headers": []}, receive, send)
-    assert transport.gone == 2
+async def test_cancelled_batch_cancels_every_message(run, server):
+    """As when the client disconnects."""
+    task = asyncio.create_task(run(message(1, "hang"), message(2, "hang")))
+    while len(server.received) < 2:
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert server.cancelled == 2

@@ -1,19 +1,25 @@
-"""What is checked before a message reaches the MCP transport."""
+"""The path of a request: what is checked, in which order, and who serves the message."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from types import SimpleNamespace
 
+import httpx
 import pytest
-from searchbus_edge.http.guard import McpGuard
 
 from searchbus_contracts import Actor
 from searchbus_edge.auth.authenticator import Authenticator
-from searchbus_edge.auth.identity import ACTOR_KEY, Identity, Unauthenticated
+from searchbus_edge.auth.identity import Identity, Unauthenticated
+from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.calls.limits import LocalLimiter
 from searchbus_edge.calls.telemetry import Tracing
 from searchbus_edge.lists.view import View
+from searchbus_edge.requests.endpoint import Endpoint, HttpPolicy
+from searchbus_edge.requests.head import AddressRules
+from searchbus_edge.requests.messages import encode_result
+from searchbus_edge.settings import EdgeSettings
 
 LIST = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()
 CALL = json.dumps(
@@ -28,36 +34,37 @@ class Keys:
         return Identity(Actor(subject=key, roles=("PAYER",) if key == "payer" else ()), 0.0)
 
 
-class Transport:
-    """Records what arrives and answers 200."""
+class Way:
+    """Stands for both ways: records what it serves and answers."""
 
-    def __init__(self):
-        self.scopes, self.bodies = [], []
+    def __init__(self) -> None:
+        self.served = []
 
-    async def __call__(self, scope, receive, send):
-        self.scopes.append(scope)
-        self.bodies.append((await receive()).get("body"))
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"ok"})
-
-
-@pytest.fixture
-def transport():
-    return Transport()
+    async def serve(self, received, request, answer):
+        self.served.append((received, request))
+        await answer.finish(encode_result(request.id, "ok"))
+        return True
 
 
 @pytest.fixture
-def post(transport, make_tool, clock):
-    """Sends a request through a guard; returns (status, headers, JSON body)."""
+def way():
+    return Way()
+
+
+@pytest.fixture
+def post(way, make_tool, clock):
+    """Sends a request to an endpoint; returns (status, headers, body)."""
     view = View((0, True), tools={"paid": make_tool("paid", required_roles=("ROLE_PAYER",))})
-    guard = McpGuard(
-        transport,
-        SimpleNamespace(view=view),
+    server = SimpleNamespace(view=view, mcp=SimpleNamespace(server_info_stamp={}))
+    policy = HttpPolicy(
         authenticator=Authenticator(keys=Keys(), resource_url="https://x.example"),
         abuse=LocalLimiter(1, 3, clock=clock),
         tracing=Tracing(trust=False),
+        addresses=AddressRules(["x.example"], []),
         body_limit_bytes=1000,
     )
+    endpoint = Endpoint("/mcp", server, None, policy)
+    endpoint._fast = way
 
     async def send_request(*chunks, key="alice", method="POST", headers=()):
         pending = [
@@ -72,50 +79,53 @@ def post(transport, make_tool, clock):
         async def send(event):
             events.append(event)
 
-        authorization = [(b"authorization", f"Bearer {key}".encode())] if key else []
+        given = {b"host": b"x.example", b"accept": b"*/*", b"content-type": b"application/json",
+                 **({b"authorization": f"Bearer {key}".encode()} if key else {}),
+                 **dict(headers)}  # fmt: skip
         scope = {"type": "http", "method": method, "path": "/mcp", "client": ("10.0.0.1", 5),
-                 "headers": [*authorization, *headers]}  # fmt: skip
-        await guard(scope, receive, send)
+                 "headers": list(given.items())}  # fmt: skip
+        await endpoint(scope, receive, send)
         text = b"".join(event.get("body", b"") for event in events)
         return events[0]["status"], dict(events[0]["headers"]), text
 
     return send_request
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
-async def test_other_methods_are_refused(post, transport, method):
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD", "OPTIONS"])
+async def test_other_methods_are_refused(post, way, method):
     """A stateless endpoint has no stream to open and no session to end."""
     status, headers, body = await post(method=method)
     assert (status, headers[b"allow"]) == (405, b"POST")
     assert b"Use POST" in body
-    assert transport.scopes == []
+    assert way.served == []
 
 
-async def test_caller_is_put_into_the_scope(post, transport):
+async def test_request_is_served_for_its_caller(post, way):
     """And trailing spaces of header values are removed."""
     status, *_ = await post(LIST, headers=[(b"mcp-protocol-version", b"2025-06-18 ")])
     assert status == 200
-    assert transport.scopes[0][ACTOR_KEY].subject == "alice"
-    assert dict(transport.scopes[0]["headers"])[b"mcp-protocol-version"] == b"2025-06-18"
+    ((received, request),) = way.served
+    assert (received.actor.subject, request.method) == ("alice", "tools/list")
+    assert received.head.revision == "2025-06-18"
 
 
 @pytest.mark.parametrize("key", [None, "bad"])
-async def test_request_without_a_valid_credential_is_refused(post, transport, key):
+async def test_request_without_a_valid_credential_is_refused(post, way, key):
     """401 with the address of the metadata."""
     status, headers, body = await post(LIST, key=key)
     assert status == 401
     assert b"oauth-protected-resource/mcp" in headers[b"www-authenticate"]
     assert json.loads(body)["error"]["code"] == -31401
-    assert transport.scopes == []
+    assert way.served == []
 
 
-async def test_missing_role_is_an_http_status(post, transport):
+async def test_missing_role_is_an_http_status(post, way):
     """403 with the scope and the id of the request; with the role it passes."""
     status, headers, body = await post(CALL)
     assert status == 403
     assert b'scope="PAYER"' in headers[b"www-authenticate"]
     assert json.loads(body)["id"] == 7
-    assert transport.scopes == []
+    assert way.served == []
     assert (await post(CALL, key="payer"))[0] == 200
 
 
@@ -123,37 +133,89 @@ async def test_too_many_requests_of_one_caller_are_refused(post, clock):
     """429 with the time to wait; other callers are served."""
     assert [(await post(LIST))[0] for _ in range(4)] == [200, 200, 200, 429]
     _, headers, body = await post(LIST)
-    assert headers[b"retry-after"] == b"1" or headers[b"retry-after"] == b"2"
+    assert headers[b"retry-after"] in (b"1", b"2")
     assert json.loads(body)["error"]["code"] == -31429
     assert (await post(LIST, key="bob"))[0] == 200
     clock.now_s += 1.0
     assert (await post(LIST))[0] == 200
 
 
-async def test_body_in_chunks_arrives_whole(post, transport):
-    """The transport reads it once."""
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([(b"host", b"evil.example")], 421),
+        ([(b"origin", b"http://evil.example")], 403),
+        ([(b"content-type", b"text/plain")], 400),
+        ([(b"accept", b"text/html")], 406),
+        ([(b"content-length", b"1001")], 413),
+    ],
+)
+async def test_transport_rules_come_before_the_body(post, way, headers, status):
+    """Each with a JSON-RPC error."""
+    found, _, body = await post(LIST, headers=headers)
+    assert (found, json.loads(body)["error"]["code"]) == (status, -32600)
+    assert way.served == []
+
+
+async def test_body_in_chunks_arrives_whole(post, way):
+    """It is parsed once."""
     assert (await post(LIST[:10], LIST[10:20], LIST[20:]))[0] == 200
-    assert transport.bodies == [LIST]
+    assert way.served[0][1].method == "tools/list"
 
 
 @pytest.mark.parametrize("chunks", [(b"x" * 1001,), (b"x" * 600, b"x" * 600)])
-async def test_large_body_is_refused(post, transport, chunks):
+async def test_large_body_is_refused(post, way, chunks):
     """413 before it is parsed."""
     status, _, body = await post(*chunks)
     assert status == 413
     assert b"over 1000 bytes" in body
-    assert transport.scopes == []
+    assert way.served == []
 
 
-async def test_bad_envelope_is_refused(post, transport):
+async def test_bad_envelope_is_refused(post, way):
     """400 with the field."""
-    bad = LIST.replace(b'"id": 1', b'"id": 1.5')
-    status, _, body = await post(bad)
+    status, _, body = await post(LIST.replace(b'"id": 1', b'"id": 1.5'))
     assert (status, json.loads(body)["error"]["code"]) == (400, -32600)
-    assert transport.scopes == []
+    assert way.served == []
 
 
-async def test_batch_is_passed_message_by_message(post, transport):
-    """Each with its own body."""
-    await post(b"  [" + LIST + b"," + LIST.replace(b"1", b"2") + b"]")
-    assert [json.loads(body)["method"] for body in transport.bodies] == ["tools/list"] * 2
+async def test_each_message_of_a_batch_is_served(post, way):
+    """Where the revision has batches."""
+    batch = b"  [" + LIST + b"," + LIST.replace(b"1", b"2") + b"]"
+    assert (await post(batch))[0] == 200
+    assert [request.id for _, request in way.served] == [1, 2]
+    status, _, body = await post(batch, headers=[(b"mcp-protocol-version", b"2025-06-18")])
+    assert (status, json.loads(body)["error"]["code"]) == (400, -32600)
+
+
+async def test_endpoints_are_made_at_their_first_request(bus, directory, tmp_path):
+    """One each; unknown toolsets have none; no task is needed."""
+    before = asyncio.all_tasks()
+    async with open_edge(bus, EdgeSettings(_env_file=None, data_dir=tmp_path)) as edge:
+        running = asyncio.all_tasks()
+        first = edge.endpoints.get("dictionary")
+        assert first is edge.endpoints.get("dictionary")
+        assert first is not edge.endpoints.get(None)
+        assert edge.endpoints.get("absent") is None
+        assert asyncio.all_tasks() == running
+    await asyncio.sleep(0)
+    assert [task for task in asyncio.all_tasks() - before if not task.done()] == []
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+async def test_client_gets_the_one_form_that_it_accepts(running, revision, accept):
+    """JSON or an event stream, on every revision."""
+    params = {"name": "say", "arguments": {}}
+    headers = {"Accept": accept, "MCP-Protocol-Version": revision}
+    if revision >= "2026":
+        headers |= {"Mcp-Method": "tools/call", "Mcp-Name": "say"}
+        params["_meta"] = {
+            "io.modelcontextprotocol/protocolVersion": revision,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    async with httpx.AsyncClient(base_url=running.url) as http:
+        response = await http.post("/mcp", json=body, headers=headers)
+    assert response.headers["content-type"] == accept
+    assert '"hello"' in response.text

@@ -80,6 +80,7 @@ async def post(running, monkeypatch):
             params = {**params, "_meta": meta}
         body = {"jsonrpc": "2.0", "id": "x", "method": method, "params": params}
         responses = []
+        served.clear()
         async with httpx.AsyncClient(base_url=running.url, timeout=60) as http:
             for fast in (True, True, False):  # the second answer may come from a cache
                 way["fast"] = fast
