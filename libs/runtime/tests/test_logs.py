@@ -80,3 +80,19 @@ def test_without_a_terminal_auto_is_json_and_console_is_for_people(capsys):
     text = capsys.readouterr().err
     assert "second" in text
     assert not text.startswith("{")
+
+
+def test_audit_lines_have_their_fields(capsys):
+    """With the trace of the call, and in the form of all other lines."""
+    configure_logging("edge", style="json")
+    fields = {"audit": True, "subject": "a", "duration_ms": 1.5, "arguments": {"q": ["é"]}}
+    with TracerProvider().get_tracer("t").start_as_current_span("work"):
+        logging.getLogger("searchbus.audit").info("%s called %s", "a", "b", extra=fields)
+        logging.getLogger("searchbus.other").info("%s called %s", "a", "b")
+    audit, other = lines(capsys)
+    assert {key: audit[key] for key in fields} == fields
+    assert audit.keys() - fields.keys() == other.keys()
+    assert audit["timestamp"].endswith("Z")
+    assert {k: audit[k] for k in ("event", "level", "trace_id", "span_id", "service")} == {
+        k: other[k] for k in ("event", "level", "trace_id", "span_id", "service")
+    }

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import logging
 import sys
+from datetime import UTC, datetime
 from typing import Any, Literal
 
+import msgspec
 import structlog
 from opentelemetry import trace
 
 __all__ = ["configure_logging"]
+
+AUDIT_LOGGER = "searchbus.audit"
+_OF_EVERY_RECORD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
+_encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 def configure_logging(
@@ -44,16 +50,15 @@ def configure_logging(
         return event
 
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                add_service,
-                render,
-            ],
-        )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            add_service,
+            render,
+        ],
     )
+    handler.setFormatter(_AuditLines(service, formatter) if style == "json" else formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -66,6 +71,35 @@ def configure_logging(
         logger.handlers.clear()
         logger.propagate = True
         logger.setLevel(logging.WARNING)
+
+
+class _AuditLines(logging.Formatter):
+    """Formats lines of the audit log with the fields of each; passes all others on.
+
+    There is one for every tool call: structlog's processors took four times as long.
+    """
+
+    def __init__(self, service: str, others: logging.Formatter) -> None:
+        super().__init__()
+        self._service = service
+        self._others = others
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One JSON object."""
+        if record.name != AUDIT_LOGGER:
+            return self._others.format(record)
+        line: dict[str, Any] = {
+            "event": record.getMessage(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "timestamp": datetime.fromtimestamp(record.created, UTC)
+            .isoformat()
+            .replace("+00:00", "Z"),
+        }
+        _add_trace(None, "", line)
+        line |= {k: v for k, v in record.__dict__.items() if k not in _OF_EVERY_RECORD}
+        line["service"] = self._service
+        return _encoder.encode(line).decode()
 
 
 def _add_trace(_: Any, __: str, event: dict[str, Any]) -> dict[str, Any]:
