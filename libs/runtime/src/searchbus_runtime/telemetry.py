@@ -9,13 +9,14 @@ from collections.abc import Callable
 from opentelemetry import metrics, trace
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
-from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from searchbus_contracts import VERSION
 
+from .histograms import HistogramReader, Histograms, LightMeterProvider
 from .settings import ServiceSettings
 from .spans import LightTracerProvider
 from .tracefile import TraceFileExporter
@@ -29,6 +30,14 @@ FLUSH_DELAY_MS = 200
 """So that `searchbus trace --last` finds a call that has just ended."""
 
 
+class _PrometheusReader(HistogramReader, PrometheusMetricReader):
+    pass
+
+
+class _PeriodicReader(HistogramReader, PeriodicExportingMetricReader):
+    pass
+
+
 def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[], None]:
     """Install the providers; returns a function that flushes and stops them."""
     endpoint = settings.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -40,7 +49,7 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
             "service.instance.id": f"{socket.gethostname()}-{os.getpid()}",
         }
     )
-    readers: list[MetricReader] = [PrometheusMetricReader()]
+    readers: list[HistogramReader] = [_PrometheusReader()]
     processor: SpanProcessor | None = None
     if endpoint:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -53,7 +62,7 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
             schedule_delay_millis=EXPORT_DELAY_MS,
         )
         if settings.otlp_metrics:
-            readers.append(PeriodicExportingMetricReader(OTLPMetricExporter(f"{base}/v1/metrics")))
+            readers.append(_PeriodicReader(OTLPMetricExporter(f"{base}/v1/metrics")))
     elif settings.trace_file is not None:
         exporter = TraceFileExporter(settings.trace_file, max_bytes=settings.trace_file_bytes)
         processor = BatchSpanProcessor(
@@ -67,7 +76,10 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
         # Exemplars cost a lock a measurement, and the Prometheus reader drops them.
         exemplar_filter=AlwaysOffExemplarFilter(),
     )
-    metrics.set_meter_provider(measuring)
+    histograms = Histograms(resource)
+    for reader in readers:
+        reader.histograms = histograms
+    metrics.set_meter_provider(LightMeterProvider(measuring, histograms))
 
     def shutdown() -> None:
         tracing.shutdown()
