@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 
 from searchbus_bus import Call, MemoryBroker, Serving, Worker
@@ -126,7 +127,9 @@ class Sources:
 
         real: Any = build_web_worker(None, None)  # type: ignore[arg-type]  (descriptors only)
         descriptors = {tool.name: tool for tool in real.catalog.tools}
-        worker.add_tool(descriptors["web_search"], search)
+        # As with a provider that is paid by the search.
+        paid = msgspec.structs.replace(descriptors["web_search"], costly=True)
+        worker.add_tool(paid, search)
         worker.add_tool(descriptors["web_extract_content"], extract)
         return worker
 

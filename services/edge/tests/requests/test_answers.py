@@ -8,7 +8,7 @@ import pytest
 
 from searchbus_edge.requests import answers
 from searchbus_edge.requests.answers import DisconnectWatch, HttpAnswer
-from searchbus_edge.requests.head import Head
+from searchbus_edge.requests.head import parse_head
 
 BOTH = "application/json, text/event-stream"
 
@@ -26,7 +26,7 @@ def answer(sent):
         async def send(event):
             sent.append(event)
 
-        return HttpAnswer(Head((), accept=accept), send)
+        return HttpAnswer(parse_head([(b"accept", accept.encode())]), send)
 
     return make
 
@@ -89,7 +89,7 @@ async def test_concurrent_events_start_one_stream(sent):
         await asyncio.sleep(0)
         sent.append(event)
 
-    found = HttpAnswer(Head((), accept=BOTH), send)
+    found = HttpAnswer(parse_head([(b"accept", BOTH.encode())]), send)
     await asyncio.gather(found.notify(b"1"), found.ping(), found.notify(b"2"))
     await found.finish(b"3")
     assert [e["type"] for e in sent].count("http.response.start") == 1

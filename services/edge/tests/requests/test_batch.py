@@ -10,7 +10,7 @@ import pytest
 from searchbus_contracts import Actor
 from searchbus_edge.requests.answers import HttpAnswer
 from searchbus_edge.requests.batch import MAX_BATCH, Batch, BatchRefused, check_batch
-from searchbus_edge.requests.head import Head
+from searchbus_edge.requests.head import parse_head
 from searchbus_edge.requests.kernel import Received
 from searchbus_edge.requests.messages import Invalid, Notification, encode_error, encode_result
 
@@ -83,7 +83,7 @@ def run(server):
         async def send(event):
             events.append(event)
 
-        received = Received(Head((), accept=accept), Actor(subject="a"))
+        received = Received(parse_head([(b"accept", accept.encode())]), Actor(subject="a"))
         stream = HttpAnswer(received.head, send)
         await Batch(list(messages), received, server.message).answer(send, stream)
         assert not events[-1].get("more_body")

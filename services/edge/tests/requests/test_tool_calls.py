@@ -22,13 +22,22 @@ from searchbus_edge.search.lazy import LAZY, LAZY_TOOLS, LazyTools
 def build(bus, directory, registry):
     """Builds the calls; options of ToolCalls."""
 
+    logs: list[AuditLog] = []
+
+    def stopping(audit: AuditLog) -> AuditLog:
+        logs.append(audit)
+        return audit
+
     def make(**options) -> ToolCalls:
         off = LocalLimiter(0, 1)
+        options.setdefault("audit", stopping(AuditLog()))
         finder = Finder(bus, directory, Cursors(b"k" * 32), off, enabled=True)
-        defaults = {"limiter": off, "costly": off, "audit": AuditLog(), "timeout_cap_s": 5.0}
+        defaults = {"limiter": off, "costly": off, "timeout_cap_s": 5.0}
         return ToolCalls(bus, registry, LazyTools(finder), **(defaults | options))
 
-    return make
+    yield make
+    for audit in logs:
+        audit.close()
 
 
 @pytest.fixture

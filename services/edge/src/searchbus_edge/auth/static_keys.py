@@ -97,6 +97,9 @@ class KeyFile:
         write_atomically(self.path, json.dumps(content, indent=1), mode=0o600)
 
 
+_NOBODY: tuple[KeyRecord | None, Actor] = (None, Actor())
+
+
 class StaticKeys:
     """Verifies keys against a file.
 
@@ -107,7 +110,7 @@ class StaticKeys:
     def __init__(self, file: KeyFile, *, clock: Callable[[], float] = time.time) -> None:
         self._file = file
         self._clock = clock
-        self._records: dict[str, KeyRecord] = {}
+        self._records: dict[str, tuple[KeyRecord, Actor]] = {}
         self._stamp: tuple[int, int] | None = None
         self._checked_s = float("-inf")
         self._fault = ""
@@ -116,14 +119,13 @@ class StaticKeys:
         """The owner of a key; raises Unauthenticated."""
         self._reload()
         parts = key.split("_", 2)
-        record = self._records.get(parts[1]) if len(parts) == 3 and parts[0] == _PREFIX else None
+        well_formed = len(parts) == 3 and parts[0] == _PREFIX
+        record, actor = self._records.get(parts[1], _NOBODY) if well_formed else _NOBODY
         matches = hmac.compare_digest(_hash(key), record.sha256 if record else "0" * 64)
         now_s = self._clock()
         if record is None or not matches or (record.expires_s and record.expires_s <= now_s):
             raise Unauthenticated(_REFUSED)
-        # Every role, if the key was made so.
-        roles = ("*",) if "*" in record.roles else record.roles
-        return Identity(Actor(subject=f"key:{record.id}", roles=roles), now_s + _CHECK_EVERY_S)
+        return Identity(actor, now_s + _CHECK_EVERY_S)
 
     def _reload(self) -> None:
         """Read the file if it has changed; a file that was removed holds no keys."""
@@ -143,7 +145,7 @@ class StaticKeys:
         if stamp == self._stamp:
             return
         try:
-            self._records = {record.id: record for record in self._file.read()}
+            self._records = {r.id: (r, _actor(r)) for r in self._file.read()}
         except (ValueError, OSError) as error:
             self._keep(error)
             return
@@ -159,6 +161,12 @@ class StaticKeys:
                 error,
                 len(self._records),
             )
+
+
+def _actor(record: KeyRecord) -> Actor:
+    # Every role, if the key was made so.
+    roles = ("*",) if "*" in record.roles else record.roles
+    return Actor(subject=f"key:{record.id}", roles=roles)
 
 
 def _record(item: dict[str, object]) -> KeyRecord:

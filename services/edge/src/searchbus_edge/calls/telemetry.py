@@ -11,8 +11,8 @@ messages, which repeat arguments, into spans.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 import mcp_types as types
@@ -86,7 +86,6 @@ class Tracing:
                 outcome.error = "tool_error"
             return result
 
-    @contextmanager
     def message(
         self,
         method: str,
@@ -95,8 +94,8 @@ class Tracing:
         *,
         header: tuple[str, str] = ("", ""),
         meta: Mapping[str, Any],
-    ) -> Iterator[Outcome]:
-        """The span and the duration of one message.
+    ) -> MessageSpan:
+        """The span and the duration of one message, as a context manager.
 
         Args:
             header: traceparent and tracestate of the HTTP request, empty where missing.
@@ -109,8 +108,6 @@ class Tracing:
         if request_id is not None:
             attributes["jsonrpc.request.id"] = str(request_id)[:_MAX_TEXT]
         parent, links = self._origin(header, meta)
-        started_s = time.perf_counter()
-        outcome = Outcome()
         span = _tracer.start_span(
             method[:_MAX_TEXT],
             kind=SpanKind.SERVER,
@@ -118,27 +115,7 @@ class Tracing:
             links=links,
             attributes=attributes,
         )
-        token = otel_context.attach(trace.set_span_in_context(span, parent))
-        try:
-            yield outcome
-        except MCPError as raised:
-            outcome.error = str(raised.error.code)
-            raise
-        except ValidationError:
-            outcome.error = str(types.INVALID_PARAMS)
-            raise
-        except BaseException as raised:
-            outcome.error = type(raised).__name__
-            raise
-        finally:
-            otel_context.detach(token)
-            labels = {"mcp.method.name": _method(method)}
-            if outcome.error is not None:
-                span.set_attribute("error.type", outcome.error)
-                span.set_status(StatusCode.ERROR)
-                labels["error.type"] = outcome.error
-            span.end()
-            _operations.record(time.perf_counter() - started_s, labels)
+        return MessageSpan(method, span, parent)
 
     def _origin(
         self, header: tuple[str, str], meta: Mapping[str, Any]
@@ -152,13 +129,50 @@ class Tracing:
         return _NO_CONTEXT, (Link(remote),)
 
 
-class Outcome:
-    """What a span reports at its end: the kind of the error, None for success."""
+class MessageSpan:
+    """The current span while a message is served; set `error` to the kind of its error.
 
-    __slots__ = ("error",)
+    Args:
+        parent: the context that the span was started in.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_context", "_method", "_span", "_started_s", "_token", "error")
+
+    def __init__(self, method: str, span: trace.Span, parent: Context) -> None:
         self.error: str | None = None
+        self._method = method
+        self._span = span
+        self._context = trace.set_span_in_context(span, parent)
+        self._started_s = time.perf_counter()
+
+    def __enter__(self) -> MessageSpan:
+        self._token = otel_context.attach(self._context)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        otel_context.detach(self._token)
+        labels = {"mcp.method.name": _method(self._method)}
+        error = self.error if raised is None else _kind(raised)
+        if error is not None:
+            self._span.set_attribute("error.type", error)
+            self._span.set_status(StatusCode.ERROR)
+            labels["error.type"] = error
+        self._span.end()
+        _operations.record(time.perf_counter() - self._started_s, labels)
+
+
+def _kind(raised: BaseException) -> str:
+    """The kind of an error, without its text, which may repeat arguments."""
+    if isinstance(raised, MCPError):
+        return str(raised.error.code)
+    return (
+        str(types.INVALID_PARAMS) if isinstance(raised, ValidationError) else type(raised).__name__
+    )
 
 
 def _remote(traceparent: Any, tracestate: Any) -> SpanContext | None:

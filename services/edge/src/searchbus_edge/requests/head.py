@@ -5,7 +5,7 @@ Header values are stripped: httptools keeps trailing spaces.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mcp.shared.inbound import (
@@ -37,10 +37,11 @@ class Head:
         revision: `MCP-Protocol-Version`; None where the header is missing.
         method, name: `Mcp-Method` and `Mcp-Name`.
         repeated: a routing header that occurs more than once.
+        accepts_json, accepts_events: the forms of a response that the client takes.
         raw: all headers as the server delivered them.
     """
 
-    raw: Iterable[tuple[bytes, bytes]]
+    raw: Sequence[tuple[bytes, bytes]]
     host: str = ""
     origin: str = ""
     content_type: str = ""
@@ -53,16 +54,8 @@ class Head:
     method: str | None = None
     name: str | None = None
     repeated: str | None = None
-
-    @property
-    def accepts_json(self) -> bool:
-        """Whether the client takes a JSON body."""
-        return _accepts(self.accept, _JSON, "application/*")
-
-    @property
-    def accepts_events(self) -> bool:
-        """Whether the client takes an event stream."""
-        return _accepts(self.accept, _EVENTS, "text/*")
+    accepts_json: bool = False
+    accepts_events: bool = False
 
     @property
     def all(self) -> dict[str, str]:
@@ -103,18 +96,22 @@ _FIELDS = {
 _ROUTING = frozenset({"revision", "method", "name"})
 
 
-def parse_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
+def parse_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
     """Read the headers of an ASGI scope; of a repeated header the first value counts."""
     head = Head(headers)
+    seen = set()
     for name, value in headers:
         field = _FIELDS.get(name)
         if field is None:
             continue
-        if getattr(head, field):
+        if field in seen:
             if field in _ROUTING:
                 head.repeated = name.decode("latin-1")
             continue
+        seen.add(field)
         setattr(head, field, value.strip().decode("latin-1"))
+    head.accepts_json = _accepts(head.accept, _JSON, "application/*")
+    head.accepts_events = _accepts(head.accept, _EVENTS, "text/*")
     return head
 
 
