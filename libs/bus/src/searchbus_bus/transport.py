@@ -6,22 +6,23 @@ Everything else (requests, workers, parts, cancel, discovery) is written once, o
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from .keyvalue import KeyValue
 
 __all__ = ["Announcement", "Callback", "Message", "ServiceRecord", "Subscription", "Transport"]
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """One message as it was delivered."""
 
     subject: str
     data: bytes
     reply: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
     @property
     def no_responders(self) -> bool:

@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts import VERSION, Actor, Fault
 
-from .calls.events import forwarded_events, sending
+from .calls.events import ForwardedEvents, sending
 from .calls.faults import internal_error, invalid_params, raise_for
 from .calls.input_required import client_capabilities, dump_responses, request_input
 from .calls.render import tool_result
@@ -154,7 +154,7 @@ class EndpointServer:
         return tool_result(served.reply)
 
     async def _run_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Served:
-        async with forwarded_events(sending(ctx)) as on_event:
+        async with ForwardedEvents(sending(ctx)) as on_event:
             return await self._handlers.calls.call(
                 ToolRequest(
                     self._actor(ctx), self.view, params.name, params.arguments or {},

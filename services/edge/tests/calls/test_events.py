@@ -8,7 +8,7 @@ import pytest
 
 from searchbus_contracts import ToolEvent
 from searchbus_edge.calls import events
-from searchbus_edge.calls.events import forwarded_events, sending
+from searchbus_edge.calls.events import ForwardedEvents, sending
 
 
 def progress(step: float) -> ToolEvent:
@@ -18,7 +18,7 @@ def progress(step: float) -> ToolEvent:
 async def test_events_are_sent_in_order_before_the_end(context):
     """Progress and log lines."""
     ctx = context()
-    async with forwarded_events(sending(ctx)) as on_event:
+    async with ForwardedEvents(sending(ctx)) as on_event:
         on_event(progress(1))
         on_event(ToolEvent(kind="log", level="info", data={"a": 1}, logger="x"))
         on_event(progress(2))
@@ -36,7 +36,7 @@ async def test_event_that_cannot_be_sent_is_dropped(context):
         await real(step, total, message)
 
     ctx.session.report_progress = fail_first
-    async with forwarded_events(sending(ctx)) as on_event:
+    async with ForwardedEvents(sending(ctx)) as on_event:
         on_event(progress(1))
         on_event(progress(2))
     assert ctx.sent == [(2, 3, "step 2")]
@@ -53,7 +53,7 @@ async def test_failed_call_stops_the_forwarding(context):
     ctx.session.report_progress = block
     before = asyncio.all_tasks()
     with pytest.raises(RuntimeError):
-        async with forwarded_events(sending(ctx)) as on_event:
+        async with ForwardedEvents(sending(ctx)) as on_event:
             on_event(progress(1))
             await asyncio.sleep(0)
             raise RuntimeError
@@ -66,7 +66,7 @@ async def test_pending_events_are_limited(context, monkeypatch):
     """Events beyond the limit are lost."""
     monkeypatch.setattr(events, "MAX_PENDING_EVENTS", 3)
     ctx = context()
-    async with forwarded_events(sending(ctx)) as on_event:
+    async with ForwardedEvents(sending(ctx)) as on_event:
         for step in range(10):
             on_event(progress(step))
     assert [step for step, *_ in ctx.sent] == [0, 1, 2]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from types import TracebackType
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
 from searchbus_contracts import ToolEvent
 
-__all__ = ["SendEvent", "forwarded_events", "log_data", "sending"]
+__all__ = ["ForwardedEvents", "SendEvent", "log_data", "sending"]
 
 log = logging.getLogger("searchbus.edge")
 Context = ServerRequestContext[Any, Any]
@@ -21,40 +21,53 @@ SendEvent = Callable[[ToolEvent], Awaitable[None]]
 MAX_PENDING_EVENTS = 1000
 
 
-@asynccontextmanager
-async def forwarded_events(send: SendEvent) -> AsyncIterator[Callable[[ToolEvent], None]]:
+class ForwardedEvents:
     """A callback that sends events to the client, in order and before the result.
+
+        async with ForwardedEvents(send) as on_event:
+            ...
 
     A client that does not read loses events beyond `MAX_PENDING_EVENTS`, and never the result.
     """
-    # Made at the first event: most calls send none.
-    queue: asyncio.Queue[ToolEvent | None] | None = None
-    forwarding: asyncio.Task[None] | None = None
 
-    async def forward(queue: asyncio.Queue[ToolEvent | None]) -> None:
+    __slots__ = ("_forwarding", "_queue", "_send")
+
+    def __init__(self, send: SendEvent) -> None:
+        self._send = send
+        # Made at the first event: most calls send none.
+        self._queue: asyncio.Queue[ToolEvent | None] | None = None
+        self._forwarding: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Callable[[ToolEvent], None]:
+        return self._on_event
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._queue is None or self._forwarding is None:
+            return
+        if kind is not None:
+            self._forwarding.cancel()
+            return
+        await self._queue.put(None)
+        await self._forwarding
+
+    def _on_event(self, event: ToolEvent) -> None:
+        if self._queue is None:
+            self._queue = asyncio.Queue(maxsize=MAX_PENDING_EVENTS)
+            self._forwarding = asyncio.get_running_loop().create_task(self._forward(self._queue))
+        if not self._queue.full():
+            self._queue.put_nowait(event)
+
+    async def _forward(self, queue: asyncio.Queue[ToolEvent | None]) -> None:
         while (event := await queue.get()) is not None:
             try:
-                await send(event)
+                await self._send(event)
             except Exception:
                 log.debug("an event could not be sent to the client", exc_info=True)
-
-    def on_event(event: ToolEvent) -> None:
-        nonlocal queue, forwarding
-        if queue is None:
-            queue = asyncio.Queue(maxsize=MAX_PENDING_EVENTS)
-            forwarding = asyncio.get_running_loop().create_task(forward(queue))
-        if not queue.full():
-            queue.put_nowait(event)
-
-    try:
-        yield on_event
-    except BaseException:
-        if forwarding is not None:
-            forwarding.cancel()
-        raise
-    if queue is not None and forwarding is not None:
-        await queue.put(None)
-        await forwarding
 
 
 def sending(ctx: Context) -> SendEvent:

@@ -29,7 +29,7 @@ from pydantic import ValidationError
 
 from searchbus_contracts import Fault, ToolEvent
 
-from ..calls.events import forwarded_events, log_data
+from ..calls.events import ForwardedEvents, log_data
 from ..calls.faults import internal_error, raise_for
 from ..calls.input_required import capability_names
 from ..calls.telemetry import Tracing
@@ -123,7 +123,7 @@ class FastWay:
                 request.method, head.revision, request.id,
                 header=(head.traceparent, head.tracestate), meta=meta,
             ) as outcome:  # fmt: skip
-                async with forwarded_events(send) as on_event:
+                async with ForwardedEvents(send) as on_event:
                     served = await _guarded(
                         self._calls,
                         ToolRequest(

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 from opentelemetry import trace
 
 from searchbus_bus import Bus
@@ -48,8 +48,7 @@ __all__ = ["Served", "ToolCalls", "ToolRequest"]
 OnEvent = Callable[[ToolEvent], None]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRequest:
+class ToolRequest(Struct, frozen=True):
     """One call.
 
     Args:
