@@ -31,7 +31,7 @@ async def start(process: Process[EdgeSettings]) -> None:
     await process.run_server(
         build_app(edge, process.health),
         listener=listener,
-        # httptools leaves trailing spaces in header values; http/guard.py removes them.
+        # httptools leaves trailing spaces in header values; requests/head.py removes them.
         timeout_graceful_shutdown=int(settings.drain_timeout_s) + 1,
         server_header=False,
     )

@@ -1,1 +1,1 @@
-"""HTTP: routes, checks before the MCP transport, batches, one transport per endpoint."""
+"""HTTP around the MCP endpoints: the ASGI application, its pages, errors."""

@@ -94,7 +94,7 @@ class DisconnectWatch:
     """Cancels the current task when the client disconnects; sends pings while it waits.
 
         with DisconnectWatch(receive, answer) as watch:
-            ...                     # CancelledError with watch.gone: the client is gone
+            ...                     # ends without an error if the client disconnects (watch.gone)
 
     Args:
         receive: of the ASGI request, after the whole body was read.
@@ -123,10 +123,10 @@ class DisconnectWatch:
         self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
-        if self.gone and kind is asyncio.CancelledError and self._watched is not None:
-            # Our own cancellation ends here; one from outside goes on.
-            return self._watched.uncancel() == 0
-        return False
+        if not self.gone or self._watched is None:
+            return False
+        # Our own cancellation ends here; one from outside goes on.
+        return self._watched.uncancel() == 0 and kind is asyncio.CancelledError
 
     def _start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._watch())

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -115,20 +114,21 @@ class Endpoint:
         """Serve the message, or each message of a batch."""
         answer = HttpAnswer(received.head, send)
         message = parse_body(body, modern=is_modern(received.head.revision))
+        with DisconnectWatch(receive, answer):
+            if isinstance(message, list):
+                await self._serve_batch(received, message, answer, send)
+            elif not await self._lacks_role(received, message, send):
+                await self.message(received, message, answer)
+
+    async def _serve_batch(
+        self, received: Received, messages: list[Any], answer: HttpAnswer, send: Any
+    ) -> None:
         try:
-            with DisconnectWatch(receive, answer) as watch:
-                if isinstance(message, list):
-                    try:
-                        check_batch(message, received.head.revision)
-                    except BatchRefused as refused:
-                        await json_rpc_error(send, 400, refused.code, str(refused))
-                        return
-                    await Batch(message, received, self.message).answer(send, answer)
-                elif not await self._lacks_role(received, message, send):
-                    await self.message(received, message, answer)
-        except asyncio.CancelledError:
-            if not watch.gone:
-                raise
+            check_batch(messages, received.head.revision)
+        except BatchRefused as refused:
+            await json_rpc_error(send, 400, refused.code, str(refused))
+            return
+        await Batch(messages, received, self.message).answer(send, answer)
 
     async def message(
         self, received: Received, message: Request | Notification | Invalid, answer: Answer
