@@ -84,7 +84,6 @@ class _Connection(asyncio.Protocol):
         self._left = count
         self._expected = expected
         self._received = b""
-        self._length = -1
         self.times_s: list[float] = []
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -102,8 +101,9 @@ class _Connection(asyncio.Protocol):
         head, mark, body = self._received.partition(b"\r\n\r\n")
         if not mark:
             return
-        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        if len(body) < length:
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        # An event stream comes in chunks, the last of which is empty.
+        if len(body) < int(length) if length else not body.endswith(b"0\r\n\r\n"):
             return
         self.times_s.append(time.perf_counter() - self._started_s)
         if self._expected not in self._received:
