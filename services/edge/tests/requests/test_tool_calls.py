@@ -8,6 +8,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 from mcp.shared.exceptions import MCPError
+from opentelemetry.sdk.trace import TracerProvider
 
 from searchbus_bus.keyvalue_memory import MemoryKeyValue
 from searchbus_edge.calls.audit import AuditLog
@@ -186,3 +187,18 @@ async def test_internal_error_by_call_tool_stays_one(call_tool):
     """The model can do nothing about it."""
     with pytest.raises(MCPError):
         await call_tool("crash", {})
+
+
+@pytest.mark.parametrize("for_composite", [True, False])
+async def test_span_is_named_after_the_tool_unless_it_is_a_composites(
+    build, registry, reader, for_composite
+):
+    """A composite's span keeps its name, and its outcome when a source fails."""
+    provider = TracerProvider()
+    with provider.get_tracer("t").start_as_current_span("own") as span:
+        request = ToolRequest(
+            reader, registry.view("dictionary"), "fail", {}, for_composite=for_composite
+        )
+        await build().call(request)
+    assert span.name == ("own" if for_composite else "tools/call fail")
+    assert ("error.type" in span.attributes) is not for_composite

@@ -209,7 +209,12 @@ class Web:
         if listed is None:
             raise unknown_id()  # a tool that the caller may not use looks absent
         request = ToolRequest(
-            actor, self._registry.view(None), listed.name, arguments, timeout_s=timeout_s
+            actor,
+            self._registry.view(None),
+            listed.name,
+            arguments,
+            timeout_s=timeout_s,
+            for_composite=True,
         )
         try:
             reply = (await self._calls.call(request)).reply

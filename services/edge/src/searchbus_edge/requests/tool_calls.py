@@ -59,6 +59,7 @@ class ToolRequest(Struct, frozen=True):
         input_responses, state: what the client gives back (see InputRequired).
         on_event: receives progress and log events.
         timeout_s: of a caller with a deadline of its own.
+        for_composite: the current span is that of a composite, and keeps its name and outcome.
     """
 
     actor: Actor
@@ -71,6 +72,7 @@ class ToolRequest(Struct, frozen=True):
     state: str | None = None
     on_event: OnEvent | None = None
     timeout_s: float | None = None
+    for_composite: bool = False
 
 
 class Served(Struct, frozen=True):
@@ -147,7 +149,8 @@ class ToolCalls:
             await self._admit(request.actor, listed)
             return Served(listed, with_text(listed, await self._ask(listed, request)))
         except Fault as fault:
-            trace.get_current_span().set_attribute("error.type", fault.code)
+            if not request.for_composite:
+                trace.get_current_span().set_attribute("error.type", fault.code)
             if fault.code == ErrorCode.INTERNAL:
                 raise internal_error() from None
             return Served(listed, failed_reply(fault))
@@ -159,7 +162,8 @@ class ToolCalls:
             raise invalid_params(
                 f"Unknown tool: {request.name[:64]}. tools/list shows those there are."
             )
-        name_tool(listed)
+        if not request.for_composite:
+            name_tool(listed)
         return listed
 
     async def _admit(self, actor: Actor, listed: ListedTool) -> None:
