@@ -10,7 +10,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -60,6 +60,7 @@ class Stack:
     url: str = ""
     _security: Security | None = None
     _lock: IO[str] | None = None
+    _edges: list[str] = field(default_factory=list)
     _keepers: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     async def start(self) -> None:
@@ -84,7 +85,7 @@ class Stack:
                 self._keep(self._child(service, label, {"SEARCHBUS_WORKER_INDEX": str(number)}))
         if edge is not None:
             workers = sorted(s.worker for s in services.values() if s.worker is not None)
-            await self._start_edge(edge, workers)
+            await self._start_edges(edge, workers)
         self._write_state()
 
     async def wait(self, stop: asyncio.Event) -> None:
@@ -102,7 +103,7 @@ class Stack:
         """Stop the edge, then the services, then NATS."""
         for child in self.children:
             child.stopping = True
-        edges = [c for c in self.children if c.name == EDGE]
+        edges = [c for c in self.children if c.name in self._edges]
         nats = [c for c in self.children if c.name == "nats"]
         fakes = [c for c in self.children if c.name == "fakes"]
         others = [c for c in self.children if c not in [*edges, *nats, *fakes]]
@@ -120,8 +121,6 @@ class Stack:
             if name not in services:
                 known = ", ".join(sorted(services))
                 raise StackError(f"--scale {name}: there is no such service. Known: {known}.")
-            if name == EDGE and count != 1:
-                raise StackError("--scale edge: one machine runs one edge.")
             declaration = services[name].declaration
             needed = declaration.scalable_with if declaration is not None else ""
             if count > 1 and needed and not os.environ.get(needed):
@@ -204,31 +203,57 @@ class Stack:
             await asyncio.sleep(0.05)
         self.environment |= json.loads(written.read_text())["environment"]
 
-    async def _start_edge(self, edge: StackService, workers: list[str]) -> None:
-        port_file = self.data / "edge.port"
-        port_file.unlink(missing_ok=True)
+    async def _start_edges(self, edge: StackService, workers: list[str]) -> None:
+        """Start the first edge, which may choose the port; then the others on the same port."""
         environment = {
             "SEARCHBUS_HOST": self.host,
-            "SEARCHBUS_PORT": str(self.port),
-            "SEARCHBUS_PORT_FILE": str(port_file),
             "SEARCHBUS_REQUIRED_SERVICES": json.dumps(workers),
         }
-        child = self._child(edge, EDGE, environment)
+        count = self.scale.get(EDGE, 1)
+        if count > 1:
+            environment["SEARCHBUS_REUSE_PORT"] = "true"
+        first = self._start_edge(edge, EDGE, {**environment, "SEARCHBUS_PORT": str(self.port)})
+        port = await self._port_of(EDGE)
+        self.url = f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
+        # A restarted edge keeps its address.
+        first.environment = {**first.environment, "SEARCHBUS_PORT": port}
+        labels = [f"{EDGE}-{number}" for number in range(2, count + 1)]
+        for label in labels:
+            self._start_edge(edge, label, {**environment, "SEARCHBUS_PORT": port})
+        for label in labels:
+            await self._port_of(label)
+        await self._wait_until(self._is_ready, EDGE)
+
+    def _start_edge(self, edge: StackService, label: str, environment: Mapping[str, str]) -> Child:
+        port_file = self._port_file(label)
+        port_file.unlink(missing_ok=True)
+        child = self._child(edge, label, {**environment, "SEARCHBUS_PORT_FILE": str(port_file)})
+        self._edges.append(label)
         self._keep(child)
+        return child
+
+    def _port_file(self, label: str) -> Path:
+        return self.data / f"{label}.port"
+
+    async def _port_of(self, label: str) -> str:
+        """The port of an edge, once it listens."""
+        path = self._port_file(label)
+
+        async def listens() -> bool:
+            return path.exists()
+
+        await self._wait_until(listens, label)
+        return path.read_text().strip()
+
+    async def _wait_until(self, done: Callable[[], Awaitable[bool]], label: str) -> None:
         give_up_s = time.monotonic() + READY_TIMEOUT_S
         while time.monotonic() < give_up_s:
             self._raise_for_dead()
-            if not self.url and port_file.exists():
-                host = f"[{self.host}]" if ":" in self.host else self.host
-                port = port_file.read_text().strip()
-                self.url = f"http://{host}:{port}"
-                # A restarted edge keeps its address.
-                child.environment = {**child.environment, "SEARCHBUS_PORT": port}
-            if self.url and await self._is_ready():
+            if await done():
                 return
             await asyncio.sleep(0.1)
         raise StackError(
-            f"The edge is not ready after {READY_TIMEOUT_S:.0f} s; the lines above say why."
+            f"{label} is not ready after {READY_TIMEOUT_S:.0f} s; the lines above say why."
         )
 
     async def _is_ready(self) -> bool:

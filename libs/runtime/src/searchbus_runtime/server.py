@@ -23,16 +23,18 @@ _BACKLOG = 2048
 _POLL_S = 0.01
 
 
-def bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
     """A listening socket, for a caller that must know the port before it builds the application.
 
     Args:
         port: 0 takes a free one.
+        reuse_port: other processes may listen on the same port, if they say so as well; the kernel
+            spreads connections over them (SO_REUSEPORT, Linux 3.9).
 
     Raises:
         OSError: the address cannot be bound, e.g. the port is taken.
     """
-    return socket.create_server((host, port), backlog=_BACKLOG)
+    return socket.create_server((host, port), backlog=_BACKLOG, reuse_port=reuse_port)
 
 
 class _Server(uvicorn.Server):

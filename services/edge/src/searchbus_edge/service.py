@@ -23,7 +23,7 @@ async def start(process: Process[EdgeSettings]) -> None:
     The port comes first, since its number is part of the address that the edge gives to clients.
     """
     settings = process.settings
-    listener = bind(settings.host, settings.port)
+    listener = bind(settings.host, settings.port, reuse_port=settings.reuse_port)
     port = listener.getsockname()[1]
     edge = await process.enter(open_edge(process.bus, settings, base_url=settings.base_url(port)))
     process.health.add_readiness("services", edge.ready)

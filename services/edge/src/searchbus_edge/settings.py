@@ -23,6 +23,9 @@ class EdgeSettings(SigningSettings):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
     port_file: Path | None = Field(None, description="A file to write the bound port into.")
+    reuse_port: bool = Field(
+        False, description="Whether several edges of this machine listen on the port."
+    )
     auth: Literal["jwt", "static", "none"] | None = Field(
         None,
         description="jwt: tokens of an identity provider; static: keys from a file; none: every "
