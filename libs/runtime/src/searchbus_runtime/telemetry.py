@@ -9,14 +9,13 @@ from collections.abc import Callable
 from opentelemetry import metrics, trace
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
-from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from searchbus_contracts import VERSION
 
-from .histograms import HistogramReader, Histograms, LightMeterProvider
 from .settings import ServiceSettings
 from .spans import LightTracerProvider
 from .tracefile import TraceFileExporter
@@ -30,14 +29,6 @@ FLUSH_DELAY_MS = 200
 """So that `searchbus trace --last` finds a call that has just ended."""
 
 
-class _PrometheusReader(HistogramReader, PrometheusMetricReader):
-    pass
-
-
-class _PeriodicReader(HistogramReader, PeriodicExportingMetricReader):
-    pass
-
-
 def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[], None]:
     """Install the providers; returns a function that flushes and stops them."""
     endpoint = settings.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -49,7 +40,7 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
             "service.instance.id": f"{socket.gethostname()}-{os.getpid()}",
         }
     )
-    readers: list[HistogramReader] = [_PrometheusReader()]
+    readers: list[MetricReader] = [PrometheusMetricReader()]
     processor: SpanProcessor | None = None
     if endpoint:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -62,7 +53,7 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
             schedule_delay_millis=EXPORT_DELAY_MS,
         )
         if settings.otlp_metrics:
-            readers.append(_PeriodicReader(OTLPMetricExporter(f"{base}/v1/metrics")))
+            readers.append(PeriodicExportingMetricReader(OTLPMetricExporter(f"{base}/v1/metrics")))
     elif settings.trace_file is not None:
         exporter = TraceFileExporter(settings.trace_file, max_bytes=settings.trace_file_bytes)
         processor = BatchSpanProcessor(
@@ -76,10 +67,7 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
         # Exemplars cost a lock a measurement, and the Prometheus reader drops them.
         exemplar_filter=AlwaysOffExemplarFilter(),
     )
-    histograms = Histograms(resource)
-    for reader in readers:
-        reader.histograms = histograms
-    metrics.set_meter_provider(LightMeterProvider(measuring, histograms))
+    metrics.set_meter_provider(measuring)
 
     def shutdown() -> None:
         tracing.shutdown()
