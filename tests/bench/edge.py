@@ -1,7 +1,7 @@
 """What the edge costs: CPU of one request, in multiples of a raw ASGI answer under httptools.
 
 The edge has a signed-in caller (a static key) and tracing on. Every round measures all of them in
-turn, so that the machine's noise meets each alike; a figure is the median over the rounds. The load
+turn, so that the machine's noise meets each alike; a ratio is the median over the rounds. The load
 comes from a process of its own.
 """
 
@@ -77,7 +77,7 @@ class Parts:
 
 
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
-    """Ratios, with the raw figures behind them."""
+    """Ratios, with the raw measurements behind them."""
     async with _parts(workdir / "edge") as parts:
         calls = {r: parts.request("tools/call", r) for r in REVISIONS}
         lists = {r: parts.request("tools/list", r) for r in REVISIONS}
@@ -86,18 +86,18 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
         for number in range(ROUNDS + 1):
             raw_s, rate = await _cpu_s(parts.raw(), parts.raw_pid)
             found = {"raw requests/s": rate}
-            figures = {}
+            measured: dict[str, float] = {}
             for revision in REVISIONS:
                 worker_s = _cpu_of(parts.worker_pid)
                 call_s, found[f"calls/s {revision}"] = await _cpu_s(calls[revision], parts.edge_pid)
-                figures[f"tools/call {revision}"] = call_s / raw_s
+                measured[f"tools/call {revision}"] = call_s / raw_s
                 worker_s = (_cpu_of(parts.worker_pid) - worker_s) / REQUESTS
-                figures[f"worker {revision}"] = worker_s / raw_s
+                measured[f"worker {revision}"] = worker_s / raw_s
                 list_s, _ = await _cpu_s(lists[revision], parts.edge_pid)
-                figures[f"tools/list {revision}"] = list_s / raw_s
+                measured[f"tools/list {revision}"] = list_s / raw_s
             found["raw CPU us"] = raw_s * 1e6
             if number:  # the first round warms up
-                for name, value in figures.items():
+                for name, value in measured.items():
                     ratios.setdefault(name, []).append(value)
                 for name, value in found.items():
                     rates.setdefault(name, []).append(value)

@@ -113,17 +113,14 @@ class LightTracer(trace.Tracer):
     def start_as_current_span(  # type: ignore[override]  # a plain context manager
         self,
         name: str,
-        context: Context | None = None,
-        kind: SpanKind = SpanKind.INTERNAL,
-        attributes: Mapping[str, Any] | None = None,
-        links: Sequence[Link] | None = None,
-        start_time: int | None = None,
+        *fields: Any,
         record_exception: bool = True,
         set_status_on_exception: bool = True,
         end_on_exit: bool = True,
+        **options: Any,
     ) -> Iterator[trace.Span]:
-        """Start a span and make it the current one."""
-        span = self.start_span(name, context, kind, attributes, links, start_time)
+        """Start a span, with the arguments of `start_span`, and make it the current one."""
+        span = self.start_span(name, *fields, **options)
         token = otel_context.attach(trace.set_span_in_context(span))
         try:
             yield span
