@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import nats.errors
 import pytest
 
+from searchbus_bus.nats_overrides import TolerantClient
 from searchbus_bus.nats_transport import NatsTransport, _kind_of
 from searchbus_contracts import Fault
 from searchbus_testing import until
@@ -71,3 +74,33 @@ async def test_a_message_over_the_limit_of_the_server_is_a_fault(nats_server):
     await transport.publish("s", b"x")
     assert transport.connected
     await transport.close()
+
+
+async def test_connecting_ends_at_its_timeout_although_the_client_loses_a_cancellation(monkeypatch):
+    """As `asyncio.wait_for` before Python 3.12 does, which nats-py uses."""
+    cancellations = 0
+
+    async def connect(self, **options):
+        nonlocal cancellations
+        while cancellations < 2:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                cancellations += 1
+                if cancellations == 2:
+                    raise
+
+    async def close(self):
+        """It was never connected."""
+
+    monkeypatch.setattr(TolerantClient, "connect", connect)
+    monkeypatch.setattr(TolerantClient, "close", close)
+    with pytest.raises(Fault, match="No NATS server answers"):
+        await NatsTransport.connect("nats://127.0.0.1:1", name="t", connect_timeout_s=0.05)
+    assert cancellations == 2
+
+
+async def test_wrong_options_are_not_an_absent_server():
+    """Their error is the caller's to see."""
+    with pytest.raises(TypeError, match="no_such_option"):
+        await NatsTransport.connect("nats://127.0.0.1:1", name="t", no_such_option=1)

@@ -57,6 +57,12 @@ def test_a_caller_of_any_tool_may_cancel_at_any_service():
     assert "sb.v1.evt.catalog" in subscribes(EDGE)
 
 
+def test_a_follower_may_cancel_its_requests_for_catalogs():
+    """A slow edge cost the tool index a violation."""
+    follower = Service(name="toolindex", endpoints=("search",), follows_catalog=True)
+    assert "sb.v1.ctl.cancel.*" in publishes(follower, (*ALL, follower))
+
+
 def test_cancellations_go_to_the_queue_group():
     """The edge serves as the connector."""
     assert "sb.v1.ctl.cancel.connector" in subscribes(EDGE)

@@ -23,7 +23,7 @@ from searchbus_contracts import ErrorCode, Fault
 from . import telemetry
 from .keyvalue_nats import NatsKeyValue
 from .nats_overrides import DescribedService, TolerantClient
-from .tasks import wait_for_event
+from .tasks import end_task, wait_for_event
 from .transport import Callback, Message, ServiceRecord, Subscription
 
 __all__ = ["NatsTransport"]
@@ -98,28 +98,37 @@ class NatsTransport:
             Fault: unavailable, when no server answers in time.
         """
         self = cls()
+        # In a task of its own: nats-py may lose the one cancellation that a timeout sends, and then
+        # goes on trying for ever.
+        connecting = asyncio.get_running_loop().create_task(
+            self._client.connect(
+                servers=url.split(","),
+                name=name,
+                inbox_prefix=inbox_prefix,
+                connect_timeout=2,
+                reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]
+                max_reconnect_attempts=-1,
+                ping_interval=PING_INTERVAL_S,
+                max_outstanding_pings=MAX_OUTSTANDING_PINGS,
+                error_cb=self._on_error,
+                disconnected_cb=self._on_disconnected,
+                reconnected_cb=self._on_reconnected,
+                **options,
+            )
+        )
         try:
-            async with asyncio.timeout(connect_timeout_s):
-                await self._client.connect(
-                    servers=url.split(","),
-                    name=name,
-                    inbox_prefix=inbox_prefix,
-                    connect_timeout=2,
-                    reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]
-                    max_reconnect_attempts=-1,
-                    ping_interval=PING_INTERVAL_S,
-                    max_outstanding_pings=MAX_OUTSTANDING_PINGS,
-                    error_cb=self._on_error,
-                    disconnected_cb=self._on_disconnected,
-                    reconnected_cb=self._on_reconnected,
-                    **options,
-                )
-        except (TimeoutError, OSError, nats.errors.Error):
+            done, _ = await asyncio.wait([connecting], timeout=connect_timeout_s)
+        finally:
+            await end_task(connecting)
+        error = connecting.exception() if done else TimeoutError()
+        if isinstance(error, TimeoutError | OSError | nats.errors.Error):
             await self.close()
             raise Fault(
                 ErrorCode.UNAVAILABLE,
                 f"No NATS server answers at {url}. Start one, or set SEARCHBUS_NATS_URL.",
             ) from None
+        if error is not None:
+            raise error
         self._up.set()
         telemetry.start()
         return self

@@ -40,7 +40,8 @@ def publishes(
     """
     root = f"{prefix}.v1"
     found = {f"{root}.{subject}" for subject in service.calls}
-    if "*" in service.callees:
+    # A follower requests catalogs of every service, and cancels a request that took too long.
+    if "*" in service.callees or service.follows_catalog:
         found.add(f"{root}.ctl.cancel.*")
     else:
         found |= {f"{root}.ctl.cancel.{name}" for name in service.callees}
