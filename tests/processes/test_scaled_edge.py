@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     stack.stop()
 
 
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    """A client that opens a connection for every request, so that any edge may get it."""
+    with httpx.Client(timeout=120, limits=httpx.Limits(max_keepalive_connections=0)) as client:
+        yield client
+
+
 def edge_processes(stack: Stack) -> list[psutil.Process]:
     return [psutil.Process(pid) for name, pid in stack.state["processes"].items() if "edge" in name]
 
@@ -51,16 +59,19 @@ def request(client: httpx.Client, stack: Stack, method: str, params: dict) -> di
 
 def test_the_kernel_spreads_connections_over_the_edges(stack: Stack) -> None:
     """Both have some of forty connections that stay open."""
-    clients = [httpx.Client(timeout=120) for _ in range(CONNECTIONS)]
+    host, _, port = stack.url.removeprefix("http://").partition(":")
+    connections = [http.client.HTTPConnection(host, int(port), 120) for _ in range(CONNECTIONS)]
     try:
-        for client in clients:
-            assert client.get(f"{stack.url}/healthz").status_code == 200
-        port = int(stack.url.rpartition(":")[2])
+        for connection in connections:
+            connection.request("GET", "/healthz")
+            response = connection.getresponse()
+            assert response.status == 200
+            response.read()
 
         def connected() -> list[int]:
             return [
                 sum(
-                    c.laddr.port == port and c.status == psutil.CONN_ESTABLISHED
+                    c.laddr.port == int(port) and c.status == psutil.CONN_ESTABLISHED
                     for c in process.net_connections("tcp")
                 )
                 for process in edge_processes(stack)
@@ -69,18 +80,17 @@ def test_the_kernel_spreads_connections_over_the_edges(stack: Stack) -> None:
         assert sum(connected()) == CONNECTIONS
         assert min(connected()) > 0
     finally:
-        for client in clients:
-            client.close()
+        for connection in connections:
+            connection.close()
 
 
-def test_a_cursor_of_one_edge_is_valid_at_the_others(stack: Stack) -> None:
+def test_a_cursor_of_one_edge_is_valid_at_the_others(stack: Stack, client: httpx.Client) -> None:
     """Every page of twenty walks is requested over a new connection."""
     for _ in range(20):
         names, cursor = [], None
         while True:
-            with httpx.Client(timeout=120) as client:
-                params = {"cursor": cursor} if cursor else {}
-                page = request(client, stack, "tools/list", params)["result"]
+            params = {"cursor": cursor} if cursor else {}
+            page = request(client, stack, "tools/list", params)["result"]
             names += [tool["name"] for tool in page["tools"]]
             cursor = page.get("nextCursor")
             if cursor is None:
@@ -88,13 +98,12 @@ def test_a_cursor_of_one_edge_is_valid_at_the_others(stack: Stack) -> None:
         assert len(names) == len(set(names)) > 4
 
 
-def test_a_callers_limit_counts_at_all_edges_together(stack: Stack) -> None:
+def test_a_callers_limit_counts_at_all_edges_together(stack: Stack, client: httpx.Client) -> None:
     """Of many calls the burst is admitted once, not once at each edge."""
     admitted = 0
     for _ in range(40):
-        with httpx.Client(timeout=120) as client:
-            params = {"name": "instant_answer", "arguments": {"query": "whale"}}
-            result = request(client, stack, "tools/call", params)["result"]
+        params = {"name": "instant_answer", "arguments": {"query": "whale"}}
+        result = request(client, stack, "tools/call", params)["result"]
         error = (result.get("structuredContent") or {}).get("error") or {}
         admitted += error.get("code") != "rate_limited"
     assert 8 <= admitted <= 10

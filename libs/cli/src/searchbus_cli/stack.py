@@ -214,7 +214,7 @@ class Stack:
             environment["SEARCHBUS_REUSE_PORT"] = "true"
         first = self._start_edge(edge, EDGE, {**environment, "SEARCHBUS_PORT": str(self.port)})
         port = await self._port_of(EDGE)
-        self.url = f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
+        url = f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
         # A restarted edge keeps its address.
         first.environment = {**first.environment, "SEARCHBUS_PORT": port}
         labels = [f"{EDGE}-{number}" for number in range(2, count + 1)]
@@ -222,7 +222,9 @@ class Stack:
             self._start_edge(edge, label, {**environment, "SEARCHBUS_PORT": port})
         for label in labels:
             await self._port_of(label)
-        await self._wait_until(self._is_ready, EDGE)
+        await self._wait_until(lambda: _is_ready(url), EDGE)
+        # From here on the state file is written: the stack is ready.
+        self.url = url
 
     def _start_edge(self, edge: StackService, label: str, environment: Mapping[str, str]) -> Child:
         port_file = self._port_file(label)
@@ -255,13 +257,6 @@ class Stack:
         raise StackError(
             f"{label} is not ready after {READY_TIMEOUT_S:.0f} s; the lines above say why."
         )
-
-    async def _is_ready(self) -> bool:
-        try:
-            async with httpx.AsyncClient(timeout=2, trust_env=False) as client:
-                return (await client.get(f"{self.url}/readyz")).status_code == 200
-        except httpx.HTTPError:
-            return False
 
     def _child(self, service: StackService, label: str, environment: Mapping[str, str]) -> Child:
         keys = self._security.environment(service.name) if self._security is not None else {}
@@ -309,3 +304,11 @@ class Stack:
                 processes=processes,
             )
         )
+
+
+async def _is_ready(url: str) -> bool:
+    try:
+        async with httpx.AsyncClient(timeout=2, trust_env=False) as client:
+            return (await client.get(f"{url}/readyz")).status_code == 200
+    except httpx.HTTPError:
+        return False
