@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from mcp.shared.exceptions import MCPError
 
+from searchbus_contracts import Fault
 from searchbus_edge.calls.arguments import check_arguments, parse_json_strings
 
 SCHEMA = {
@@ -15,8 +15,10 @@ SCHEMA = {
         "text": {"type": "string"},
         "count": {"type": "integer", "maximum": 5},
         "any": True,
+        "inner": {"type": "object", "required": ["n"]},
     },
     "required": ["text"],
+    "additionalProperties": False,
 }
 
 
@@ -48,23 +50,43 @@ def test_valid_arguments_pass(make_tool):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({}, '"text" is a required property'),
-        ({"text": "a", "count": 6}, "count: 6 is greater than the maximum of 5"),
+        ({}, "text: is required."),
+        ({"text": "a", "inner": {}}, "inner.n: is required."),
+        ({"text": "a", "count": 6}, "count: 6 is greater than the maximum of 5."),
         ({"text": "a", "urls": "x" * 5000}, "urls: …"),
+        ({"text": "a", "wrong": 1}, "wrong: is unknown."),
+        ({"text": "a", "x" * 5000: 1}, "xxx"),
     ],
 )
 def test_invalid_arguments_name_field_and_range(make_tool, arguments, text):
-    """-32602, without repeating long values."""
-    with pytest.raises(MCPError) as caught:
+    """Without repeating long values."""
+    with pytest.raises(Fault) as caught:
         check_arguments(make_tool("look", input_schema=SCHEMA), arguments)
-    assert caught.value.error.code == -32602
-    assert caught.value.error.message.startswith(f"Invalid arguments for look: {text}")
-    assert len(caught.value.error.message) < 400
+    assert caught.value.code == "invalid_argument"
+    assert caught.value.failure.message.startswith(text)
+    assert len(caught.value.failure.message) < 400
 
 
-def test_three_faults_are_shown_at_most(make_tool):
+def test_fault_of_the_arguments_as_a_whole_names_them(make_tool):
+    """There is no field to name."""
+    schema = {"type": "object", "minProperties": 1}
+    with pytest.raises(Fault) as caught:
+        check_arguments(make_tool("look", input_schema=schema), {})
+    assert caught.value.failure.message.startswith("arguments: ")
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        ({"type": "object", "required": ["a", "b", "c", "d", "e"]}, {}),
+        (
+            {"type": "object", "properties": {}, "additionalProperties": False},
+            dict.fromkeys("abcde"),
+        ),
+    ],
+)
+def test_three_faults_are_shown_at_most(make_tool, schema, arguments):
     """A model corrects some and calls again."""
-    schema = {"type": "object", "required": ["a", "b", "c", "d", "e"]}
-    with pytest.raises(MCPError) as caught:
-        check_arguments(make_tool(input_schema=schema), {})
-    assert caught.value.error.message.count("required") == 3
+    with pytest.raises(Fault) as caught:
+        check_arguments(make_tool(input_schema=schema), arguments)
+    assert caught.value.failure.message.count(": is ") == 3

@@ -69,6 +69,16 @@ async def test_unknown_and_hidden_tools_look_the_same(call, name):
     assert caught.value.error.message.startswith(f"Unknown tool: {name}.")
 
 
+async def test_arguments_outside_the_schema_are_an_error_reply(call, build, dictionary):
+    """Before the limits and the worker: a wrong call costs the caller nothing."""
+    nothing = build(limiter=LocalLimiter(1, 1))
+    for _ in range(3):
+        reply = await call("look_up", nothing, word=5)
+        assert reply.is_error
+        assert reply.structured["error"]["code"] == "invalid_argument"
+        assert reply.content[0].text.startswith("invalid_argument: word: ")
+
+
 async def test_failures_are_error_replies_and_crashes_are_internal(call):
     """A typed one keeps its code; the other says nothing."""
     assert (await call("fail")).content[0].text == "rate_limited: Too many. Wait."
@@ -121,7 +131,13 @@ async def test_limits_count_calls_and_costly_tools(call, build, registry, clock)
 
 
 @pytest.mark.parametrize(
-    ("name", "outcome"), [("say", "ok"), ("fail", "rate_limited"), ("absent", "json-rpc -32602")]
+    ("name", "outcome"),
+    [
+        ("say", "ok"),
+        ("fail", "rate_limited"),
+        ("look_up", "invalid_argument"),
+        ("absent", "json-rpc -32602"),
+    ],
 )
 async def test_every_call_is_audited(call, build, caplog, name, outcome):
     """With its outcome; arguments only by the setting."""
@@ -172,7 +188,7 @@ async def test_call_tool_passes_every_step_of_the_called_tool(call_tool, clock):
     [
         ("absent", "invalid_argument: Unknown tool: absent. find_tools finds those there are."),
         ("secret", "invalid_argument: Unknown tool: secret. find_tools finds those there are."),
-        ("look_up", 'invalid_argument: Invalid arguments for look_up: "word" is a required'),
+        ("look_up", "invalid_argument: word: is required."),
         ("find_tools", "invalid_argument: find_tools cannot be called through itself."),
     ],
 )

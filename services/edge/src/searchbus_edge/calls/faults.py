@@ -2,7 +2,7 @@
 
 | failure | becomes |
 | --- | --- |
-| arguments outside the schema, unknown tool | JSON-RPC -32602 |
+| unknown tool, malformed parameters of a method | JSON-RPC -32602 |
 | internal | JSON-RPC -32603, fixed text with the trace id |
 | every other code of a call | a result with isError: the code in text and structuredContent.error |
 """

@@ -3,8 +3,8 @@
 Everything that calls a tool calls it here: a client's tools/call on either way, each message of a
 batch, `call_tool`, and the composites for their sources. Each policy is one step of `_run`.
 
-A failure that the model can act on is a reply with `is_error`. What is wrong with the request
-itself is an `MCPError`.
+A failure that the model can act on is a reply with `is_error`, also where its arguments miss the
+tool's schema (SEP-1303). What is wrong with the request itself is an `MCPError`.
 """
 
 from __future__ import annotations
@@ -117,8 +117,7 @@ class ToolCalls:
         """Serve one call and record it.
 
         Raises:
-            MCPError: -32602 for an unknown (or hidden) tool and for arguments outside its schema,
-                -32603 for an internal error.
+            MCPError: -32602 for an unknown (or hidden) tool, -32603 for an internal error.
         """
         started_s = time.perf_counter()
         outcome, size_bytes = "cancelled", 0
@@ -141,11 +140,11 @@ class ToolCalls:
 
     async def _run(self, request: ToolRequest) -> Served:
         listed = self._resolve(request)
-        request = _validate(listed, request)
-        if listed.descriptor.toolset == LAZY:
-            return await self._own_tool(listed, request)
-        require_capabilities(listed.descriptor, request.capabilities)
         try:
+            request = _validate(listed, request)
+            if listed.descriptor.toolset == LAZY:
+                return await self._own_tool(listed, request)
+            require_capabilities(listed.descriptor, request.capabilities)
             await self._admit(request.actor, listed)
             return Served(listed, with_text(listed, await self._ask(listed, request)))
         except Fault as fault:
@@ -224,7 +223,7 @@ class ToolCalls:
 
 
 def _validate(listed: ListedTool, request: ToolRequest) -> ToolRequest:
-    """The request with its arguments repaired and checked; raises MCPError(-32602)."""
+    """The request with its arguments repaired and checked; raises Fault(invalid_argument)."""
     arguments = parse_json_strings(listed, request.arguments)
     if arguments is not request.arguments:
         request = replace(request, arguments=arguments, raw_arguments=None)
