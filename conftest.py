@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from searchbus_testing import NatsServer, watch_this_process
 
@@ -26,6 +27,9 @@ REFERENCE = Path(__file__).resolve().parent.parent / "shared"
 os.environ["SEARCHBUS_CHECK_REPLIES"] = "1"
 # Tables of commands are not wrapped, neither here nor in processes.
 os.environ["COLUMNS"] = "200"
+# No example of a property has a time limit: machines and their load differ.
+settings.register_profile("searchbus", deadline=None)
+settings.load_profile("searchbus")
 
 
 def pytest_sessionstart() -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchbus_ddg.instant import InstantAnswer, decode_instant
@@ -153,7 +153,6 @@ FIELDS = [
 ]  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=8), st.text(max_size=30))
 def test_any_json_is_rendered(raw, query):
     """A field of whatever type is shown or left out."""

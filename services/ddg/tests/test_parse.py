@@ -92,7 +92,7 @@ def test_outcomes_are_told_apart(status, body, outcome):
 BAD = [b"javascript:alert(1)", b"http://127.0.0.1/", b"https://duckduckgo.com/y.js?ad_domain=a"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from([read("results.html"), read("lite.html"), read("challenge.html")]),
     st.lists(
@@ -117,7 +117,7 @@ def test_mutated_pages_yield_public_rows_only(page, cuts, inserts, status):
         assert row.title == plain(row.title) != ""
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=3000), st.sampled_from([200, 202, 403, 404, 500]))
 def test_any_bytes_have_an_outcome(body, status):
     """It is `ok` exactly where there are rows."""

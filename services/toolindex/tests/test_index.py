@@ -39,7 +39,7 @@ def rows(reply):
     return [(f.toolset, f.name, f.score, f.cosine, f.matched) for f in reply.found]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(described_tools, queries, actors, st.integers(1, 7))
 def test_walking_the_pages_gives_each_match_once_and_in_order(tools, query, actor, size):
     """Whatever the page size."""
@@ -59,7 +59,7 @@ def test_walking_the_pages_gives_each_match_once_and_in_order(tools, query, acto
     assert len({name for _, name, *_ in walked}) == len(walked) == whole.total
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(described_tools, queries, actors)
 def test_hidden_tools_leave_no_trace(tools, query, actor):
     """All that is answered equals what an index without the hidden tools answers."""
@@ -70,7 +70,7 @@ def test_hidden_tools_leave_no_trace(tools, query, actor):
     assert (full.total, full.generation) == (alone.total, alone.generation)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(described_tools, st.randoms(use_true_random=False), queries)
 def test_replicas_with_another_history_answer_alike(tools, random, query):
     """The order in which workers came, and what was there in between, does not show."""

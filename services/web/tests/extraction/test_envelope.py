@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchbus_web.extraction.envelope import clean_text, envelope, start_of
 
 
-@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_no_text_breaks_out_of_its_envelope(text):
     """Its marks are random; invisible characters are removed."""

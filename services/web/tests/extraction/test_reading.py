@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.web import ARTICLE, article, pdf_of
 
@@ -90,7 +90,6 @@ def test_byte_order_mark_decides():
     assert decode_text("€".encode("cp1252"), "iso-8859-1") == "€"
 
 
-@settings(deadline=None)
 @given(
     st.binary(max_size=400),
     st.sampled_from([None, "utf-8", "x-unknown", "utf-7", "shift_jis", "idna"]),
