@@ -1,19 +1,17 @@
 """What the edge costs: CPU of one request, in multiples of a raw ASGI answer under httptools.
 
 The edge has a signed-in caller (a static key) and tracing on. Every round measures all of them in
-turn, so that the machine's noise meets each alike; a ratio is the median over the rounds. The load
-comes from a process of its own.
+turn, so that the machine's noise meets each alike; a ratio is the median over the rounds.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import statistics
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +22,10 @@ import httpx
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_testing import until
 
+from .load import cpu_s, send
 from .stack import nats
 
-__all__ = ["run"]
+__all__ = ["IN_FLIGHT", "REVISIONS", "TEXT", "Parts", "message", "run", "running_parts"]
 
 ROUNDS = 5
 REQUESTS = 2000
@@ -42,58 +41,64 @@ class Parts:
     nats_url: str
     raw_pid: int
     raw_port: int
+    raw_h11_port: int
     worker_pid: int
-    edge_pid: int
+    edge_pids: tuple[int, ...]
     edge_port: int
     key: str
 
     def request(self, method: str, revision: str) -> dict[str, Any]:
         """One request to the edge, for the load."""
-        params: dict[str, Any] = {}
-        headers = {
-            "Accept": "application/json, text/event-stream",
-            "Content-Type": "application/json",
-            "Authorization": f"Bearer {self.key}",
-            "MCP-Protocol-Version": revision,
-        }
-        if method == "tools/call":
-            params = {"name": "echo", "arguments": {"text": TEXT}}
-        if revision >= "2026":
-            headers["Mcp-Method"] = method
-            params["_meta"] = {
-                "io.modelcontextprotocol/protocolVersion": revision,
-                "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {},
-            }
-            if method == "tools/call":
-                headers["Mcp-Name"] = "echo"
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return {"port": self.edge_port, "path": "/mcp", "headers": headers, "body": body,
-                "expected": TEXT if method == "tools/call" else '"tools"'}  # fmt: skip
+        authorization = {"Authorization": f"Bearer {self.key}"}
+        call = method == "tools/call"
+        headers, body = message(method, revision, tool="echo" if call else None)
+        return {"port": self.edge_port, "path": "/mcp", "headers": headers | authorization,
+                "body": body, "expected": TEXT if call else '"tools"'}  # fmt: skip
 
     def raw(self) -> dict[str, Any]:
         """The same call to the raw application."""
         return {**self.request("tools/call", REVISIONS[0]), "port": self.raw_port}
 
 
+def message(
+    method: str, revision: str, *, tool: str | None = None
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Headers and body of a request; with `tool`, of a call of it with the argument `text`."""
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "Content-Type": "application/json",
+        "MCP-Protocol-Version": revision,
+    }
+    params: dict[str, Any] = {"name": tool, "arguments": {"text": TEXT}} if tool else {}
+    if revision >= "2026":
+        headers |= {"Mcp-Method": method, **({"Mcp-Name": tool} if tool else {})}
+        params["_meta"] = {
+            "io.modelcontextprotocol/protocolVersion": revision,
+            "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+    return headers, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
     """Ratios, with the raw measurements behind them."""
-    async with _parts(workdir / "edge") as parts:
+    async with running_parts(workdir / "edge") as parts:
         calls = {r: parts.request("tools/call", r) for r in REVISIONS}
         lists = {r: parts.request("tools/list", r) for r in REVISIONS}
         ratios: dict[str, list[float]] = {}
         rates: dict[str, list[float]] = {}
         for number in range(ROUNDS + 1):
-            raw_s, rate = await _cpu_s(parts.raw(), parts.raw_pid)
+            raw_s, rate = await _cpu_s(parts.raw(), [parts.raw_pid])
             found = {"raw requests/s": rate}
             measured: dict[str, float] = {}
             for revision in REVISIONS:
-                worker_s = _cpu_of(parts.worker_pid)
-                call_s, found[f"calls/s {revision}"] = await _cpu_s(calls[revision], parts.edge_pid)
+                worker_s = cpu_s([parts.worker_pid])
+                call_s, rate = await _cpu_s(calls[revision], parts.edge_pids)
+                found[f"calls/s {revision}"] = rate
                 measured[f"tools/call {revision}"] = call_s / raw_s
-                worker_s = (_cpu_of(parts.worker_pid) - worker_s) / REQUESTS
+                worker_s = (cpu_s([parts.worker_pid]) - worker_s) / REQUESTS
                 measured[f"worker {revision}"] = worker_s / raw_s
-                list_s, _ = await _cpu_s(lists[revision], parts.edge_pid)
+                list_s, _ = await _cpu_s(lists[revision], parts.edge_pids)
                 measured[f"tools/list {revision}"] = list_s / raw_s
             found["raw CPU us"] = raw_s * 1e6
             if number:  # the first round warms up
@@ -114,9 +119,9 @@ async def _latency(parts: Parts, call: dict[str, Any]) -> dict[str, Any]:
     ratios, p50s = [], []
     for _ in range(ROUNDS):
         one = {"in_flight": 1, "count": REQUESTS // 4}
-        raw = await _load({**parts.raw(), **one})
-        bus = await _load({"url": parts.nats_url, "count": REQUESTS // 4}, part="nats-load")
-        edge = await _load({**call, **one})
+        raw = await send({**parts.raw(), **one})
+        bus = await send({"nats_url": parts.nats_url, **one})
+        edge = await send({**call, **one})
         ratios.append(edge["p50_s"] / (raw["p50_s"] + bus["p50_s"]))
         p50s.append((raw["p50_s"], bus["p50_s"], edge["p50_s"]))
     names = ("raw", "NATS", "edge")
@@ -129,73 +134,64 @@ async def _latency(parts: Parts, call: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _cpu_s(spec: dict[str, Any], pid: int) -> tuple[float, float]:
-    """CPU seconds of a process per request, and requests a second."""
-    before_s = _cpu_of(pid)
-    found = await _load({**spec, "in_flight": IN_FLIGHT, "count": REQUESTS // IN_FLIGHT})
+async def _cpu_s(spec: dict[str, Any], pids: Iterable[int]) -> tuple[float, float]:
+    """CPU seconds of processes per request, and requests a second."""
+    before_s = cpu_s(pids)
+    found = await send({**spec, "in_flight": IN_FLIGHT, "count": REQUESTS // IN_FLIGHT})
     await asyncio.sleep(0.3)  # what threads export and write afterwards belongs to the requests
-    return (_cpu_of(pid) - before_s) / found["requests"], found["requests/s"]
-
-
-async def _load(spec: dict[str, Any], part: str = "load") -> dict[str, Any]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.bench.edge_parts", part, json.dumps(spec),
-        stdout=subprocess.PIPE,
-    )  # fmt: skip
-    out, _ = await process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"the load failed: {spec}")
-    found: dict[str, Any] = json.loads(out)
-    return found
-
-
-def _cpu_of(pid: int) -> float:
-    """CPU seconds of a process so far, of all its threads; finer than the ticks of `stat`."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+    return (cpu_s(pids) - before_s) / found["requests"], found["requests/s"]
 
 
 @asynccontextmanager
-async def _parts(folder: Path) -> AsyncIterator[Parts]:
+async def running_parts(folder: Path, *, edges: int = 1) -> AsyncIterator[Parts]:
+    """NATS, the raw servers, a worker and edges that share a port, each a process."""
     folder.mkdir(parents=True)
     key, _ = KeyFile(folder / "keys.json").add("bench", ("READER",))
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(nats(folder / "nats"))
         settings = {
-            "nats_url": url, "data_dir": folder, "trace_file": folder / "traces.jsonl", "port": 0,
-            "auth": "static", "keys_file": folder / "keys.json", "port_file": folder / "port",
-            "call_rate_per_s": 0, "abuse_rate_per_s": 1_000_000, "search": "false",
+            "nats_url": url, "data_dir": folder, "trace_file": folder / "traces.jsonl",
+            "auth": "static", "keys_file": folder / "keys.json", "search": "false",
+            "call_rate_per_s": 0, "abuse_rate_per_s": 1_000_000, "reuse_port": edges > 1,
         }  # fmt: skip
-        environment = {
-            **os.environ,
-            **{f"SEARCHBUS_{k.upper()}": str(v) for k, v in settings.items()},
-        }
         log = stack.enter_context((folder / "log").open("wb"))
 
-        def start(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-            command = [sys.executable, "-m", *arguments]
-            process = subprocess.Popen(command, env=environment, stderr=log, **options)
+        def start(*arguments: str, **more: object) -> subprocess.Popen[bytes]:
+            added = {f"SEARCHBUS_{k.upper()}": str(v) for k, v in {**settings, **more}.items()}
+            process = subprocess.Popen(
+                [sys.executable, "-m", *arguments],
+                env={**os.environ, **added}, stdout=subprocess.PIPE, stderr=log,
+            )  # fmt: skip
             stack.callback(process.wait, 30)
             stack.callback(process.terminate)
             return process
 
-        raw = start("tests.bench.edge_parts", "raw", url, stdout=subprocess.PIPE)
+        raw = start("tests.bench.edge_parts", "raw", url)
         assert raw.stdout is not None
-        raw_port = int(await asyncio.to_thread(raw.stdout.readline))
+        raw_ports = (await asyncio.to_thread(raw.stdout.readline)).split()
         worker = start("tests.bench.edge_parts", "worker")
-        edge = start("searchbus_edge")
+        pids: list[int] = []
+        port = 0
+        for number in range(edges):
+            port_file = folder / f"port-{number}"
+            pids.append(start("searchbus_edge", port=port, port_file=port_file).pid)
+            await until(port_file.exists, timeout_s=600)
+            port = int(port_file.read_text())
+        raw_port, raw_h11_port = map(int, raw_ports)
+        parts = Parts(url, raw.pid, raw_port, raw_h11_port, worker.pid, tuple(pids), port, key)
+        for _ in range(edges * 8):  # new connections, so that each edge has answered
+            await until(lambda: _answers(parts), timeout_s=600)
+        yield parts
 
-        async def ready() -> str | None:
-            try:
-                port = (folder / "port").read_text().strip()
-                parts = Parts(url, raw.pid, raw_port, worker.pid, edge.pid, int(port), key)
-                spec = parts.request("tools/call", REVISIONS[0])
-                response = httpx.post(
-                    f"http://127.0.0.1:{port}/mcp", json=spec["body"], headers=spec["headers"]
-                )
-                return port if TEXT in response.text else None
-            except (OSError, ValueError, httpx.HTTPError):
-                return None
 
-        port = int(await until(ready, timeout_s=600) or 0)
-        yield Parts(url, raw.pid, raw_port, worker.pid, edge.pid, port, key)
+async def _answers(parts: Parts) -> bool:
+    spec = parts.request("tools/call", REVISIONS[0])
+    async with httpx.AsyncClient(timeout=60) as client:
+        try:
+            response = await client.post(
+                f"http://127.0.0.1:{parts.edge_port}/mcp",
+                json=spec["body"], headers=spec["headers"],
+            )  # fmt: skip
+        except httpx.HTTPError:
+            return False
+    return TEXT in response.text
