@@ -36,6 +36,7 @@ class FakeDuckDuckGo:
         quick_requests: requests of an address within `window_s`; 0 switches the limit off.
         latency_s: before every response.
         blocked: addresses that always get challenges.
+        emptied: addresses that always get empty pages with status 202.
     """
 
     quick_requests: int = 0
@@ -43,6 +44,7 @@ class FakeDuckDuckGo:
     block_s: float = 5.0
     latency_s: float = 0.0
     blocked: set[str] = field(default_factory=set)
+    emptied: set[str] = field(default_factory=set)
     requests: list[tuple[float, str, str]] = field(default_factory=list)
     challenges: int = 0
     in_flight: int = 0
@@ -65,7 +67,7 @@ class FakeDuckDuckGo:
         """GET: counts; POST: change fields (`{"latency_s": 0.3, "blocked": ["127.0.0.2"]}`)."""
         if request.method == "POST":
             for name, value in (await request.json()).items():
-                setattr(self, name, set(value) if name == "blocked" else value)
+                setattr(self, name, set(value) if name in ("blocked", "emptied") else value)
         return JSONResponse(
             {
                 "requests": len(self.requests),
@@ -111,6 +113,8 @@ class FakeDuckDuckGo:
         if address in self.blocked or self._blocked_until.get(address, 0) > now_s:
             self.challenges += 1
             return Response(_CHALLENGE, 202, media_type="text/html")
+        if address in self.emptied:
+            return Response(_EMPTY, 202, media_type="text/html")
         return None
 
     def _answer(self, request: Request, kind: str, query: str, form: dict[str, str]) -> Response:
@@ -122,7 +126,7 @@ class FakeDuckDuckGo:
         if "http429" in words:
             return Response("", 429, headers={"Retry-After": "7"})
         if "empty202" in words:
-            return Response("<html><body></body></html>", 202, media_type="text/html")
+            return Response(_EMPTY, 202, media_type="text/html")
         if "garbage" in words and kind == "html":
             return Response("<html><title>x at DuckDuckGo</title><p>new design</p></html>")
         if query.startswith("!"):
@@ -241,6 +245,7 @@ href="https://duckduckgo.com/y.js?ad_domain=ads.example">Buy it</a></td></tr>
 <tr><td></td><td class='result-snippet'>An advertisement</td></tr>"""
 _NO_RESULTS = """<div class="result results_links results_links_deep result--no-result">
 <div class="links_main links_deep result__body"><div class="no-results">No results.</div></div></div>"""
+_EMPTY = "<html><body></body></html>"
 _CHALLENGE = """<html><head><title>DuckDuckGo</title></head><body>
 <form id="challenge-form" action="//duckduckgo.com/anomaly.js?sv=html&cc=sre" method="POST">
 <div class="anomaly-modal__title">Unfortunately, bots use DuckDuckGo too.</div></form></body></html>"""

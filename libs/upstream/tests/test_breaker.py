@@ -28,7 +28,32 @@ def test_breaker_cools_down_probes_and_closes():
     assert breaker.refused(60) == 60
 
 
-@given(st.lists(st.sampled_from(["refused", "succeeded", "probe", "wait"]), max_size=60))
+def test_suspicion_opens_it_and_is_no_refusal():
+    """A refused probe gets the first cooldown, not the doubled one."""
+    now_s = [100.0]
+    breaker = Breaker(clock=lambda: now_s[0])
+    breaker.suspect(5)
+    assert (breaker.closed, breaker.suspected, breaker.remaining_s) == (False, True, 5.0)
+    now_s[0] += 5
+    assert breaker.try_probe()
+    assert breaker.refused(60) == 60
+    assert not breaker.suspected
+    breaker.suspect(5)
+    assert breaker.remaining_s == 60
+
+
+def test_suspicion_ends_by_a_refusal_or_without_proof():
+    """Also where the refusal answers a request that was sent before."""
+    breaker = Breaker(clock=lambda: 100.0)
+    breaker.suspect(5)
+    breaker.close()
+    assert breaker.closed
+    breaker.suspect(5)
+    breaker.refused(60)
+    assert breaker.remaining_s == 60
+
+
+@given(st.lists(st.sampled_from(["refused", "succeeded", "probe", "wait", "suspect"]), max_size=60))
 def test_breaker_is_never_closed_during_a_cooldown(steps):
     """Whatever happens, in whatever order."""
     now_s = [0.0]
@@ -38,6 +63,8 @@ def test_breaker_is_never_closed_during_a_cooldown(steps):
             assert breaker.refused(10) <= 1000
         elif step == "succeeded":
             breaker.succeeded()
+        elif step == "suspect":
+            breaker.suspect(5)
         elif step == "probe":
             assert not (breaker.try_probe() and breaker.remaining_s > 0)
         else:

@@ -165,3 +165,15 @@ async def test_lease_of_a_cancelled_fetch_is_released(buckets):
     await asyncio.gather(leaving, return_exceptions=True)
     upstream.seconds = 0.0
     assert (await get(SharedCache(*buckets), upstream)).value == b"answer 2"
+
+
+async def test_value_may_be_stored_and_looked_up_without_a_fetch(buckets):
+    """For all workers, until it is too old."""
+    now_s = [1000.0]
+    one, other = (SharedCache(*buckets, clock=lambda: now_s[0]) for _ in range(2))
+    assert await other.stored("q", fresh_s=60) is None
+    await one.store("q", b"known")
+    found = await other.stored("q", fresh_s=60)
+    assert (found.value, found.made_ms) == (b"known", 1_000_000)
+    now_s[0] += 60
+    assert await other.stored("q", fresh_s=60) is None

@@ -10,7 +10,8 @@ import pytest
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
 from searchbus_ddg.duckduckgo import DuckDuckGo, Freshness
-from searchbus_ddg.search import SearchRows
+from searchbus_ddg.outcome import Outcome
+from searchbus_ddg.search import Refused, SearchRows
 from searchbus_upstream import Reply, SharedCache, UpstreamTimeout
 
 
@@ -160,6 +161,34 @@ async def test_other_failures_are_raised(service, healthy, hops, left_s, code):
         await service.duckduckgo.fetch(call(left_s), WebSearchRequest(query="cats", hops=hops))
     assert caught.value.code == code
     assert service.bus.forwarded == []
+
+
+def refused(outcome: Outcome) -> Refused:
+    return Refused(outcome, ErrorCode.UPSTREAM_BLOCKED, "refused", 5)
+
+
+async def test_refused_request_is_sent_once_more_at_most(service):
+    """A forwarded one that was refused before is not; its query is not sent again for a while."""
+    service.search.fault = refused(Outcome.BLANK)
+    service.fleet.healthy = True
+    await service.duckduckgo.fetch(call(), WebSearchRequest(query="cats"))
+    ((_, forwarded),) = service.bus.forwarded
+    assert (forwarded.hops, forwarded.refused) == (1, True)
+    for request in (forwarded, WebSearchRequest(query="cats")):
+        with pytest.raises(Fault) as caught:
+            await service.duckduckgo.fetch(call(), request)
+        assert caught.value.code == "upstream_blocked"
+        assert "Change the query" in caught.value.failure.message
+    assert (len(service.bus.forwarded), len(service.search.requests)) == (1, 2)
+
+
+async def test_only_worker_remembers_a_query_that_its_healthy_address_is_refused(service):
+    """After a suspicion alone it does not."""
+    for outcome, sent in ((Outcome.BLANK, 1), (Outcome.QUERY_REFUSED, 2), (Outcome.BLANK, 2)):
+        service.search.fault = refused(outcome)
+        with pytest.raises(Fault):
+            await service.duckduckgo.fetch(call(), WebSearchRequest(query="cats"))
+        assert len(service.search.requests) == sent
 
 
 async def test_wait_is_that_of_the_first_address_to_be_probed(service):

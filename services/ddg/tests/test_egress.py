@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_ddg.egress import Cooldowns, Egress, egress_id, open_client
+from searchbus_ddg.egress import VOUCHED_S, Cooldowns, Egress, egress_id, open_client
 from searchbus_ddg.outcome import DuckDuckGoError, Outcome
 from searchbus_upstream import HttpClient, Pace
 
@@ -74,6 +74,43 @@ async def test_inconclusive_probe_is_repeated_after_a_while(egress, now_s):
     now_s[0] += 180
     assert not await egress.probe(failing(Outcome.TIMEOUT), 5.0)
     assert egress.breaker.remaining_s > 0
+
+
+async def test_blank_page_cools_down_shortly_and_a_probe_clears_the_address(egress, now_s):
+    """Further blank pages are then held against their queries, for a minute."""
+    with pytest.raises(DuckDuckGoError) as caught:
+        await egress.use("a", 5.0, failing(Outcome.BLANK))
+    assert caught.value.outcome is Outcome.BLANK
+    assert egress.breaker.remaining_s == 5.0
+    now_s[0] += 5
+    assert await egress.probe(succeed, 5.0)
+    with pytest.raises(DuckDuckGoError) as caught:
+        await egress.use("a", 5.0, failing(Outcome.BLANK))
+    assert caught.value.outcome is Outcome.QUERY_REFUSED
+    assert await egress.use("a", 5.0, succeed) == "page"
+    now_s[0] += VOUCHED_S
+    with pytest.raises(DuckDuckGoError) as caught:
+        await egress.use("a", 5.0, failing(Outcome.BLANK))
+    assert caught.value.outcome is Outcome.BLANK
+
+
+async def test_blank_page_of_the_probe_is_a_refusal(egress, now_s):
+    """With the cooldown of a challenge."""
+    with pytest.raises(DuckDuckGoError):
+        await egress.use("a", 5.0, failing(Outcome.BLANK))
+    now_s[0] += 5
+    assert not await egress.probe(failing(Outcome.BLANK), 5.0)
+    assert egress.breaker.remaining_s == 3600.0
+
+
+async def test_suspicion_ends_where_the_probe_shows_no_refusal(egress, now_s):
+    """A timeout proves nothing; the next blank page is a suspicion again."""
+    for _ in range(2):
+        with pytest.raises(DuckDuckGoError) as caught:
+            await egress.use("a", 5.0, failing(Outcome.BLANK))
+        assert caught.value.outcome is Outcome.BLANK
+        now_s[0] += 5
+        assert await egress.probe(failing(Outcome.TIMEOUT), 5.0)
 
 
 def test_cooldown_is_at_least_what_was_asked_for():

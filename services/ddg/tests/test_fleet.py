@@ -122,6 +122,16 @@ async def test_refusal_is_known_after_a_restart(leases, refusals):
         assert egress.breaker.open_until_s > time.time() + 900
 
 
+async def test_suspicion_is_not_known_after_a_restart(leases, refusals):
+    """Nothing is proved yet."""
+    first, egress = member(leases, refusals, "a")
+    async with first:
+        egress.breaker.suspect(1000.0)
+        await first.leave_to_others()
+        assert await leases.keys() == [egress_id("a")]
+    assert await refusals.keys() == []
+
+
 async def test_release_leaves_another_workers_lease(leases, refusals):
     """A worker that was cut off does not delete the lease of its successor."""
     fleet, _ = member(leases, refusals, "a")

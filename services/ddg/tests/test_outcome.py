@@ -8,7 +8,7 @@ from searchbus_ddg.outcome import REFUSALS, DuckDuckGoError, Outcome
 def test_refusals_concern_the_address():
     """Other failures do not start a cooldown."""
     assert {str(outcome) for outcome in REFUSALS} == {
-        "challenge", "fingerprint_block", "rate_limited",
+        "challenge", "blank_page", "rate_limited", "query_refused",
     }  # fmt: skip
 
 

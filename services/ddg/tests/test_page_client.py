@@ -70,7 +70,7 @@ async def test_next_page_sends_the_form_of_the_page_before():
         (UpstreamUnreachable("ConnectError"), Outcome.UPSTREAM_ERROR, "ConnectError"),
         (Reply(303, b""), Outcome.UPSTREAM_ERROR, "redirects"),
         (Reply(500, b"oops"), Outcome.UPSTREAM_ERROR, "HTTP 500"),
-        (Reply(202, b""), Outcome.FINGERPRINT, "empty page"),
+        (Reply(202, b""), Outcome.BLANK, "blank page"),
         (Reply(200, b"<p>new", truncated=True), Outcome.UNKNOWN_MARKUP, "cut off"),
         (Reply(200, b"<p>new"), Outcome.UNKNOWN_MARKUP, "markup has changed"),
         (Reply(202, b"anomaly.js"), Outcome.CHALLENGE, "not a bot"),

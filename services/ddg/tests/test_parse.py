@@ -74,8 +74,8 @@ def test_empty_needs_an_explicit_marker(status):
 @pytest.mark.parametrize(
     ("status", "body", "outcome"),
     [
-        (202, b"<html><body></body></html>", Outcome.FINGERPRINT),
-        (200, b"", Outcome.FINGERPRINT),
+        (202, b"<html><body></body></html>", Outcome.BLANK),
+        (200, b"", Outcome.BLANK),
         (403, b"", Outcome.RATE_LIMITED),
         (429, b"slow down", Outcome.RATE_LIMITED),
         (500, b"oops", Outcome.UPSTREAM_ERROR),

@@ -91,7 +91,7 @@ async def test_lite_is_used_where_html_cannot_be_read():
     ("errors", "code", "retryable", "said"),
     [
         ([(Outcome.CHALLENGE, "x")], "upstream_blocked", True, "does not mean"),
-        ([(Outcome.FINGERPRINT, "x")], "upstream_blocked", True, "another search tool"),
+        ([(Outcome.BLANK, "x")], "upstream_blocked", True, "another search tool"),
         ([(Outcome.RATE_LIMITED, "x")], "upstream_limited", True, "180 seconds"),
         ([(Outcome.TIMEOUT, "x")], "upstream_failed", True, "in time"),
         ([(Outcome.UPSTREAM_ERROR, "HTTP 500")] * 2, "upstream_failed", True, "HTTP 500"),

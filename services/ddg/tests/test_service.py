@@ -123,6 +123,66 @@ async def test_stale_results_are_returned_while_it_refuses(fleet):
     assert caught.value.code == "upstream_blocked"
 
 
+async def test_query_that_always_gets_an_empty_page_does_not_cool_the_fleet(fleet):
+    """It is sent twice in all, however often a caller repeats it; other queries go on."""
+    for _ in range(3):
+        await fleet.start_worker(ddg_suspicion_rest_s=0.2, ddg_cache_ttl_s=0.0)
+    for number in range(20):
+        with pytest.raises(Fault) as caught:
+            await fleet.search("empty202")
+        assert caught.value.code == "upstream_blocked"
+        assert caught.value.failure.retry_after_ms > 0
+        assert "10 results" in await fleet.search(f"cats {number}")
+    sent = [address for _, address, query in fleet.fake.requests if query == "empty202"]
+    assert len(sent) == len(set(sent)) == 2
+
+
+async def test_many_queries_with_empty_pages_leave_the_addresses_in_use(fleet):
+    """The probe that followed the first one showed that the addresses are not refused."""
+    for _ in range(3):
+        await fleet.start_worker(ddg_suspicion_rest_s=0.05, ddg_cache_ttl_s=0.0)
+    for number in range(12):
+        with pytest.raises(Fault):
+            await fleet.search(f"empty202 {number}")
+        await fleet.search(f"cats {number}")
+    probes = [address for _, address, query in fleet.fake.requests if query == "duckduckgo"]
+    assert len(probes) == len(set(probes))
+
+
+async def test_address_that_gets_only_empty_pages_is_refused(fleet):
+    """The probe gets one as well: the cooldown is that of a challenge."""
+    for _ in range(2):
+        await fleet.start_worker(ddg_suspicion_rest_s=0.05, ddg_cache_ttl_s=0.0)
+    fleet.fake.emptied = {"127.0.0.31"}
+    for number in range(12):
+        assert "10 results" in await fleet.search(f"cats {number}")
+    await until(lambda: _sent_through(fleet, "127.0.0.31") == ["duckduckgo"])
+    known = len(_sent_through(fleet, "127.0.0.31", probes=False))
+    for number in range(12):
+        assert "10 results" in await fleet.search(f"dogs {number}")
+    assert len(_sent_through(fleet, "127.0.0.31", probes=False)) == known == 1
+
+
+def _sent_through(fleet, address: str, *, probes: bool = True) -> list[str]:
+    """The probes, or the other queries, of an address."""
+    return [
+        query
+        for _, source, query in fleet.fake.requests
+        if source == address and (query == "duckduckgo") == probes
+    ]
+
+
+async def test_challenged_query_is_sent_once_more(fleet):
+    """It is not tried at every address."""
+    for _ in range(4):
+        await fleet.start_worker(ddg_cache_ttl_s=0.0)
+    fleet.fake.blocked = {f"127.0.0.{number}" for number in range(31, 39)}
+    with pytest.raises(Fault) as caught:
+        await fleet.search("cats")
+    assert caught.value.code == "upstream_blocked"
+    assert fleet.fake.challenges == 2
+
+
 async def test_one_blocked_address_fails_no_call_and_rejoins(nats_fleet):
     """The others carry the load; after the cooldown a probe brings it back."""
     fleet = nats_fleet

@@ -25,6 +25,10 @@ class WebSearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     hops: Annotated[
         int, Meta(ge=0, le=64, description="How often a worker forwarded the request.")
     ] = 0
+    refused: Annotated[
+        bool,
+        Meta(description="A worker sent it and was refused: it is sent once more at most."),
+    ] = False
 
 
 class WebResult(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,6 +1,7 @@
 """A circuit breaker (Nygard, Release It!, 2007) whose cooldown grows.
 
 closed → `refused` → open for the cooldown → one probe → closed, or open for twice as long
+closed → `suspect` → open for the cooldown → one probe → closed, or `refused`
 """
 
 from __future__ import annotations
@@ -56,13 +57,18 @@ class Breaker:
         return self.closed or (not self._probing and self.remaining_s == 0)
 
     @property
+    def suspected(self) -> bool:
+        """Whether it is open by a suspicion only."""
+        return not self.closed and self._refusals == 0
+
+    @property
     def remaining_s(self) -> float:
         """Seconds until the cooldown ends."""
         return max(0.0, self._open_until_s - self._clock())
 
     def refused(self, cooldown_s: float) -> float:
         """Record a refusal by the upstream; returns the length of the cooldown."""
-        if not self.closed and not self._probing:
+        if not self.closed and not self._probing and not self.suspected:
             # A reply to a request sent before the breaker opened belongs to the same refusal.
             return self.remaining_s
         cooldown_s = min(self._max_cooldown_s, cooldown_s * 2**self._refusals)
@@ -70,6 +76,11 @@ class Breaker:
         self._probing = False
         self._open_until_s = self._clock() + cooldown_s
         return cooldown_s
+
+    def suspect(self, cooldown_s: float) -> None:
+        """Open for a cooldown that counts as no refusal: the probe decides whether it was one."""
+        if self.closed:
+            self._open_until_s = self._clock() + cooldown_s
 
     def succeeded(self) -> None:
         """Record a success: the breaker closes."""
@@ -81,12 +92,17 @@ class Breaker:
     def try_probe(self) -> bool:
         """Whether the one probe may be sent now.
 
-        After True call `refused`, `succeeded` or `abandon`.
+        After True call `refused`, `succeeded`, `abandon` or `close`.
         """
         if self.closed or self._probing or self.remaining_s > 0:
             return False
         self._probing = True
         return True
+
+    def close(self) -> None:
+        """Close without a success: a suspicion was not confirmed."""
+        self._open_until_s = 0.0
+        self._probing = False
 
     def abandon(self) -> None:
         """The probe was inconclusive (a timeout, say): another may be sent."""

@@ -153,8 +153,19 @@ class SharedCache:
         finally:
             count_lookup(self._name, outcome)
 
+    async def stored(self, request: str, *, fresh_s: float) -> Cached | None:
+        """The stored value for a request, if it is not older than `fresh_s`; fetches nothing."""
+        entry = await self._stored(_key_of(request))
+        if entry is None or self._age_s(entry) >= fresh_s:
+            return None
+        return Cached(entry.value, entry.made_ms, hit=True)
+
+    async def store(self, request: str, value: bytes) -> None:
+        """Store a value that no `get` fetched."""
+        await self._store(_key_of(request), Fetched(value))
+
     async def _get(self, request: str, fetch: Fetch, fresh_s: float, stale_s: float) -> Cached:
-        key = hashlib.sha256(request.encode()).hexdigest()[:40]
+        key = _key_of(request)
         while True:
             entry = await self._stored(key)
             if entry is not None and self._age_s(entry) < fresh_s:
@@ -285,6 +296,10 @@ class SharedCache:
 
     async def _release(self, flights: KeyValue, key: str) -> None:
         await _best_effort(flights.delete(key))
+
+
+def _key_of(request: str) -> str:
+    return hashlib.sha256(request.encode()).hexdigest()[:40]
 
 
 async def _best_effort(operation: Awaitable[object]) -> None:

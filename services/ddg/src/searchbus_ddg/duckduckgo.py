@@ -19,7 +19,8 @@ from .fleet import Fleet
 from .instant import InstantAnswer, decode_instant
 from .outcome import DuckDuckGoError, Outcome
 from .page_client import MAX_QUERY_CHARS, USER_AGENT, send
-from .search import Search, SearchRows
+from .refused import RefusedQueries
+from .search import Refused, Search, SearchRows
 
 __all__ = ["DuckDuckGo", "Freshness"]
 
@@ -69,6 +70,7 @@ class DuckDuckGo:
         self._search = search
         self._fleet = fleet
         self._cache = cache
+        self._refused = RefusedQueries(cache)
         self._instant_url = instant_url
         self._freshness = freshness or Freshness()
 
@@ -109,19 +111,30 @@ class DuckDuckGo:
     async def fetch(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
         """Search without the cache; forward the request where this address is refused.
 
+        A request that was sent and refused is sent once more at most, by another worker.
+
         Raises:
             Fault: as `search`.
         """
+        if not request.refused:
+            await self._refused.require_none(request)
         try:
             found = await self._search.run(
                 request, call.actor.subject, call.remaining_s - _MARGIN_S
             )
         except Fault as fault:
-            if fault.code not in _FORWARDED or call.remaining_s < _MIN_LEFT_S:
+            if fault.code not in _FORWARDED:
+                raise
+            if isinstance(fault, Refused) and request.refused:
+                raise await self._refused.add(request) from None
+            if call.remaining_s < _MIN_LEFT_S:
                 raise
             if request.hops >= _MAX_HOPS or not await self._fleet.leave_to_others():
+                if isinstance(fault, Refused) and fault.outcome is Outcome.QUERY_REFUSED:
+                    raise await self._refused.add(request) from None
                 raise self._refused_everywhere(fault) from None
-            return await self._forward(call, request)
+            refused = request.refused or isinstance(fault, Refused)
+            return await self._forward(call, request, refused=refused)
         return WebSearchReply(
             results=tuple(found.rows),
             provider="duckduckgo",
@@ -129,10 +142,12 @@ class DuckDuckGo:
             note=found.note,
         )
 
-    async def _forward(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
+    async def _forward(
+        self, call: Call, request: WebSearchRequest, *, refused: bool
+    ) -> WebSearchReply:
         return await self._bus.request(
             self._bus.subjects.endpoint(SERVICE, "fetch"),
-            msgspec.structs.replace(request, hops=request.hops + 1),
+            msgspec.structs.replace(request, hops=request.hops + 1, refused=refused),
             WebSearchReply,
             service=SERVICE,
             timeout_s=call.remaining_s,

@@ -16,18 +16,25 @@ from searchbus_upstream import Breaker, HttpClient, Pace, UpstreamClient
 
 from .outcome import REFUSALS, DuckDuckGoError, Outcome
 
-__all__ = ["Cooldowns", "Egress", "blocked", "egress_id", "open_client"]
+__all__ = ["VOUCHED_S", "Cooldowns", "Egress", "blocked", "egress_id", "open_client"]
 
 log = logging.getLogger("searchbus.ddg")
 T = TypeVar("T")
 
+VOUCHED_S = 60.0
+"""For this long after a probe that followed a blank page, blank pages are held against queries."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cooldowns:
-    """How long an address sends no requests after a refusal, in seconds."""
+    """How long an address sends no requests after a refusal, in seconds.
+
+    `suspicion_s` is that after a blank page, until the probe.
+    """
 
     challenge_s: float = 3600.0
     rate_limited_s: float = 180.0
+    suspicion_s: float = 5.0
 
     def after(self, error: DuckDuckGoError) -> float:
         """The cooldown for one refusal: at least what DuckDuckGo asked for."""
@@ -38,6 +45,10 @@ class Cooldowns:
 
 class Egress:
     """Sends requests at a pace, and none while the address is cooling down.
+
+    A blank page may be due to the query. It cools the address down until a probe with a known
+    query: if that gets a blank page too, the address is refused; if it succeeds, blank pages cool
+    nothing down for a while, so that no query can keep the address out of use.
 
     Args:
         name: in logs and metrics.
@@ -61,6 +72,8 @@ class Egress:
         self.breaker = Breaker(name, clock=clock)
         self.on_refused: Callable[[], None] = lambda: None
         self._cooldowns = cooldowns or Cooldowns()
+        self._clock = clock
+        self._vouched_until_s = 0.0
         self._slots = asyncio.Semaphore(max_in_flight)
 
     async def use(
@@ -71,7 +84,8 @@ class Egress:
         Raises:
             Fault: upstream_blocked while the address is cooling down; overloaded where the turn
                 would come after the timeout.
-            DuckDuckGoError: of the request.
+            DuckDuckGoError: of the request; `QUERY_REFUSED` for a blank page of an address that a
+                probe has just found healthy.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
@@ -79,36 +93,63 @@ class Egress:
         await self.pace.slot(caller, timeout_s)
         async with self._slots:
             self._require_closed()
-            return await self._send(request, max(0.001, end_s - loop.time()))
+            try:
+                result = await request(max(0.001, end_s - loop.time()))
+            except DuckDuckGoError as error:
+                raise self._judged(error) from None
+            self._succeeded()
+            return result
 
     async def probe(self, request: Callable[[float], Awaitable[T]], timeout_s: float) -> bool:
         """Send one request after the cooldown; True where the address is healthy again."""
         if not self.breaker.try_probe():
             return self.breaker.closed
         try:
-            await self._send(request, timeout_s)
-        except (DuckDuckGoError, Fault) as error:
-            log.info("%s is still refused: %s", self.name, error)
-            if not self.breaker.closed and self.breaker.remaining_s == 0:
+            await request(timeout_s)
+        except DuckDuckGoError as error:
+            if error.outcome in REFUSALS:
+                self._refused(error)
+            elif self.breaker.suspected:
+                log.info("%s: the probe shows no refusal: %s", self.name, error)
+                self.breaker.close()
+            else:
+                log.info("%s is still refused: %s", self.name, error)
                 self.breaker.refused(self._cooldowns.rate_limited_s)
         except BaseException:
             self.breaker.refused(1.0)
             raise
+        else:
+            if self.breaker.suspected:
+                self._vouched_until_s = self._clock() + VOUCHED_S
+            self._succeeded()
         return self.breaker.closed
 
-    async def _send(self, request: Callable[[float], Awaitable[T]], timeout_s: float) -> T:
-        try:
-            result = await request(timeout_s)
-        except DuckDuckGoError as error:
+    def _judged(self, error: DuckDuckGoError) -> DuckDuckGoError:
+        """What a failure means, after its effect on the address."""
+        if error.outcome is not Outcome.BLANK:
             if error.outcome in REFUSALS:
-                cooldown_s = self.breaker.refused(self._cooldowns.after(error))
-                self.pace.refused()
-                log.warning("%s: %s; cooldown of %.0f s", self.name, error.detail, cooldown_s)
-                self.on_refused()
-            raise
+                self._refused(error)
+            return error
+        if self._clock() < self._vouched_until_s:
+            return DuckDuckGoError(Outcome.QUERY_REFUSED, error.detail)
+        if self.breaker.closed:
+            self.breaker.suspect(self._cooldowns.suspicion_s)
+            log.warning(
+                "%s: %s; a probe in %.0f s decides", self.name, error.detail,
+                self._cooldowns.suspicion_s,
+            )  # fmt: skip
+            self.on_refused()
+        return error
+
+    def _refused(self, error: DuckDuckGoError) -> None:
+        cooldown_s = self.breaker.refused(self._cooldowns.after(error))
+        self.pace.refused()
+        log.warning("%s: %s; cooldown of %.0f s", self.name, error.detail, cooldown_s)
+        self.on_refused()
+
+    def _succeeded(self) -> None:
         self.breaker.succeeded()
         self.pace.succeeded()
-        return result
 
     def _require_closed(self) -> None:
         if not self.breaker.closed:

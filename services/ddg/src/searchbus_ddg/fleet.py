@@ -184,7 +184,8 @@ class Fleet:
                 return
             self._lease_lost = False
             await self._leases.put(self._key, lease)
-            if open_until_s and self._refusals is not None:
+            refused = open_until_s and not self._egress.breaker.suspected
+            if refused and self._refusals is not None:
                 await self._refusals.put(self._key, lease)
             others: dict[str, float] = {}
             for key in await self._leases.keys():

@@ -20,15 +20,23 @@ class Outcome(StrEnum):
     OK = "ok"
     EMPTY = "empty"
     CHALLENGE = "challenge"
-    FINGERPRINT = "fingerprint_block"
+    BLANK = "blank_page"
+    QUERY_REFUSED = "query_refused"
     RATE_LIMITED = "rate_limited"
     UNKNOWN_MARKUP = "unknown_markup"
     TIMEOUT = "timeout"
     UPSTREAM_ERROR = "upstream_error"
 
 
-REFUSALS = frozenset({Outcome.CHALLENGE, Outcome.FINGERPRINT, Outcome.RATE_LIMITED})
-"""Outcomes that concern the egress address: it sends no requests during the cooldown."""
+REFUSALS = frozenset(
+    {Outcome.CHALLENGE, Outcome.BLANK, Outcome.RATE_LIMITED, Outcome.QUERY_REFUSED}
+)
+"""Outcomes of a request that was sent and refused; it may be sent once more, from another address.
+
+A challenge and a rate limit concern the address. A blank page does so only if a probe gets one as
+well: until then it may be due to the query. `QUERY_REFUSED` is a blank page where a probe has just
+succeeded.
+"""
 
 
 @dataclass(frozen=True, slots=True)

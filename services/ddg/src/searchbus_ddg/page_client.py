@@ -122,7 +122,7 @@ def _parse(reply: Reply) -> ResultPage:
         return page
     detail = {
         Outcome.CHALLENGE: "it challenges this address to prove that it is not a bot",
-        Outcome.FINGERPRINT: "it answers this client with an empty page",
+        Outcome.BLANK: "it answers with a blank page",
         Outcome.RATE_LIMITED: f"it limits this address (HTTP {reply.status})",
         Outcome.UNKNOWN_MARKUP: "its page cannot be read: the markup has changed"
         if not reply.truncated

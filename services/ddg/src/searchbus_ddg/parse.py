@@ -47,7 +47,7 @@ def parse_page(status: int, body: bytes) -> ResultPage:
     if _says_empty(tree):
         return ResultPage(Outcome.EMPTY)
     if status == 202 or not body.strip():
-        return ResultPage(Outcome.FINGERPRINT)
+        return ResultPage(Outcome.BLANK)
     return ResultPage(Outcome.UNKNOWN_MARKUP)
 
 

@@ -15,7 +15,7 @@ from .egress import Egress, blocked
 from .outcome import REFUSALS, DuckDuckGoError, Outcome, ResultPage
 from .page_client import PageClient
 
-__all__ = ["Search", "SearchRows", "fault_of"]
+__all__ = ["Refused", "Search", "SearchRows", "fault_of"]
 
 MAX_PAGES = 4
 
@@ -25,6 +25,18 @@ class SearchRows(msgspec.Struct):
 
     rows: list[WebResult]
     note: str | None = None
+
+
+class Refused(Fault):
+    """DuckDuckGo refused a request that was sent.
+
+    Args:
+        outcome: one of `REFUSALS`.
+    """
+
+    def __init__(self, outcome: Outcome, code: ErrorCode, message: str, wait_s: int) -> None:
+        super().__init__(code, message, retry_after_ms=wait_s * 1000)
+        self.outcome = outcome
 
 
 class Search:
@@ -41,8 +53,8 @@ class Search:
             caller: for fair turns on the egress.
 
         Raises:
-            Fault: the first page could not be fetched (see `fault_of`). A failure of a later page
-                only shortens the list.
+            Fault: the first page could not be fetched (see `fault_of`); `Refused` where DuckDuckGo
+                refused it. A failure of a later page only shortens the list.
         """
         end_s = asyncio.get_running_loop().time() + timeout_s
         endpoint, page = await self._first_page(request, caller, end_s)
@@ -97,16 +109,18 @@ class Search:
 
 def fault_of(error: DuckDuckGoError, egress: Egress) -> Fault:
     """The failure of a call; it never reads as if there were no results."""
-    if error.outcome in (Outcome.CHALLENGE, Outcome.FINGERPRINT):
-        return blocked(egress.breaker.remaining_s)
+    wait_s = max(1, round(egress.breaker.remaining_s))
     if error.outcome is Outcome.RATE_LIMITED:
-        wait_s = max(1, round(egress.breaker.remaining_s))
-        return Fault(
+        return Refused(
+            error.outcome,
             ErrorCode.UPSTREAM_LIMITED,
             f"DuckDuckGo limits searches from here. Try again in {wait_s} seconds, or use another "
             "search tool.",
-            retry_after_ms=wait_s * 1000,
+            wait_s,
         )
+    if error.outcome in REFUSALS:
+        failure = blocked(wait_s).failure
+        return Refused(error.outcome, ErrorCode.UPSTREAM_BLOCKED, failure.message, wait_s)
     if error.outcome is Outcome.TIMEOUT:
         return Fault(
             ErrorCode.UPSTREAM_FAILED, "DuckDuckGo did not answer in time. Try again shortly."

@@ -128,7 +128,11 @@ async def _open_egress(process: Process[DdgSettings], egress_setting: str) -> Eg
             burst=settings.ddg_burst,
             name="ddg_pace",
         ),
-        cooldowns=Cooldowns(settings.ddg_challenge_rest_s, settings.ddg_limited_rest_s),
+        cooldowns=Cooldowns(
+            settings.ddg_challenge_rest_s,
+            settings.ddg_limited_rest_s,
+            settings.ddg_suspicion_rest_s,
+        ),
         max_in_flight=settings.ddg_max_in_flight,
     )
 

@@ -45,6 +45,9 @@ class DdgSettings(ServiceSettings):
     ddg_challenge_rest_s: Seconds = Field(
         3600.0, description="Cooldown of an address after a challenge."
     )
+    ddg_suspicion_rest_s: Seconds = Field(
+        5.0, description="Cooldown of an address after an empty page, until a probe decides."
+    )
     ddg_limited_rest_s: Seconds = Field(
         180.0, description="Cooldown of an address after HTTP 403 or 429."
     )
