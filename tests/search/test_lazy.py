@@ -48,7 +48,7 @@ async def test_find_then_call(stack, mode):
     ("arguments", "expected"),
     [
         ({"name": "nope"}, "invalid_argument: Unknown tool: nope. find_tools finds"),
-        ({"name": "search_fomc", "arguments": {"top_k": 3}}, '"query" is a required property'),
+        ({"name": "search_fomc", "arguments": {"top_k": 3}}, "query: is required"),
         ({"name": "call_tool", "arguments": {"name": "call_tool"}}, "cannot be called through"),
         ({"name": "find_tools", "arguments": {"query": "x"}}, "cannot be called through"),
     ],
