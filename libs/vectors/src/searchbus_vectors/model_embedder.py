@@ -13,23 +13,22 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from .bm25 import document_vector, query_vector
 from .embedder import Embedder
 from .model_files import MODEL_NAME, resolve_model
-from .stopwords import STOPWORDS
-from .vectors import QueryVectors, Sparse, Vector, Vectors
+from .vectors import QueryVectors, Vector, Vectors
+
+if TYPE_CHECKING:
+    from .dense_model import DenseModel
 
 __all__ = ["ModelEmbedder"]
 
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
-"""bge's instruction for queries; it adds .006 to .034 nDCG, and fastembed does not add it."""
+"""bge's instruction for queries; it adds .006 to .034 nDCG."""
 BATCH_SIZE = 16
-"""With fastembed's default (256, unsorted) padding reduced the rate to 10-19 documents/s."""
-AVERAGE_TOKENS = 120.0
-"""BM25's average length for passages of about 1,000 characters without stopwords."""
+"""With batches of 256, unsorted, padding reduced the rate to 10-19 documents/s."""
 
 
 class ModelEmbedder(Embedder):
@@ -37,11 +36,8 @@ class ModelEmbedder(Embedder):
 
     model = MODEL_NAME
 
-    def __init__(
-        self, dense: Any, sparse: Any, document_threads: int, query_threads: int = 1
-    ) -> None:
+    def __init__(self, dense: DenseModel, document_threads: int, query_threads: int = 1) -> None:
         self._dense = dense
-        self._sparse = sparse
         self._query_pool = ThreadPoolExecutor(query_threads, thread_name_prefix="embed-query")
         self._document_pool = ThreadPoolExecutor(
             document_threads, thread_name_prefix="embed-documents", initializer=_lower_priority
@@ -56,7 +52,7 @@ class ModelEmbedder(Embedder):
         document_threads: int | None = None,
         query_threads: int = 1,
     ) -> ModelEmbedder:
-        """Import the runtime and load the model; about half a second on a quick machine.
+        """Import the runtime and load the model.
 
         Args:
             folder: model folder, see `resolve_model`.
@@ -75,20 +71,12 @@ class ModelEmbedder(Embedder):
     ) -> ModelEmbedder:
         # onnxruntime sends usage data to its vendor unless this is set.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-        from fastembed import SparseTextEmbedding, TextEmbedding
+        # Imported here: onnxruntime takes a while, and the event loop goes on meanwhile.
+        from .dense_model import DenseModel
 
-        found = resolve_model(folder, allow_download=allow_download)
-        location: dict[str, Any] = {"specific_model_path": str(found)} if found is not None else {}
-        dense = TextEmbedding(MODEL_NAME, threads=1, **location)
-        # BM25 has no weights, but fastembed wants an existing folder: any will do.
-        sparse = SparseTextEmbedding(
-            "Qdrant/bm25",
-            specific_model_path=str(found or Path(__file__).parent),
-            avg_len=AVERAGE_TOKENS,
-            stopwords=set(STOPWORDS),
-        )
-        list(dense.embed(["warm up"]))
-        return cls(dense, sparse, threads, query_threads)
+        dense = DenseModel(resolve_model(folder, allow_download=allow_download))
+        dense.embed(["warm up"])
+        return cls(dense, threads, query_threads)
 
     async def close(self) -> None:
         """Wait for running batches and free the threads."""
@@ -134,19 +122,18 @@ class ModelEmbedder(Embedder):
         )
 
     def _query(self, text: str) -> QueryVectors:
-        dense = next(iter(self._dense.embed([QUERY_PREFIX + text]))).tolist()
-        sparse = next(iter(self._sparse.query_embed(text)))
-        return QueryVectors(dense, Sparse(sparse.indices.tolist(), sparse.values.tolist()))
+        dense = self._dense.embed([QUERY_PREFIX + text])[0].tolist()
+        return QueryVectors(dense, query_vector(text))
 
     def _one_text(self, text: str) -> Vector:
-        vector: Vector = next(iter(self._dense.embed([text]))).astype(np.float32)
+        vector: Vector = self._dense.embed([text])[0]
         return vector
 
     def _documents(self, texts: list[str]) -> list[Vectors]:
-        dense = self._dense.embed(texts, batch_size=BATCH_SIZE)
+        dense = self._dense.embed(texts).tolist()
         return [
-            Vectors(d.tolist(), Sparse(s.indices.tolist(), s.values.tolist()))
-            for d, s in zip(dense, self._sparse.embed(texts), strict=True)
+            Vectors(vector, document_vector(text))
+            for vector, text in zip(dense, texts, strict=True)
         ]
 
 

@@ -1,0 +1,49 @@
+"""Sparse vectors: the term ids and weights that stored collections have."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_vectors.bm25 import document_vector, query_vector
+
+RAISED, RATE = 1080336643, 1151308235
+EXPECTED = {
+    919637320: 1.6,
+    1080336643: 1.852632,
+    1151308235: 1.955556,
+    243669559: 1.6,
+    937671724: 1.6,
+    1810453357: 1.6,
+    1394226660: 1.6,
+}
+
+
+def test_ids_and_weights_stay_those_of_stored_collections():
+    """They are fastembed's for the same text; other ones would make stored passages unfindable."""
+    vector = document_vector("The Committee raised rates; a raised rate's effect: rates rise 1.5%.")
+    assert dict(zip(vector.indices, vector.values, strict=True)) == pytest.approx(EXPECTED)
+    assert query_vector("raised rates").indices == [RAISED, RATE]
+
+
+def test_a_longer_passage_counts_each_term_less():
+    """The weight falls with the length of the passage and grows with the term's frequency."""
+    rate = query_vector("rate").indices[0]
+
+    def weight(text: str) -> float:
+        vector = document_vector(text)
+        return dict(zip(vector.indices, vector.values, strict=True))[rate]
+
+    assert weight("rate") > weight("rate " + "other words " * 50)
+    assert weight("rate rate") > weight("rate once")
+
+
+@pytest.mark.parametrize("text", ["", " \n", "the of and", "_", "🙂", "x" * 41])
+def test_texts_without_terms_have_empty_vectors(text):
+    """Stopwords, signs and words of more than 40 characters are no terms."""
+    assert document_vector(text).indices == query_vector(text).indices == []
+
+
+def test_a_query_counts_each_term_once():
+    """Repeated words do not weigh more."""
+    vector = query_vector("rates rate RATES")
+    assert (vector.indices, vector.values) == ([RATE], [1.0])
