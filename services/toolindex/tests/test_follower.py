@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from searchbus_bus import MemoryBroker, Worker
 from searchbus_contracts import ToolCall, ToolReply
 from searchbus_testing import until
+from searchbus_toolindex import follower
+from searchbus_toolindex.entries import entries_of
 from searchbus_toolindex.follower import Follower
 from searchbus_toolindex.index import Index
 from searchbus_toolindex.vector_file import VectorFile
@@ -26,8 +28,8 @@ def worker(*tools, service: str = "office") -> Worker:
 
 
 def names(index: Index) -> set[str]:
-    visible = index.visible(EVERY_ROLE, "tool")
-    return {e.name for s in index.services for e in index.entries(s).values() if visible.any()}
+    assert index.scope(EVERY_ROLE, "tool").number == len(index)
+    return {e.name for s in index.services for e in index.entries(s).values()}
 
 
 @asynccontextmanager
@@ -66,6 +68,23 @@ async def test_changes_and_departures_are_followed():
         assert len(embedder.embedded) == len(first) + 1
         await serving.drain(1.0)
         await until(lambda: len(index) == 0)
+
+
+async def test_unchanged_services_are_not_read_again(monkeypatch):
+    """A change costs what has changed, however large the other catalogues are."""
+    broker = MemoryBroker()
+    await broker.connect().serve(worker(tool("send", "send mail")))
+    async with following(broker) as (index, _):
+        read = []
+
+        def recording(catalog):
+            read.append(catalog.service)
+            return entries_of(catalog)
+
+        monkeypatch.setattr(follower, "entries_of", recording)
+        await broker.connect().serve(worker(tool("draw", "draw", toolset="art"), service="other"))
+        await until(lambda: names(index) == {"send", "draw"})
+        assert read == ["other"]
 
 
 async def test_restart_embeds_nothing_again(tmp_path):

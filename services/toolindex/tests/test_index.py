@@ -101,7 +101,7 @@ def test_a_change_replaces_only_what_changed():
     index.replace("office", entries(tool("a", "send mail"), tool("b", "stock price")), vectors)
     assert asked == ["b"]
     assert [f.name for f in find(index, "stock price", actor=EVERY_ROLE).found] == ["b"]
-    assert "weather" not in index.vocabulary(index.visible(EVERY_ROLE, "tool"))
+    assert "weather" not in index.vocabulary(index.scope(EVERY_ROLE, "tool"))
     assert len(index) == 2
 
 
@@ -133,11 +133,11 @@ def test_spelling_of_a_hidden_entry_is_not_in_the_vocabulary():
     """Where a visible one has the same stem; after a removal neither."""
     secret = tool("s", "forecasting", required_roles=("A",))
     index = index_of(tool("a", "forecast"), secret)
-    words = index.vocabulary(index.visible(Actor(subject="r"), "tool"))
+    words = index.vocabulary(index.scope(Actor(subject="r"), "tool"))
     assert "forecast" in words
     assert "forecasting" not in words
     index.replace("office", entries(tool("a", "forecast")), vectors_of)
-    assert "forecasting" not in index.vocabulary(index.visible(EVERY_ROLE, "tool"))
+    assert "forecasting" not in index.vocabulary(index.scope(EVERY_ROLE, "tool"))
 
 
 def test_score_does_not_depend_on_the_slot():

@@ -23,7 +23,7 @@ def lexicon():
 def test_rarer_terms_count_more(lexicon):
     """And coverage is the share of the query's terms that a slot has, weighted by rarity."""
     visible = np.ones(4, dtype=bool)
-    matches = lexicon.match(["mail", "weather"], visible)
+    matches = lexicon.match(["mail", "weather"], lexicon.lengths(visible))
     assert matches.scores[1] > matches.scores[2] > 0
     assert matches.scores[3] == 0
     assert matches.coverage[1] > matches.coverage[0] > 0
@@ -37,8 +37,8 @@ def test_hidden_slots_do_not_count(lexicon):
     for slot, text in enumerate(TEXTS[:2]):
         alone.add(slot, Counter(text.split()))
     both = (
-        lexicon.match(["mail", "list"], visible).scores[:2],
-        alone.match(["mail", "list"], np.ones(2, dtype=bool)).scores,
+        lexicon.match(["mail", "list"], lexicon.lengths(visible)).scores[:2],
+        alone.match(["mail", "list"], alone.lengths(np.ones(2, dtype=bool))).scores,
     )
     np.testing.assert_array_equal(*both)
     assert lexicon.frequency("mail", visible) == 1
@@ -54,8 +54,8 @@ def test_removed_slot_is_gone_and_can_be_filled_again(lexicon):
 
 def test_nothing_visible_or_asked_scores_nothing(lexicon):
     """No division by zero."""
-    assert not lexicon.match(["mail"], np.zeros(4, dtype=bool)).scores.any()
-    assert not lexicon.match([], np.ones(4, dtype=bool)).coverage.any()
+    assert not lexicon.match(["mail"], lexicon.lengths(np.zeros(4, dtype=bool))).scores.any()
+    assert not lexicon.match([], lexicon.lengths(np.ones(4, dtype=bool))).coverage.any()
 
 
 def test_slots_beyond_the_first_64_have_lengths():
@@ -63,5 +63,12 @@ def test_slots_beyond_the_first_64_have_lengths():
     lexicon = Lexicon()
     for slot in range(200):
         lexicon.add(slot, Counter(["mail"] * (1 + slot % 3)))
-    scores = lexicon.match(["mail"], np.ones(200, dtype=bool)).scores
+    scores = lexicon.match(["mail"], lexicon.lengths(np.ones(200, dtype=bool))).scores
     assert scores[0] == scores[198] != scores[199]
+
+
+def test_slots_that_contain_a_term(lexicon):
+    """In the order asked for; an unknown term is in none."""
+    slots = np.array([2, 1, 0])
+    assert lexicon.contains("mail", slots).tolist() == [True, False, True]
+    assert not lexicon.contains("fax", slots).any()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from searchbus_toolindex.lexicon import Matches
-from searchbus_toolindex.scoring import Facet, combine, fused
+from searchbus_toolindex.scoring import Best, Facet, combine, fused
 
 
 def floats(*values: float):
@@ -22,17 +22,26 @@ EVERY = np.ones(3, dtype=bool)
 
 def test_best_in_meaning_and_words_scores_one():
     """A cosine .2 below the best counts nothing; without words .6 remains."""
-    assert fused(facet((0.8, 0.6, 0.8), (5.0, 0.0, 0.0)), EVERY).tolist() == pytest.approx(
-        [1.0, 0.0, 0.6], abs=1e-6
-    )
+    found = facet((0.8, 0.6, 0.8), (5.0, 0.0, 0.0))
+    assert fused(found, found.best(EVERY)).tolist() == pytest.approx([1.0, 0.0, 0.6], abs=1e-6)
 
 
 def test_maxima_are_those_of_visible_slots():
     """A hidden slot with a better match changes no score."""
     visible = np.array([True, True, False])
-    one = fused(facet((0.7, 0.6, 0.9), (2.0, 1.0, 9.0)), visible)
-    other = fused(facet((0.7, 0.6, 0.1), (2.0, 1.0, 0.0)), visible)
-    assert one[:2].tolist() == other[:2].tolist()
+    one = facet((0.7, 0.6, 0.9), (2.0, 1.0, 9.0)).best(visible)
+    other = facet((0.7, 0.6, 0.1), (2.0, 1.0, 0.0)).best(visible)
+    assert one == other == Best(pytest.approx(0.7), 2.0)
+
+
+def test_facet_of_some_slots_scores_like_the_whole():
+    """Where it has the same cosines and maxima."""
+    whole = facet((0.8, 0.7, 0.75), (5.0, 2.0, 0.0), (1.0, 0.5, 0.0))
+    slots = np.array([2, 0])
+    some = whole.at(slots, whole.cosine[slots])
+    best = whole.best(EVERY)
+    assert fused(some, best).tolist() == fused(whole, best)[slots].tolist()
+    assert some.evidence.tolist() == whole.evidence[slots].tolist()
 
 
 def test_evidence_adds_coverage_to_the_cosine():

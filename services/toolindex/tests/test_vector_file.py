@@ -52,3 +52,16 @@ def test_full_disk_costs_nothing_but_the_next_start(tmp_path, caplog):
     file.add({b"k" * 16: hashed_vector("x")})
     assert file.get(b"k" * 16) is not None
     assert "could not be written" in caplog.text
+
+
+def test_vectors_that_another_process_removed_are_missing(tmp_path):
+    """Rather than another text's; what is added afterwards is found."""
+    path = tmp_path / "vectors.bin"
+    vectors = {text_key("m", str(i)): hashed_vector(f"word{i}") for i in range(3)}
+    one = VectorFile(path)
+    one.add(vectors)
+    path.unlink()
+    VectorFile(path).add({text_key("m", "2"): hashed_vector("word2")})
+    assert one.get(text_key("m", "0")) is None
+    one.add({text_key("m", "0"): hashed_vector("word0")})
+    np.testing.assert_array_equal(one.get(text_key("m", "0")), hashed_vector("word0"))

@@ -207,20 +207,21 @@ class Directory:
             for _, service in sorted(self._services.items())
             if service.catalog is not None
         )
+        offered = {catalog.service: catalog.toolsets for catalog in self.catalogs}
         owners: dict[str, str] = {}
-        for catalog in self.catalogs:
-            for toolset in catalog.toolsets:
-                owners.setdefault(toolset, catalog.service)
+        for service_name, toolsets in offered.items():
+            for toolset in toolsets:
+                owners.setdefault(toolset, service_name)
         for toolset, service_name in self._owners.items():
             # The first service with a toolset keeps it as long as it offers it.
-            if any(c.service == service_name and toolset in c.toolsets for c in self.catalogs):
+            if toolset in offered.get(service_name, ()):
                 owners[toolset] = service_name
-        for catalog in self.catalogs:
-            for toolset in catalog.toolsets:
-                if owners[toolset] != catalog.service:
+        for service_name, toolsets in offered.items():
+            for toolset in toolsets:
+                if owners[toolset] != service_name:
                     log.warning(
                         "%s also offers the toolset %s, which belongs to %s; that offer is ignored",
-                        catalog.service,
+                        service_name,
                         toolset,
                         owners[toolset],
                     )

@@ -46,23 +46,28 @@ class Entry:
     examples: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
     required_roles: tuple[str, ...] = ()
-    counts: Counter[str] = field(init=False, repr=False, compare=False)
     phrases: str = field(init=False, repr=False, compare=False)
-    words: frozenset[str] = field(init=False, repr=False, compare=False)
     digest: bytes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        extra = " ".join((*self.examples, *self.keywords))
-        # The name counts twice: it is the best summary.
-        counts = Counter(terms(f"{self.names[0]} {self.text} {extra}"))
         whole = (self.kind, self.toolset, self.name, self.names, self.text, self.examples,
                  self.keywords, self.required_roles)  # fmt: skip
         setattr_ = object.__setattr__
-        setattr_(self, "counts", counts)
-        phrases = phrase(f"{' | '.join(self.names)} | {self.text} | {extra}")
-        setattr_(self, "phrases", phrases)
-        setattr_(self, "words", frozenset(w for w in phrases.split() if stem(w) in counts))
+        setattr_(self, "phrases", phrase(f"{' | '.join(self.names)} | {self.text} | {self._extra}"))
         setattr_(self, "digest", hashlib.sha256(repr(whole).encode()).digest()[:16])
+
+    @property
+    def _extra(self) -> str:
+        return " ".join((*self.examples, *self.keywords))
+
+    def count_terms(self) -> Counter[str]:
+        """Its terms, which the index keeps by term, not by entry."""
+        # The name counts twice: it is the best summary.
+        return Counter(terms(f"{self.names[0]} {self.text} {self._extra}"))
+
+    def words(self, counts: Counter[str]) -> set[str]:
+        """Its words as written, whose stems are among its terms."""
+        return {word for word in self.phrases.split() if stem(word) in counts}
 
     @property
     def key(self) -> Key:

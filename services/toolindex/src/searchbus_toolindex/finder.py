@@ -17,15 +17,15 @@ from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindReply, Found, Kind
 from searchbus_vectors import Vector
 
 from .glossary import load_glossary
-from .index import Index, Ranking, matched_words
-from .lexicon import Mask
+from .index import Index, Ranking
 from .query import ParsedQuery, parse_query
+from .scope import Scope, ScopeKey
 
 __all__ = ["Embeds", "Finder"]
 
 _VECTORS_KEPT = 8192
-_RANKINGS_KEPT = 256
-_VOCABULARIES_KEPT = 64
+_MATCHES_KEPT = 1_000_000
+"""Of kept rankings together; a match takes 16 bytes."""
 
 
 class Embeds(Protocol):
@@ -42,8 +42,9 @@ class Finder:
         self._index = index
         self._embedder = embedder
         self._vectors: LRUCache[str, asyncio.Task[Vector]] = LRUCache(_VECTORS_KEPT)
-        self._rankings: LRUCache[tuple[int, str, bytes], Ranking] = LRUCache(_RANKINGS_KEPT)
-        self._vocabularies: LRUCache[tuple[int, bytes], list[str]] = LRUCache(_VOCABULARIES_KEPT)
+        self._rankings: LRUCache[tuple[int, str, ScopeKey], Ranking] = LRUCache(
+            _MATCHES_KEPT, getsizeof=lambda ranking: 100 + len(ranking)
+        )
 
     async def find(
         self,
@@ -72,7 +73,7 @@ class Finder:
                 ErrorCode.INVALID_ARGUMENT,
                 "The catalogue has changed since the first page. Search again without a cursor.",
             )
-        page = self._index.page(ranking, offset, limit)
+        page = self._index.page(query, ranking, offset, limit)
         return FindReply(
             generation=now,
             total=len(ranking),
@@ -82,7 +83,7 @@ class Finder:
                     name=match.entry.name,
                     score=match.score,
                     cosine=round(match.cosine, 4),
-                    matched=matched_words(query, match.entry),
+                    matched=match.matched,
                 )
                 for match in page
             ),
@@ -94,33 +95,27 @@ class Finder:
         """The ranking, and the fingerprint of the visible entries."""
         while True:
             version = self._index.version
-            visible = self._index.visible(actor, kind, toolsets)
-            fingerprint = self._index.fingerprint(visible)
-            key = (version, query, visible.tobytes())
+            scope = self._index.scope(actor, kind, toolsets)
+            key = (version, query, scope.key)
             ranking = self._rankings.get(key)
             if ranking is not None:
-                return ranking, fingerprint
-            parsed = self._parse(query, visible)
+                return ranking, scope.fingerprint
+            parsed = self._parse(query, scope)
             vectors = await self._embed(parsed.texts)
             if self._index.version != version:
-                continue  # the catalogue has changed: the mask's slots hold other entries
-            ranking = self._rankings[key] = self._index.rank(parsed, vectors, visible)
-            return ranking, fingerprint
+                continue  # the catalogue has changed: slots may hold other entries
+            ranking = self._index.rank(parsed, vectors, scope)
+            if len(ranking) < _MATCHES_KEPT // 4:
+                self._rankings[key] = ranking
+            return ranking, scope.fingerprint
 
-    def _parse(self, query: str, visible: Mask) -> ParsedQuery:
+    def _parse(self, query: str, scope: Scope) -> ParsedQuery:
         return parse_query(
             query,
-            is_known=lambda term: self._index.is_known(term, visible),
-            vocabulary=lambda: self._vocabulary(visible),
+            is_known=lambda term: self._index.is_known(term, scope),
+            vocabulary=lambda: self._index.vocabulary(scope),
             glossary=load_glossary(),
         )
-
-    def _vocabulary(self, visible: Mask) -> list[str]:
-        key = (self._index.version, visible.tobytes())
-        known = self._vocabularies.get(key)
-        if known is None:
-            known = self._vocabularies[key] = self._index.vocabulary(visible)
-        return known
 
     async def _embed(self, texts: Sequence[str]) -> dict[str, Vector]:
         """Vectors of texts; concurrent requests for one text embed it once."""

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from searchbus_bus import Bus, Directory, end_task
 from searchbus_contracts import Catalog
@@ -23,6 +24,13 @@ __all__ = ["Follower"]
 
 log = logging.getLogger("searchbus.toolindex")
 _BATCH = 200
+
+
+@dataclass(slots=True)
+class _Followed:
+    catalog: Catalog
+    toolsets: tuple[str, ...]
+    owned: tuple[str, ...] = ()
 
 
 class Follower:
@@ -50,6 +58,7 @@ class Follower:
         self._model = model
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._followed: dict[str, _Followed] = {}
         self.directory = Directory(
             bus, grace_s=grace_s, refresh_s=refresh_s, on_change=self._wake.set
         )
@@ -79,28 +88,45 @@ class Follower:
         catalogs = {catalog.service: catalog for catalog in self.directory.catalogs}
         for service in [s for s in self._index.services if s not in catalogs]:
             self._index.replace(service, [], self._known)
+            del self._followed[service]
+        changed = False
         for service, catalog in catalogs.items():
-            entries = self._owned(catalog)
-            before = self._index.entries(service)
-            new = [e for e in entries if e.key not in before or before[e.key].digest != e.digest]
-            if not new and len(entries) == len(before):
+            # A service whose catalogue and toolsets are as they were costs nothing.
+            before = self._followed.get(service)
+            if before is None or before.catalog is not catalog:
+                after = _Followed(catalog, catalog.toolsets)
+            else:
+                after = before
+            owned = tuple(t for t in after.toolsets if self.directory.owner(t) == service)
+            if after is before and owned == before.owned:
                 continue
+            after.owned = owned
+            await self._replace(service, catalog, frozenset(owned))
+            self._followed[service] = after
+            changed = True
+        if changed:
+            self._forget_vectors()
+
+    async def _replace(self, service: str, catalog: Catalog, owned: frozenset[str]) -> None:
+        """Index the entries of the toolsets that this service owns; the edge routes alike."""
+        # In a thread, for catalogues of thousands.
+        entries = await asyncio.to_thread(
+            lambda: [entry for entry in entries_of(catalog) if entry.toolset in owned]
+        )
+        before = self._index.entries(service)
+        new = [e for e in entries if e.key not in before or before[e.key].digest != e.digest]
+        if new or len(entries) != len(before):
             await self._embed(service, new)
             self._index.replace(service, entries, self._known)
+
+    def _forget_vectors(self) -> None:
+        """Remove the vectors of texts that are no longer indexed."""
         self._vectors.keep_only(
             self._key(text)
             for service in self._index.services
             for entry in self._index.entries(service).values()
             for text in (entry.text, *entry.examples)
         )
-
-    def _owned(self, catalog: Catalog) -> list[Entry]:
-        """Entries of the toolsets that this service owns; the edge routes by the same rule."""
-        return [
-            entry
-            for entry in entries_of(catalog)
-            if self.directory.owner(entry.toolset) == catalog.service
-        ]
 
     async def _embed(self, service: str, entries: Sequence[Entry]) -> None:
         texts = dict.fromkeys(text for e in entries for text in (e.text, *e.examples))

@@ -2,18 +2,17 @@
 
     index = Index()
     index.replace("weather", entries, vectors_of)
-    ranking = index.rank(query, vectors, index.visible(actor, "tool"))
+    ranking = index.rank(query, vectors, index.scope(actor, "tool"))
 
 Every number that a rank depends on is counted over the visible slots only, so that hidden entries
-have no effect. Not thread-safe; use it on the event loop. Ranking 10,000 tools takes a millisecond
-or two.
+have no effect. All of them are scored with estimated cosines, the best 200 again with exact ones.
+Not thread-safe; use it on the event loop.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,29 +21,37 @@ from numpy.typing import NDArray
 
 from searchbus_contracts import Actor
 from searchbus_contracts.toolindex import Kind
-from searchbus_vectors import DIMENSIONS, Vector
+from searchbus_vectors import Vector
 
 from .columns import Columns
 from .entries import Entry, Key, phrase
-from .lexicon import Lexicon, Mask
+from .lexicon import Floats, Lexicon
 from .query import ParsedQuery
-from .scoring import FLOOR, MIN_SCORE, Facet, combine, fused
+from .scope import Scope, ScopeKey
+from .scoring import FLOOR, MIN_SCORE, Best, Facet, combine, fused
+from .vectors import EntryVectors
+from .vocabulary import Vocabulary
 from .words import split_words, terms, word_terms
 
-__all__ = ["Index", "Ranked", "Ranking", "matched_words"]
+__all__ = ["Index", "Ranked", "Ranking"]
 
-_FINGERPRINTS_KEPT = 256
+REFINED = 200
+"""How many entries of a ranking have exact scores; estimated cosines are off by about .001."""
+_MARGIN = 0.02
+"""Below MIN_SCORE, for entries whose exact score may reach it."""
+_SCOPES_KEPT = 64
 _EXACT, _NAME, _PHRASE, _MENTION = 8.0, 6.0, 4.0, 2.0
 """What a literal match adds; other scores are at most 1, so that it stands before them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One match."""
+    """One match; `matched` has the words of the query that it contains, as they were written."""
 
     entry: Entry
     score: float
     cosine: float
+    matched: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +59,14 @@ class Ranking:
     """Slots of every match, best first, with their scores."""
 
     slots: NDArray[np.intp]
-    scores: NDArray[np.float32]
-    cosines: NDArray[np.float32]
+    scores: Floats
+    cosines: Floats
 
     def __len__(self) -> int:
         return len(self.slots)
 
 
-_NOTHING = Ranking(
-    np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.float32), np.zeros(0, dtype=np.float32)
-)
+_NOTHING = Ranking(np.zeros(0, dtype=np.intp), *np.zeros((2, 0), dtype=np.float32))
 
 
 class Index:
@@ -73,18 +78,16 @@ class Index:
         self._slots: dict[Key, int] = {}
         self._owned: dict[str, dict[Key, Entry]] = {}
         self._lexicon = Lexicon()
-        self._vectors: NDArray[np.float32] = np.zeros((64, DIMENSIONS), dtype=np.float32)
-        self._examples: dict[int, list[Vector]] = {}
-        self._example_slots: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
-        self._example_vectors: NDArray[np.float32] = np.zeros((0, DIMENSIONS), dtype=np.float32)
+        self._vocabulary = Vocabulary()
+        self._vectors = EntryVectors()
         self._by_name: dict[str, set[int]] = {}
         self._columns = Columns()
-        self._fingerprints: LRUCache[bytes, str] = LRUCache(_FINGERPRINTS_KEPT)
+        self._scopes: LRUCache[ScopeKey, Scope] = LRUCache(_SCOPES_KEPT)
         self.version = 0
 
     def sizes(self) -> Counter[str]:
         """The number of entries of each kind."""
-        return Counter(key[0] for key in self._slots)
+        return self._columns.sizes()
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -120,25 +123,20 @@ class Index:
             self._owned[service] = {k: e for k, e in kept.items() if e is not None}
         else:
             self._owned.pop(service, None)
-        self._stack_examples()
-        self._columns = Columns.of(self._entries)
-        self._fingerprints.clear()
+        self._scopes.clear()
         self.version += 1
 
     def _add(self, entry: Entry, vectors: list[Vector]) -> None:
         slot = self._free.pop() if self._free else len(self._entries)
         if slot == len(self._entries):
             self._entries.append(None)
-            if slot >= len(self._vectors):
-                grown = np.zeros((2 * len(self._vectors), DIMENSIONS), dtype=np.float32)
-                grown[: len(self._vectors)] = self._vectors
-                self._vectors = grown
         self._entries[slot] = entry
         self._slots[entry.key] = slot
-        self._vectors[slot] = vectors[0]
-        if len(vectors) > 1:
-            self._examples[slot] = vectors[1:]
-        self._lexicon.add(slot, entry.counts)
+        self._columns.put(slot, entry)
+        self._vectors.put(slot, vectors)
+        counts = entry.count_terms()
+        self._lexicon.add(slot, counts)
+        self._vocabulary.add(slot, entry.words(counts))
         for name in entry.names:
             self._by_name.setdefault(phrase(name), set()).add(slot)
 
@@ -146,93 +144,103 @@ class Index:
         slot = self._slots.pop(entry.key)
         self._entries[slot] = None
         self._free.append(slot)
-        self._vectors[slot] = 0
-        self._examples.pop(slot, None)
-        self._lexicon.remove(slot, entry.counts)
-        for name in entry.names:
-            self._by_name[phrase(name)].discard(slot)
+        self._columns.clear(slot, entry.key)
+        self._vectors.clear(slot)
+        counts = entry.count_terms()
+        self._lexicon.remove(slot, counts)
+        self._vocabulary.remove(slot, entry.words(counts))
+        for name in {phrase(name) for name in entry.names}:
+            slots = self._by_name[name]
+            slots.discard(slot)
+            if not slots:
+                del self._by_name[name]
 
-    def _stack_examples(self) -> None:
-        pairs = [(slot, vector) for slot, some in self._examples.items() for vector in some]
-        self._example_slots = np.array([slot for slot, _ in pairs], dtype=np.intp)
-        self._example_vectors = (
-            np.stack([vector for _, vector in pairs])
-            if pairs
-            else np.zeros((0, DIMENSIONS), dtype=np.float32)
-        )
+    def scope(self, actor: Actor, kind: Kind, toolsets: Sequence[str] = ()) -> Scope:
+        """The entries of this kind and of these toolsets (all, if empty) that the actor may use."""
+        key = self._columns.scope_key(actor, kind, toolsets)
+        scope = self._scopes.get(key)
+        if scope is None:
+            mask = self._columns.visible(key)
+            scope = Scope(key, self._lexicon.lengths(mask), self._columns.fingerprint(mask))
+            self._scopes[key] = scope
+        return scope
 
-    def visible(self, actor: Actor, kind: Kind, toolsets: Sequence[str] = ()) -> Mask:
-        """The slots of this kind and of these toolsets (all, if empty) that the actor may use."""
-        return self._columns.visible(actor, kind, toolsets)
-
-    def fingerprint(self, visible: Mask) -> str:
-        """A hash of the visible entries: equal at every replica, independent of hidden entries."""
-        key = visible.tobytes()
-        known = self._fingerprints.get(key)
-        if known is None:
-            digests = sorted(entry.digest for entry in self._visible_entries(visible))
-            known = self._fingerprints[key] = hashlib.sha256(b"".join(digests)).hexdigest()[:16]
-        return known
-
-    def is_known(self, term: str, visible: Mask) -> bool:
+    def is_known(self, term: str, scope: Scope) -> bool:
         """Whether a visible entry contains the stem."""
-        return self._lexicon.frequency(term, visible) > 0
+        return self._lexicon.frequency(term, scope.mask) > 0
 
-    def vocabulary(self, visible: Mask) -> list[str]:
+    def vocabulary(self, scope: Scope) -> list[str]:
         """The words of the visible entries, sorted."""
-        return sorted(set().union(*(entry.words for entry in self._visible_entries(visible))))
+        if scope.vocabulary is None:
+            scope.vocabulary = self._vocabulary.visible(scope.mask)
+        return scope.vocabulary
 
-    def _visible_entries(self, visible: Mask) -> Iterator[Entry]:
-        for entry, seen in zip(self._entries, visible, strict=True):
-            if entry is not None and seen:
-                yield entry
-
-    def rank(self, query: ParsedQuery, vectors: Mapping[str, Vector], visible: Mask) -> Ranking:
+    def rank(self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope) -> Ranking:
         """Rank the visible entries; the ranking is empty if the best one has too little evidence.
 
         Args:
             vectors: text → vector, for each of the query's texts.
         """
-        if not visible.any():
+        if not scope.number:
             return _NOTHING
-        facets = [self._facet(text, vectors[text], visible) for text in query.texts]
-        number = len(query.sentences)
-        score = combine(
-            whole=fused(facets[0], visible),
-            sentences=[fused(facet, visible) for facet in facets[1 : number + 1]],
-            readings=[fused(facet, visible) for facet in facets[number + 1 :]],
-        )
-        literal = self._literal(query.whole, facets[0], visible)
-        evidence = np.max([facet.evidence for facet in facets], axis=0)
-        if not literal and float(evidence[visible].max()) < FLOOR:
-            return _NOTHING
+        given = [vectors[text] for text in query.texts]
+        facets = [
+            Facet(cosine, self._lexicon.match(terms(text), scope.lengths))
+            for text, cosine in zip(query.texts, self._vectors.estimate(given), strict=True)
+        ]
+        best = [facet.best(scope.mask) for facet in facets]
+        literal = self._literal(query.whole, facets[0], scope)
+        score = _combined(query, facets, best)
         for slot, bonus in literal.items():
             score[slot] += bonus
-        score = np.round(score, 4)
-        slots = np.flatnonzero(visible & (score >= MIN_SCORE))
-        order = slots[np.lexsort((self._columns.place[slots], -score[slots]))]
-        cosine = np.max([facet.cosine for facet in facets], axis=0)
-        return Ranking(order, score[order], cosine[order])
+        slots = np.flatnonzero(scope.mask & (score >= MIN_SCORE - _MARGIN))
+        slots = slots[self._order(slots, score[slots])]
+        near, far = slots[:REFINED], slots[REFINED:]
+        exact = [
+            facet.at(near, self._vectors.cosines(near, vector))
+            for facet, vector in zip(facets, given, strict=True)
+        ]
+        if not len(near) or (not literal and _evidence(exact) < FLOOR):
+            return _NOTHING
+        best = [
+            Best(float(facet.cosine.max()), estimated.words)
+            for facet, estimated in zip(exact, best, strict=True)
+        ]
+        refined = _combined(query, exact, best)
+        refined += np.array([literal.get(slot, 0.0) for slot in near.tolist()], dtype=np.float32)
+        refined = np.round(refined, 4)
+        order = self._order(near, refined)
+        refined = refined[order]
+        # Estimates follow, never above the last exact score.
+        scores = np.concatenate([refined, np.minimum(np.round(score[far], 4), refined[-1])])
+        cosines = np.concatenate(
+            [_cosine(exact)[order], np.max([facet.cosine[far] for facet in facets], axis=0)]
+        )
+        kept = scores >= MIN_SCORE
+        slots = np.concatenate([near[order], far])
+        return Ranking(slots[kept], scores[kept], cosines[kept])
 
-    def page(self, ranking: Ranking, offset: int, limit: int) -> list[Ranked]:
+    def page(self, query: str, ranking: Ranking, offset: int, limit: int) -> list[Ranked]:
         """A page of a ranking. The index must not have changed since the ranking was made."""
         part = slice(offset, offset + limit)
-        columns = (ranking.slots[part], ranking.scores[part], ranking.cosines[part])
+        slots = ranking.slots[part]
+        written = [(word, self._lexicon.contains(term, slots)) for word, term in word_terms(query)]
+        columns = (slots.tolist(), ranking.scores[part].tolist(), ranking.cosines[part].tolist())
         return [
-            Ranked(entry, float(score), float(cosine))
-            for slot, score, cosine in zip(*columns, strict=True)
+            Ranked(
+                entry, score, cosine, tuple(dict.fromkeys(w for w, found in written if found[row]))
+            )
+            for row, (slot, score, cosine) in enumerate(zip(*columns, strict=True))
             if (entry := self._entries[slot]) is not None
         ]
 
-    def _facet(self, text: str, vector: Vector, visible: Mask) -> Facet:
-        size = len(self._entries)
-        cosine = _cosines(self._vectors[:size], vector)
-        if len(self._example_slots):
-            np.maximum.at(cosine, self._example_slots, _cosines(self._example_vectors, vector))
-        return Facet(cosine, self._lexicon.match(terms(text), visible))
+    def _order(self, slots: NDArray[np.intp], scores: Floats) -> NDArray[np.intp]:
+        """The order of slots, best first; equal scores by kind, toolset and name."""
+        return np.lexsort((self._columns.place[slots], -scores))
 
-    def _literal(self, query: str, facet: Facet, visible: Mask) -> dict[int, float]:
+    def _literal(self, query: str, facet: Facet, scope: Scope) -> dict[int, float]:
         """Slots whose name or words the query repeats literally → what that adds to the score."""
+        visible = scope.mask
         found: dict[int, float] = {}
         wanted = phrase(query)
         stripped = query.strip().strip("\"'`“”")
@@ -259,16 +267,17 @@ class Index:
         return found
 
 
-def _cosines(vectors: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
-    """The cosine of each row with a vector; equal rows give equal bits, wherever they stand.
-
-    BLAS (`@`) adds up some rows in another order than others, so that replicas whose slots differ
-    got scores that differ in the last digit shown. It is no quicker at 10,000 rows.
-    """
-    cosines: NDArray[np.float32] = np.einsum("ij,j->i", vectors, vector)
-    return cosines
+def _combined(query: ParsedQuery, facets: Sequence[Facet], best: Sequence[Best]) -> Floats:
+    """One score by slot, of the facets of all texts."""
+    number = len(query.sentences)
+    scores = [fused(facet, found) for facet, found in zip(facets, best, strict=True)]
+    return combine(whole=scores[0], sentences=scores[1 : number + 1], readings=scores[number + 1 :])
 
 
-def matched_words(query: str, entry: Entry) -> tuple[str, ...]:
-    """The words of a query that an entry contains, as they were written."""
-    return tuple(dict.fromkeys(word for word, term in word_terms(query) if term in entry.counts))
+def _evidence(facets: Sequence[Facet]) -> float:
+    return max((float(f.evidence.max()) for f in facets if len(f.evidence)), default=0.0)
+
+
+def _cosine(facets: Sequence[Facet]) -> Floats:
+    cosine: Floats = np.max([facet.cosine for facet in facets], axis=0)
+    return cosine

@@ -1,7 +1,7 @@
 """BM25 over slots that come and go (Robertson and Zaragoza 2009; k1 1.2, b .75).
 
-Document frequencies and the average length are counted at query time over the visible slots only,
-so that entries which the caller may not see have no effect on a score.
+Document frequencies and the average length are counted over the visible slots only, so that entries
+which the caller may not see have no effect on a score.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Floats", "Lexicon", "Mask", "Matches"]
+__all__ = ["Floats", "Lengths", "Lexicon", "Mask", "Matches"]
 
 K1 = 1.2
 B = 0.75
@@ -36,6 +36,20 @@ class _Posting:
 
 
 @dataclass(frozen=True, slots=True)
+class Lengths:
+    """What BM25 counts over the visible slots.
+
+    Args:
+        number: of visible slots.
+        norms: by slot, how much its length weakens a term.
+    """
+
+    visible: Mask
+    number: int
+    norms: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class Matches:
     """By slot: the BM25 score, and the share of the query's terms found, weighted by idf (0..1)."""
 
@@ -53,18 +67,15 @@ class Lexicon:
     def __contains__(self, term: str) -> bool:
         return term in self._postings
 
-    @property
-    def terms(self) -> Iterable[str]:
-        """Every term of the index."""
-        return self._postings.keys()
-
     def add(self, slot: int, counts: Mapping[str, int]) -> None:
         """Add the terms of an entry in a free slot."""
         if slot >= len(self._lengths):
             self._lengths = np.resize(self._lengths, max(slot + 1, 2 * len(self._lengths)))
         self._lengths[slot] = sum(counts.values())
         for term, count in counts.items():
-            posting = self._postings.setdefault(term, _Posting())
+            posting = self._postings.get(term)
+            if posting is None:
+                posting = self._postings[term] = _Posting()
             posting.slots.append(slot)
             posting.counts.append(count)
             posting.cached = None
@@ -83,26 +94,39 @@ class Lexicon:
     def frequency(self, term: str, visible: Mask) -> int:
         """The number of visible slots that contain the term."""
         posting = self._postings.get(term)
-        return 0 if posting is None else int(visible[posting.arrays()[0]].sum())
+        return 0 if posting is None else int(np.count_nonzero(visible[posting.arrays()[0]]))
 
-    def match(self, query: Iterable[str], visible: Mask) -> Matches:
+    def contains(self, term: str, slots: NDArray[np.intp]) -> Mask:
+        """Whether each of these slots contains the term."""
+        posting = self._postings.get(term)
+        if posting is None:
+            return np.zeros(len(slots), dtype=bool)
+        return np.isin(slots, posting.arrays()[0])
+
+    def lengths(self, visible: Mask) -> Lengths:
+        """Counts over these slots, for `match`."""
+        number = int(np.count_nonzero(visible))
+        lengths = self._lengths[: len(visible)]
+        mean = float(lengths[visible].mean()) if number else 1.0
+        norms: Floats = K1 * (1 - B + B * lengths / max(1.0, mean))
+        return Lengths(visible, number, norms)
+
+    def match(self, query: Iterable[str], lengths: Lengths) -> Matches:
         """Score the slots; hidden ones have scores too, which the caller must ignore."""
-        size = len(visible)
+        size = len(lengths.visible)
         scores = np.zeros(size, dtype=np.float32)
         coverage = np.zeros(size, dtype=np.float32)
-        number = int(visible.sum())
+        number = lengths.number
         if number == 0:
             return Matches(scores, coverage)
-        lengths = self._lengths[:size]
-        norm = K1 * (1 - B + B * lengths / max(1.0, float(lengths[visible].mean())))
         total = 0.0
         for term in dict.fromkeys(query):
-            frequency = self.frequency(term, visible)
+            frequency = self.frequency(term, lengths.visible)
             idf = math.log(1 + (number - frequency + 0.5) / (frequency + 0.5))
             total += idf
             if frequency:
                 slots, counts = self._postings[term].arrays()
-                scores[slots] += idf * counts * (K1 + 1) / (counts + norm[slots])
+                scores[slots] += idf * counts * (K1 + 1) / (counts + lengths.norms[slots])
                 coverage[slots] += idf
         if total:
             coverage /= total

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .lexicon import Floats, Mask, Matches
 
-__all__ = ["FLOOR", "MIN_SCORE", "Facet", "combine", "fused"]
+__all__ = ["FLOOR", "MIN_SCORE", "Best", "Facet", "combine", "fused"]
 
 WORDS_WEIGHT = 0.4
 COSINE_SPAN = 0.2
@@ -28,6 +29,14 @@ MIN_SCORE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
+class Best:
+    """The highest cosine and the highest word score."""
+
+    cosine: float
+    words: float
+
+
+@dataclass(frozen=True, slots=True)
 class Facet:
     """One text of a query, compared with every slot."""
 
@@ -40,13 +49,20 @@ class Facet:
         evidence: Floats = self.cosine + COVERAGE_WEIGHT * self.matches.coverage
         return evidence
 
+    def best(self, visible: Mask) -> Best:
+        """The highest cosine and word score of visible slots."""
+        return Best(float(self.cosine[visible].max()), float(self.matches.scores[visible].max()))
 
-def fused(facet: Facet, visible: Mask) -> Floats:
+    def at(self, slots: NDArray[np.intp], cosine: Floats) -> Facet:
+        """The same text compared with some slots, whose cosines are given."""
+        found = Matches(self.matches.scores[slots], self.matches.coverage[slots])
+        return Facet(cosine, found)
+
+
+def fused(facet: Facet, best: Best) -> Floats:
     """Scores by slot; 1 for an entry that is best in both meaning and words."""
-    best_words = float(facet.matches.scores[visible].max())
-    words = facet.matches.scores / best_words if best_words > 0 else facet.matches.scores
-    best = float(facet.cosine[visible].max())
-    meaning = np.maximum((facet.cosine - best + COSINE_SPAN) / COSINE_SPAN, -1.0)
+    words = facet.matches.scores / best.words if best.words > 0 else facet.matches.scores
+    meaning = np.maximum((facet.cosine - best.cosine + COSINE_SPAN) / COSINE_SPAN, -1.0)
     scores: Floats = (WORDS_WEIGHT * words + (1 - WORDS_WEIGHT) * meaning).astype(np.float32)
     return scores
 

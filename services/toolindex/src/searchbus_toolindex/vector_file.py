@@ -22,54 +22,84 @@ __all__ = ["VectorFile", "text_key"]
 log = logging.getLogger("searchbus.toolindex")
 
 _RECORD = np.dtype([("key", "V16"), ("vector", "<f4", (DIMENSIONS,))])
+_KEY_BYTES = 16
 _MAX_RECORDS = 200_000
+_READ_AT_ONCE = 4096
 
 
 def text_key(model: str, text: str) -> bytes:
     """The key of a text's vector."""
-    return hashlib.sha256(f"{model}\0{text}".encode()).digest()[:16]
+    return hashlib.sha256(f"{model}\0{text}".encode()).digest()[:_KEY_BYTES]
 
 
 class VectorFile:
-    """A cache of vectors. With `path` None they are kept in memory only."""
+    """A cache of vectors, which are read from the file when they are needed.
+
+    With `path` None, and where the file cannot be written, they are kept in memory.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._vectors: dict[bytes, Vector] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._kept: dict[bytes, Vector] = {}
         if path is not None:
-            self._read(path)
+            self._scan(path)
 
     def __len__(self) -> int:
-        return len(self._vectors)
+        return len(self._numbers) + len(self._kept)
 
     def get(self, key: bytes) -> Vector | None:
         """The vector of a key, or None."""
-        return self._vectors.get(key)
+        number = self._numbers.get(key)
+        if number is None or self._path is None:
+            return self._kept.get(key)
+        try:
+            with self._path.open("rb", buffering=0) as file:
+                file.seek(number * _RECORD.itemsize)
+                data = file.read(_RECORD.itemsize)
+        except OSError as error:
+            log.warning("vectors could not be read from %s: %s", self._path, error)
+            data = b""
+        # Another process may have replaced the file.
+        if data[:_KEY_BYTES] != key or len(data) != _RECORD.itemsize:
+            del self._numbers[key]
+            return None
+        return np.frombuffer(data, dtype="<f4", offset=_KEY_BYTES)
 
     def add(self, vectors: Mapping[bytes, Vector]) -> None:
         """Add vectors. If the disk is full, the next start embeds them again."""
-        self._vectors.update(vectors)
-        if self._path is None or not vectors:
+        if not vectors:
             return
+        if self._path is None:
+            self._kept.update(vectors)
+            return
+        data = _records(vectors.items()).tobytes()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab") as file:
-                file.write(_records(vectors.items()).tobytes())
+            end = _append(self._path, data)
         except OSError as error:
             log.warning("vectors could not be written to %s: %s", self._path, error)
+            self._kept.update(vectors)
+            return
+        first = end // _RECORD.itemsize - len(vectors)
+        self._numbers.update({key: first + place for place, key in enumerate(vectors)})
 
     def keep_only(self, keys: Iterable[bytes]) -> None:
         """Remove all other vectors once the file is large; call it after the index is built."""
-        if self._path is None or len(self._vectors) <= _MAX_RECORDS:
+        if self._path is None or len(self) <= _MAX_RECORDS:
             return
-        wanted = set(keys)
-        self._vectors = {k: v for k, v in self._vectors.items() if k in wanted}
+        found = ((key, self.get(key)) for key in dict.fromkeys(keys))
+        wanted = [(key, vector) for key, vector in found if vector is not None]
         try:
-            write_atomically(self._path, _records(self._vectors.items()).tobytes())
+            write_atomically(self._path, _records(wanted).tobytes())
         except OSError as error:
             log.warning("vectors could not be written to %s: %s", self._path, error)
+            return
+        self._kept.clear()
+        self._numbers = {key: number for number, (key, _) in enumerate(wanted)}
 
-    def _read(self, path: Path) -> None:
+    def _scan(self, path: Path) -> None:
+        """Find the records of the file, and remove an incomplete one at its end."""
         try:
             size = path.stat().st_size
         except OSError:
@@ -78,11 +108,24 @@ class VectorFile:
         if whole * _RECORD.itemsize != size:
             with path.open("r+b") as file:
                 file.truncate(whole * _RECORD.itemsize)
-        for record in np.fromfile(path, dtype=_RECORD, count=whole):
-            vector = record["vector"]
-            # Vectors have unit length: anything else was not written here.
-            if abs(float(vector @ vector) - 1.0) < 1e-3:
-                self._vectors[record["key"].tobytes()] = vector.copy()
+        with path.open("rb") as file:
+            for start in range(0, whole, _READ_AT_ONCE):
+                records = np.fromfile(file, dtype=_RECORD, count=_READ_AT_ONCE)
+                squares = np.einsum("ij,ij->i", records["vector"], records["vector"])
+                # Vectors have unit length: anything else was not written here.
+                for place in np.flatnonzero(np.abs(squares - 1.0) < 1e-3).tolist():
+                    self._numbers[records["key"][place].tobytes()] = start + place
+
+
+def _append(path: Path, data: bytes) -> int:
+    """Write at the end of a file that several processes may share; the size afterwards."""
+    with path.open("ab", buffering=0) as file:
+        written = file.write(data)
+        end = file.tell()
+        if written != len(data):
+            file.truncate(end - written)
+            raise OSError("the disk is full")
+    return end
 
 
 def _records(vectors: Iterable[tuple[bytes, Vector]]) -> np.ndarray:

@@ -1,0 +1,82 @@
+"""Vectors by row: in full, and rounded to int8 for a first look at all of them.
+
+    table.put(row, vector)
+    estimates = table.estimate(queries, rows)     # off by about .001
+    cosines = table.cosines(some_rows, query)     # exact
+
+An estimate reads a quarter of the bytes, and its products are whole numbers, so that equal vectors
+have equal estimates on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numkong
+import numpy as np
+from numpy.typing import NDArray
+
+from searchbus_vectors import DIMENSIONS, Vector
+
+from .lexicon import Floats
+
+__all__ = ["VectorTable"]
+
+_LEVELS = 127
+T = TypeVar("T", bound=np.generic)
+
+
+class VectorTable:
+    """Vectors of unit length; a row without one has the cosine 0."""
+
+    def __init__(self) -> None:
+        self._full: Floats = np.zeros((64, DIMENSIONS), dtype=np.float32)
+        self._rounded: NDArray[np.int8] = np.zeros((64, DIMENSIONS), dtype=np.int8)
+        self._steps: Floats = np.zeros(64, dtype=np.float32)
+
+    def put(self, row: int, vector: Vector) -> None:
+        """Set the vector of a row; the table grows as needed."""
+        if row >= len(self._full):
+            # A quarter at a time: doubling would hold twice the memory that is needed.
+            more = max(64, row + 1 - len(self._full), len(self._full) // 4)
+            self._full = _grown(self._full, more)
+            self._rounded = _grown(self._rounded, more)
+            self._steps = _grown(self._steps, more)
+        self._full[row] = vector
+        self._rounded[row], self._steps[row] = _round(self._full[row])
+
+    def clear(self, row: int) -> None:
+        """Remove the vector of a row."""
+        self._full[row] = 0
+        self._rounded[row] = 0
+
+    def estimate(self, vectors: Sequence[Vector], rows: int) -> Floats:
+        """Estimated cosines, shape (vectors, rows), of each vector with each of the first rows."""
+        rounded = [_round(np.asarray(vector, dtype=np.float32)) for vector in vectors]
+        levels = np.stack([found for found, _ in rounded])
+        steps = np.array([step for _, step in rounded], dtype=np.float32)
+        products = np.asarray(numkong.cdist(levels, self._rounded[:rows], metric="dot"))
+        estimates: Floats = products.astype(np.float32) * self._steps[:rows] * steps[:, None]
+        return estimates
+
+    def cosines(self, rows: NDArray[np.intp], vector: Vector) -> Floats:
+        """The cosine of each of these rows with a vector; equal rows give equal bits.
+
+        BLAS (`@`) adds up some rows in another order than others, so that replicas whose rows
+        differ got scores that differ in the last digit shown.
+        """
+        cosines: Floats = np.einsum("ij,j->i", self._full[rows], vector)
+        return cosines
+
+
+def _round(vector: Floats) -> tuple[NDArray[np.int8], np.float32]:
+    """Whole numbers from -127 to 127, and the size of one step."""
+    step = np.float32(np.abs(vector).max() / _LEVELS)
+    if step == 0:
+        return np.zeros(len(vector), dtype=np.int8), step
+    return np.rint(vector / step).astype(np.int8), step
+
+
+def _grown(array: NDArray[T], more: int) -> NDArray[T]:
+    return np.concatenate([array, np.zeros((more, *array.shape[1:]), dtype=array.dtype)])
