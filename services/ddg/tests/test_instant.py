@@ -67,6 +67,28 @@ def test_article_that_may_refer_to_several_is_a_disambiguation():
 
 
 @pytest.mark.parametrize(
+    ("kind", "given", "text"),
+    [
+        ("calc", "2 + 2 = 4", "2 + 2 = 4"),
+        ("calc", 4, "4"),
+        ("calc", {"from": "calculator", "result": "4"}, "4"),
+        ("calc", {"from": "calculator", "result": 0}, "0"),
+        ("calc", "<style>#zci {color: red}</style><div>2 + 2 = <a href='x'>4</a></div>",
+         "2 + 2 = 4"),
+        ("calc", {"from": "calculator", "result": "", "templates": {"group": "base"}}, ""),
+        ("ip", "Your IP address is 192.0.2.1 in <a href='https://a.example'>Oslo</a>",
+         "Your IP address is 192.0.2.1 in Oslo"),
+        ("color_code", "<script>draw()</script><p>Red</p>", ""),
+    ],
+)  # fmt: skip
+def test_answer_of_a_calculator_or_of_the_address_is_kept(kind, given, text):
+    """As text or in an object; types whose answer is a script of the site have none."""
+    answer = decode({"Answer": given, "AnswerType": kind, "Type": "E"})
+    assert answer.answer == text
+    assert answer.empty == (text == "")
+
+
+@pytest.mark.parametrize(
     ("status", "body", "outcome"),
     [
         (200, b"<html>", Outcome.UNKNOWN_MARKUP), (200, b"[1]", Outcome.UNKNOWN_MARKUP),

@@ -21,10 +21,11 @@ __all__ = ["Group", "InstantAnswer", "Topic", "decode_instant"]
 
 _SITE = "https://duckduckgo.com/"
 _LINK = re.compile(r"<a\b[^>]*>(.*?)</a>", re.I | re.S)
+_NO_TEXT_ELEMENT = re.compile(r"<(style|script)\b.*?</\1\s*>", re.I | re.S)
 _TAG = re.compile(r"<[^>]+>")
 _MAY_REFER = re.compile(r"\b(may|can|could) (also )?refer to\b:?\s*$|\bmay refer to\b", re.I)
-_NOT_TEXT = {"calc", "ip", "color_code", "minesweeper"}
-"""Answer types whose Answer is markup or a script of the site."""
+_NOT_TEXT = {"color_code", "minesweeper"}
+"""Answer types whose Answer is a script of the site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,8 @@ def _text(value: Any) -> str:
     """Text of a field without tags; line breaks are kept."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
-    text = html.unescape(_TAG.sub("", str(value).replace("<br>", "\n")))
+    markup = _NO_TEXT_ELEMENT.sub("", str(value)).replace("<br>", "\n")
+    text = html.unescape(_TAG.sub("", markup))
     lines = (" ".join(line.split()) for line in text.split("\n"))
     return "\n".join(line for line in lines if line)
 
@@ -132,7 +134,8 @@ def _answer(raw: dict[str, Any]) -> str:
     if _text(raw.get("AnswerType")) in _NOT_TEXT:
         return ""
     if isinstance(value, dict):  # {"from": …, "result": …} of some answer types
-        value = value.get("result") or value.get("answer")
+        texts = (_text(value.get(name)) for name in ("result", "answer"))
+        return next(filter(None, texts), "")
     return _text(value)
 
 
