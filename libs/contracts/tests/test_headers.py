@@ -32,6 +32,14 @@ def test_an_actor_needs_every_required_role(roles, required, holds):
     assert Actor(roles=roles).holds(required) is holds
 
 
+@pytest.mark.parametrize(
+    ("roles", "missing"), [((), "ROLE_A"), (("A",), "B"), (("A", "ROLE_B"), None), (("*",), None)]
+)
+def test_first_missing_role_is_named_as_it_was_declared(roles, missing):
+    """With its prefix, so that it can be granted."""
+    assert Actor(roles=roles).missing(("ROLE_A", "B")) == missing
+
+
 def test_one_prefix_is_removed_from_a_role():
     """Only the first, and only as a prefix."""
     assert [bare_role(r) for r in ("ROLE_A", "ROLE_ROLE_A", "A_ROLE_", "role_A")] == [

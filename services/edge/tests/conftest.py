@@ -67,7 +67,7 @@ class Dictionary(Toolset, name="dictionary"):
         self.started = 0
         self.cancelled = 0
 
-    @tool(title="look_up")
+    @tool(title="look_up", in_prompts=True)
     async def look_up(self, call: Call, arguments: Lookup) -> Entry:
         """Does look_up."""
         return Entry(arguments.word, "é ✓")
@@ -82,7 +82,7 @@ class Dictionary(Toolset, name="dictionary"):
         """Does say."""
         return "hello"
 
-    @tool(title="secret", required_roles=("NOBODY",))
+    @tool(title="secret", required_roles=("NOBODY",), in_prompts=True)
     async def secret(self, call: Call, arguments: Nothing) -> str:
         """Does secret."""
         return "hello"

@@ -172,11 +172,13 @@ async def test_cancelled_call_stops_the_worker(client, running):
 
 @with_client()
 async def test_prompts_are_listed_filled_and_completed(client):
-    """Without a request to the worker."""
+    """Without a request to the worker; tools that ask for it are named, but no hidden one."""
     prompts = (await client.list_prompts()).prompts
     assert [prompt.name for prompt in prompts] == ["define"]
     filled = await client.get_prompt("define", {"word": "{word} bus"})
-    assert filled.messages[0].content.text == "Define {word} bus."
+    assert filled.messages[0].content.text == (
+        "Define {word} bus.\n\nTools that you may call for this: look_up."
+    )
     error = await fault_of(client.get_prompt("define", {}))
     assert "needs the argument word" in error.message
     assert (await fault_of(client.get_prompt("nope", {}))).code == -32602

@@ -107,7 +107,7 @@ def test_searches_cost_money_where_a_provider_does(costly):
         "web_search_news": costly,
         "web_extract_content": False,
     }
-    assert all(tool.required_roles == (ROLE,) for tool in tools)
+    assert all(tool.required_roles == (ROLE,) and tool.in_prompts for tool in tools)
     assert all(tool.renderer == "json" and tool.output_schema for tool in tools)
 
 

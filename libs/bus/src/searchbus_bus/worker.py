@@ -78,8 +78,9 @@ class ToolEndpoint:
 
     async def __call__(self, call: Call, request: ToolCall) -> ToolReply:
         """Handle one call of the tool; raises Fault(forbidden) where a role is missing."""
-        if not call.actor.holds(self.descriptor.required_roles):
-            raise Fault(ErrorCode.FORBIDDEN, "The caller's roles do not allow this tool.")
+        missing = call.actor.missing(self.descriptor.required_roles)
+        if missing is not None:
+            raise Fault(ErrorCode.FORBIDDEN, f"The role {missing} is needed.")
         call.input_responses = request.input_responses
         call.state = request.state
         call.client_capabilities = request.client_capabilities

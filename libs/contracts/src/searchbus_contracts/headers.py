@@ -59,10 +59,14 @@ class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def holds(self, required: tuple[str, ...] | list[str]) -> bool:
         """Whether the actor has all of the required roles."""
+        return self.missing(required) is None
+
+    def missing(self, required: tuple[str, ...] | list[str]) -> str | None:
+        """The first required role that the actor lacks, as it was declared."""
         if "*" in self.roles:
-            return True
+            return None
         held = {bare_role(role) for role in self.roles}
-        return all(bare_role(role) in held for role in required)
+        return next((role for role in required if bare_role(role) not in held), None)
 
     def to_header(self) -> str:
         """Encode as ASCII JSON: NATS headers have no line breaks, and clients differ on UTF-8."""

@@ -87,6 +87,9 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "while the limit cannot be checked."
         ),
     ] = False
+    in_prompts: Annotated[
+        bool, Meta(description="Prompts name the tool to callers who may call it.")
+    ] = False
     examples: Annotated[
         tuple[str, ...], Meta(max_length=50, description="Requests that the tool serves; indexed.")
     ] = ()

@@ -171,10 +171,11 @@ class EndpointServer:
     async def _get_prompt(
         self, ctx: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
-        descriptor = self.view.prompts.get(params.name)
-        if descriptor is None or not visible(self._actor(ctx), descriptor):
+        view, actor = self.view, self._actor(ctx)
+        descriptor = view.prompts.get(params.name)
+        if descriptor is None or not visible(actor, descriptor):
             raise invalid_params(f"Unknown prompt: {params.name[:64]}.")
-        return fill(descriptor, params.arguments or {})
+        return fill(descriptor, params.arguments or {}, tools=view.prompt_tools(actor))
 
     async def _complete(
         self, ctx: Context, params: types.CompleteRequestParams

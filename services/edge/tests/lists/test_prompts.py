@@ -27,6 +27,15 @@ def test_arguments_replace_their_placeholders_once():
     assert (filled.messages[0].role, filled.description) == ("user", "Compares.")
 
 
+def test_tools_are_named_at_the_end_of_the_last_text():
+    """Nothing is added where the caller may call none."""
+    filled = fill(PROMPT, {"earlier": "1"}, tools=("web_search", "ddg_web_search"))
+    assert filled.messages[-1].content.text == (
+        "Compare 1 () {other}.\n\nTools that you may call for this: web_search, ddg_web_search."
+    )
+    assert fill(PROMPT, {"earlier": "1"}, tools=()) == fill(PROMPT, {"earlier": "1"})
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -17,12 +17,13 @@ from searchbus_edge.lists.visible import missing_role, visible
         (("A",), ("A", "B"), "B"),
         (("A", "B"), ("A", "B"), None),
         (("A",), ("ROLE_A",), None),
-        ((), ("ROLE_A",), "A"),
+        ((), ("ROLE_A",), "ROLE_A"),
+        (("ROLE_A",), ("ROLE_A", "ROLE_B"), "ROLE_B"),
         (("*",), ("A", "B"), None),
     ],
 )
 def test_every_required_role_is_needed(make_tool, held, required, missing):
-    """The first that is missing is named without its prefix."""
+    """The first that is missing is named as the tool declares it."""
     descriptor = make_tool(required_roles=required).descriptor
     actor = Actor(subject="a", roles=held)
     assert visible(actor, descriptor) is (missing is None)

@@ -19,6 +19,7 @@ from searchbus_edge.lists.view import View
 from searchbus_edge.requests.endpoint import Endpoint, HttpPolicy
 from searchbus_edge.requests.head import AddressRules
 from searchbus_edge.requests.messages import encode_result
+from searchbus_edge.search.lazy import CALL_TOOL
 from searchbus_edge.settings import EdgeSettings
 
 LIST = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()
@@ -55,6 +56,7 @@ def way():
 def post(way, make_tool, clock):
     """Sends a request to an endpoint; returns (status, headers, body)."""
     view = View((0, True), tools={"paid": make_tool("paid", required_roles=("ROLE_PAYER",))})
+    view.tools[CALL_TOOL.name] = make_tool(CALL_TOOL.name, toolset=CALL_TOOL.toolset)
     server = SimpleNamespace(view=view, mcp=SimpleNamespace(server_info_stamp={}))
     policy = HttpPolicy(
         authenticator=Authenticator(keys=Keys(), resource_url="https://x.example"),
@@ -63,7 +65,7 @@ def post(way, make_tool, clock):
         addresses=AddressRules(["x.example"], []),
         body_limit_bytes=1000,
     )
-    endpoint = Endpoint("/mcp", server, None, policy)
+    endpoint = Endpoint("/mcp", server, SimpleNamespace(everything=view), policy)
     endpoint._fast = way
 
     async def send_request(*chunks, key="alice", method="POST", headers=()):
@@ -123,10 +125,30 @@ async def test_missing_role_is_an_http_status(post, way):
     """403 with the scope and the id of the request; with the role it passes."""
     status, headers, body = await post(CALL)
     assert status == 403
-    assert b'scope="PAYER"' in headers[b"www-authenticate"]
-    assert json.loads(body)["id"] == 7
+    assert b'scope="ROLE_PAYER"' in headers[b"www-authenticate"]
+    answer = json.loads(body)
+    assert (answer["id"], answer["error"]["message"]) == (
+        7, "forbidden: The role ROLE_PAYER is needed.",
+    )  # fmt: skip
     assert way.served == []
     assert (await post(CALL, key="payer"))[0] == 200
+
+
+async def test_missing_role_reads_the_same_through_call_tool(post, way):
+    """It is the role of the tool that call_tool is to call."""
+    direct = await post(CALL)
+    assert await post(_lazily("paid")) == direct
+    assert way.served == []
+    assert (await post(_lazily("paid"), key="payer"))[0] == 200
+    assert (await post(_lazily("absent"), key="bob"))[0] == 200
+    assert (await post(_lazily(["paid"]), key="bob"))[0] == 200
+
+
+def _lazily(name) -> bytes:
+    params = {"name": "call_tool", "arguments": {"name": name, "arguments": {}}}
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+    ).encode()
 
 
 async def test_too_many_requests_of_one_caller_are_refused(post, clock):

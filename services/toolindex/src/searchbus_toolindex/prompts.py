@@ -1,6 +1,7 @@
 """The prompts of toolset `research`: ways of working with any search tools.
 
-They name no tool, only the kind of tool that is wanted, so that they fit every stack.
+Their texts name no tool, only the kind of tool that is wanted, so that they fit every stack. The
+edge adds the names of the web search tools that the caller may call.
 """
 
 from __future__ import annotations

@@ -22,9 +22,21 @@ def test_limit_has_the_wait_of_the_reply():
     assert limited("X", Reply(429, b""), default_s=5.0).failure.retry_after_ms == 5000
 
 
-@pytest.mark.parametrize(("status", "retryable"), [(404, False), (500, True), (503, True)])
-def test_other_statuses_are_retried_where_the_server_failed(status, retryable):
+@pytest.mark.parametrize("status", [408, 500, 503])
+def test_failure_of_the_server_may_be_retried(status):
     """The message names the status."""
-    failure = unexpected_status("Tavily", Reply(status, b"")).failure
-    assert (failure.code, failure.retryable) == ("upstream_failed", retryable)
+    failure = unexpected_status("Tavily", Reply(status, b""), "SEARCHBUS_TAVILY_URL").failure
+    assert (failure.code, failure.retryable) == ("upstream_failed", True)
     assert f"HTTP {status}" in failure.message
+    assert "Try again" in failure.message
+
+
+@pytest.mark.parametrize("status", [302, 404, 405, 410])
+def test_wrong_address_is_the_operators_to_mend(status):
+    """The same request would fail again: the message says what to do instead."""
+    failure = unexpected_status("Tavily", Reply(status, b""), "SEARCHBUS_TAVILY_URL").failure
+    assert (failure.code, failure.retryable) == ("upstream_failed", False)
+    assert f"HTTP {status}" in failure.message
+    assert "SEARCHBUS_TAVILY_URL" in failure.message
+    assert "another search tool" in failure.message
+    assert "Try again" not in failure.message

@@ -83,6 +83,7 @@ async def test_extraction_has_a_text_or_an_error_for_every_url(fake_client):
         (432, {}, "quota_exhausted", "plan's"),
         (433, {}, "quota_exhausted", "pay-as-you-go"),
         (429, {}, "upstream_limited", "in 1 s"),
+        (404, {"detail": {"error": "Not Found"}}, "upstream_failed", "SEARCHBUS_TAVILY_URL"),
         (500, {}, "upstream_failed", "HTTP 500"),
     ],
 )  # fmt: skip

@@ -93,6 +93,7 @@ def tool(
     timeout_ms: int = 30_000,
     client_capabilities: tuple[str, ...] = (),
     costly: bool = False,
+    in_prompts: bool = False,
     examples: tuple[str, ...] = (),
     keywords: tuple[str, ...] = (),
 ) -> Callable[[ToolMethod], ToolMethod]:
@@ -108,13 +109,14 @@ def tool(
         timeout_ms: the time limit of one call, set by the edge.
         client_capabilities: of MCP, which a client must declare to call.
         costly: a call costs money.
+        in_prompts: prompts name it to callers who may call it.
         examples: requests that the tool serves, indexed for search.
         keywords: words that are indexed besides the description.
     """
     return _declare(
         "tool", title=title, annotations=annotations, required_roles=required_roles,
         timeout_ms=timeout_ms, client_capabilities=client_capabilities, costly=costly,
-        examples=examples, keywords=keywords,
+        in_prompts=in_prompts, examples=examples, keywords=keywords,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mcp_types as types
@@ -21,8 +21,13 @@ MAX_ARGUMENT_CHARS = 100_000
 _MAX_COMPLETIONS = 100
 
 
-def fill(descriptor: PromptDescriptor, arguments: Mapping[str, str]) -> types.GetPromptResult:
+def fill(
+    descriptor: PromptDescriptor, arguments: Mapping[str, str], *, tools: Sequence[str] = ()
+) -> types.GetPromptResult:
     """A prompt with its arguments in place of `{name}`.
+
+    Args:
+        tools: named at the end, so that the model knows which ones it may call.
 
     Raises:
         MCPError: -32602 naming the argument that is missing, unknown or too long.
@@ -38,10 +43,20 @@ def fill(descriptor: PromptDescriptor, arguments: Mapping[str, str]) -> types.Ge
         if len(value) > MAX_ARGUMENT_CHARS:
             raise invalid_params(f"Prompt argument {name} is over {MAX_ARGUMENT_CHARS} characters.")
     values = {name: arguments.get(name, "") for name in known}
-    return types.GetPromptResult(
-        description=descriptor.description,
-        messages=[_message(message, values) for message in descriptor.messages],
-    )
+    messages = [_message(message, values) for message in descriptor.messages]
+    if tools:
+        _append(messages, f"Tools that you may call for this: {', '.join(tools)}.")
+    return types.GetPromptResult(description=descriptor.description, messages=messages)
+
+
+def _append(messages: list[types.PromptMessage], text: str) -> None:
+    """Add to the last text of the user; as a message of its own where that is no text."""
+    last = messages[-1]
+    if last.role == "user" and isinstance(last.content, types.TextContent):
+        last.content.text += f"\n\n{text}"
+    else:
+        content = types.TextContent(type="text", text=text)
+        messages.append(types.PromptMessage(role="user", content=content))
 
 
 def complete(

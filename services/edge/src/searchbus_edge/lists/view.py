@@ -76,6 +76,11 @@ class View:
         items += [*self.prompts.values(), *self.resources.values(), *(t for _, t in self.templates)]
         return frozenset(bare_role(role) for item in items for role in item.required_roles)
 
+    def prompt_tools(self, actor: Actor) -> list[str]:
+        """Names of the tools that prompts name to this actor."""
+        tools = [tool for tool in self.tools.values() if tool.descriptor.in_prompts]
+        return [tool.name for tool in tools if visible(actor, tool.descriptor)]
+
     def listed_toolsets(self, actor: Actor) -> list[tuple[str, str]]:
         """(toolset, service) of resources that a worker lists page by page, in naming order."""
         return self._toolsets(actor, lambda template: template.lists)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from searchbus_contracts import Actor
-from searchbus_contracts.headers import bare_role
 
 __all__ = ["missing_role", "visible"]
 
@@ -21,6 +20,5 @@ def visible(actor: Actor, descriptor: _HasRoles) -> bool:
 
 
 def missing_role(actor: Actor, descriptor: _HasRoles) -> str | None:
-    """The first required role that the actor lacks, without its prefix `ROLE_`."""
-    lacking = (role for role in descriptor.required_roles if not actor.holds((role,)))
-    return next((bare_role(role) for role in lacking), None)
+    """The first required role that the actor lacks, as the tool declares it."""
+    return actor.missing(descriptor.required_roles)

@@ -20,6 +20,7 @@ from ..endpoint import EndpointServer, EndpointServers
 from ..http.errors import json_rpc_error
 from ..lists.registry import Registry
 from ..lists.visible import missing_role
+from ..search.lazy import is_call_tool
 from .answers import Answer, DisconnectWatch, HttpAnswer
 from .batch import Batch, BatchRefused, check_batch
 from .fast import FastWay
@@ -54,6 +55,7 @@ class Endpoint:
     ) -> None:
         self._path = path
         self._server = server
+        self._calls = calls
         self._policy = policy
         self._kernel = Kernel(server.mcp)
         self._fast = FastWay(server, self._kernel, calls, policy.tracing)
@@ -148,6 +150,8 @@ class Endpoint:
             return False
         name = message.called_tool()
         listed = self._server.view.tools.get(name) if name else None
+        if listed is not None and is_call_tool(listed):
+            listed = self._calls.everything.tools.get(message.named_argument())
         role = missing_role(received.actor, listed.descriptor) if listed is not None else None
         if role is None:
             return False

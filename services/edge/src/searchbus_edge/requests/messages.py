@@ -52,6 +52,14 @@ class Request(Struct, frozen=True):
             return ""
         return name if isinstance(name, str) else ""
 
+    def named_argument(self) -> str:
+        """The argument `name` of a tools/call; empty where there is none."""
+        try:
+            name = _to_call.decode(self.params).arguments.name
+        except _FAILED:
+            return ""
+        return name if isinstance(name, str) else ""
+
 
 class Notification(Struct, frozen=True):
     """A notification, or a response of the client: accepted, not answered."""
@@ -76,11 +84,16 @@ Message = Request | Notification | Invalid
 _request = msgspec.json.Decoder(Request)
 
 
-class _Named(Struct):
+class _Named(Struct, frozen=True):
     name: Any = None
 
 
+class _ToCall(Struct):
+    arguments: _Named = _Named()
+
+
 _named = msgspec.json.Decoder(_Named)
+_to_call = msgspec.json.Decoder(_ToCall)
 
 
 def parse_body(body: bytes, *, modern: bool) -> Message | list[Any]:

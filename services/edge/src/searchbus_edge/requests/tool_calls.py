@@ -113,6 +113,11 @@ class ToolCalls:
         self._audit = audit
         self._timeout_cap_s = timeout_cap_s
 
+    @property
+    def everything(self) -> View:
+        """The view of `/mcp`, on which call_tool works."""
+        return self._registry.view(None)
+
     async def call(self, request: ToolRequest) -> Served:
         """Serve one call and record it.
 
@@ -196,7 +201,7 @@ class ToolCalls:
 
     async def _own_tool(self, listed: ListedTool, request: ToolRequest) -> Served:
         """find_tools and call_tool, over the view of `/mcp`."""
-        everything = self._registry.view(None)
+        everything = self.everything
         called = self._lazy.called(listed, request.arguments)
         if called is None:
             reply = await self._lazy.find(everything, request.actor, request.arguments)

@@ -26,7 +26,7 @@ from ..calls.faults import failed_reply
 from ..lists.view import ListedTool, View
 from .finder import PAGE_SIZE, Finder
 
-__all__ = ["LAZY", "LAZY_TOOLS", "CallTool", "LazyTools"]
+__all__ = ["CALL_TOOL", "LAZY", "LAZY_TOOLS", "CallTool", "LazyTools", "is_call_tool"]
 
 LAZY = "lazy"
 _MAX_LINE_CHARS = 200
@@ -88,6 +88,11 @@ CALL_TOOL = ToolDescriptor(
     input_schema=input_schema(CallTool),
 )
 LAZY_TOOLS = (FIND_TOOLS, CALL_TOOL)
+
+
+def is_call_tool(listed: ListedTool) -> bool:
+    """Whether it calls another tool, which its argument `name` names."""
+    return listed.descriptor.toolset == LAZY and listed.descriptor.name == CALL_TOOL.name
 
 
 class LazyTools:

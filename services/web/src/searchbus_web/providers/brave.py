@@ -88,4 +88,4 @@ def fault_of(reply: Reply) -> Fault | None:
         return key_refused("Brave Search", "SEARCHBUS_BRAVE_API_KEYS")
     if reply.status == 429:
         return limited("Brave Search", reply)
-    return unexpected_status("Brave Search", reply)
+    return unexpected_status("Brave Search", reply, "SEARCHBUS_BRAVE_URL")

@@ -28,10 +28,20 @@ def limited(provider: str, reply: Reply, *, default_s: float = 1.0) -> Fault:
     )
 
 
-def unexpected_status(provider: str, reply: Reply) -> Fault:
-    """Any other status; retryable where the server failed."""
+def unexpected_status(provider: str, reply: Reply, setting: str) -> Fault:
+    """Any other status; retryable where the server failed.
+
+    Args:
+        setting: holds the provider's address, which is wrong where the server did not fail.
+    """
+    retryable = reply.status == 408 or reply.status >= 500
+    advice = (
+        "Try again shortly."
+        if retryable
+        else f"The operator of this service has to check {setting}. Use another search tool."
+    )
     return Fault(
         ErrorCode.UPSTREAM_FAILED,
-        f"{provider} answers HTTP {reply.status}. Try again shortly.",
-        retryable=reply.status >= 500,
+        f"{provider} answers HTTP {reply.status}. {advice}",
+        retryable=retryable,
     )

@@ -92,4 +92,4 @@ def fault_of(reply: Reply) -> Fault | None:
         )
     if reply.status == 429:
         return limited("SearXNG", reply, default_s=5.0)
-    return unexpected_status("SearXNG", reply)
+    return unexpected_status("SearXNG", reply, "SEARCHBUS_SEARXNG_URL")

@@ -165,7 +165,7 @@ def fault_of(reply: Reply) -> Fault | None:
         )
     if status == 429:
         return limited("Tavily", reply)
-    return unexpected_status("Tavily", reply)
+    return unexpected_status("Tavily", reply, "SEARCHBUS_TAVILY_URL")
 
 
 def _reason(body: bytes) -> str:
