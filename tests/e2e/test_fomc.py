@@ -50,7 +50,7 @@ async def test_sdk_client_lists_and_calls_both_tools(stack, fomc, path, mode):
         for result in results:
             assert list(result) == [
                 "chunk_id", "document_name", "document_date", "document_id", "section_header",
-                "chunk_text", "relevance_score",
+                "chunk_text", "relevance_score", "cosine_similarity",
             ]  # fmt: skip
             assert result["document_date"].startswith("2022-")
             assert 0 <= result["relevance_score"] <= 1

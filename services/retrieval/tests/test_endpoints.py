@@ -66,3 +66,17 @@ async def test_ingest_search_get_list_and_delete(request_):
 async def test_without_collections_a_search_is_empty(request_):
     """Nothing is ingested yet; this request does not fail."""
     assert (await request_("search", SearchRequest(query="whales"), SearchReply)).hits == ()
+
+
+async def test_relevant_only_leaves_out_what_is_beside_the_point(request_):
+    """Everything, where nothing is near."""
+    whales, trains = document("w", "Whales sing."), document("t", "Trains leave at noon.")
+    await request_("ingest", IngestRequest(collection="c", documents=(whales, trains)), IngestReply)
+
+    async def found(query: str, **options) -> list[str]:
+        reply = await request_("search", SearchRequest(query=query, **options), SearchReply)
+        return [hit.document_id for hit in reply.hits]
+
+    assert await found("whales sing") == [whales.document_id, trains.document_id]
+    assert await found("whales sing", relevant_only=True) == [whales.document_id]
+    assert await found("repair a bicycle", relevant_only=True) == []

@@ -94,3 +94,16 @@ async def test_query_out_of_bounds_is_invalid_query(library, query, named):
     with pytest.raises(Fault, match=named) as caught:
         await library.search("c", query)
     assert caught.value.code == "invalid_query"
+
+
+async def test_passage_with_the_words_of_the_query_stands_first(library):
+    """A name among many passages that are nearer by meaning; of a question, its inner words."""
+    for number in range(30):
+        text = f"Who is Lena of Quince, and who is Quince of Ana? Year {number} of Ana and Lena."
+        await library.store("c", document(f"d{number}", text))
+    present = f"Present: {', '.join(f'Person {n}' for n in range(100))}, Ana\u2011Lena Quince."
+    await library.store("c", document("list", present))
+    for query in ("ana-lena quince", "Who is Ana-Lena Quince?"):
+        first, second = await library.search("c", query, limit=2, per_document=True)
+        assert (first.document_id, first.literal) == (document_id("c", "list"), True)
+        assert not second.literal

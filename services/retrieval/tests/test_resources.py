@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from searchbus_bus import MemoryBroker
 from searchbus_contracts import (
     Actor,
+    ErrorCode,
     Fault,
     ResourceListReply,
     ResourceListRequest,
@@ -88,3 +89,29 @@ async def test_search_finds_by_content_and_read_gives_the_text(ask):
     assert read.contents[0].text == "Whales of b0 sing."
     none = await ask("search", ResourceSearchRequest(query="repair a bicycle"), ResourceSearchReply)
     assert none.resources == ()
+
+
+async def test_text_of_a_document_finds_it(ask, library):
+    """A name, and any sentence, in other forms of dashes and quotes; both are near to nothing."""
+    names = ", ".join(f"Member {number}" for number in range(150))
+    sentence = "Voting for this were Ana-Lena Quince and the others; nobody's vote was against it."
+    await library.store("b", document("list", f"{names}. {sentence}", collection="b"))
+    for query in ("ana\u2011lena  QUINCE", sentence.replace("'", "\u2019")):
+        found = await ask("search", ResourceSearchRequest(query=query), ResourceSearchReply)
+        assert found.resources[0].name == "Title of list"
+
+
+async def test_failed_collection_is_no_empty_result(ask, library, monkeypatch):
+    """Unless another collection has something near."""
+    search = library.search
+
+    async def fail_in_d(collection, *args, **options):
+        if collection == "d":
+            raise Fault(ErrorCode.UNAVAILABLE, "Another model made it.")
+        return await search(collection, *args, **options)
+
+    monkeypatch.setattr(library, "search", fail_in_d)
+    found = await ask("search", ResourceSearchRequest(query="whales of b0"), ResourceSearchReply)
+    assert found.resources
+    with pytest.raises(Fault, match=r"could not be searched: d \(unavailable\)"):
+        await ask("search", ResourceSearchRequest(query="repair a bicycle"), ResourceSearchReply)

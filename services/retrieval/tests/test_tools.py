@@ -13,7 +13,7 @@ from searchbus_retrieval.service import build_worker
 
 FIELDS = [
     "chunk_id", "document_name", "document_date", "document_id", "section_header", "chunk_text",
-    "relevance_score",
+    "relevance_score", "cosine_similarity",
 ]  # fmt: skip
 
 
@@ -40,6 +40,19 @@ async def test_results_have_the_fields_of_the_contract(call):
     first = reply["results"][0]
     assert first["document_date"] == "2022-03-16"
     assert 0 < first["relevance_score"] <= 1
+
+
+@pytest.mark.parametrize(
+    "query", ["raise the target range in March 2022", "inflation", "the minutes of 2022", "pears"]
+)
+async def test_results_are_in_the_order_of_their_score(call, query):
+    """The cosine, one part of it, is given beside it."""
+    results = (await call("search_fomc", query=query, top_k=10))["results"]
+    scores = [result["relevance_score"] for result in results]
+    assert len(scores) == 4
+    assert scores == sorted(scores, reverse=True)
+    assert 0 <= scores[-1] < scores[0] <= 1
+    assert all(0 < result["cosine_similarity"] <= 1 for result in results)
 
 
 async def test_document_of_a_result_is_returned_whole(call):
@@ -69,6 +82,8 @@ async def test_document_of_a_result_is_returned_whole(call):
         ("search_fomc", {"query": "a", "other": 1}, "invalid_argument"),
         ("get_document", {"document_id": " "}, "not_found"),
         ("get_document", {"document_id": "none"}, "not_found"),
+        ("get_document", {"document_id": "x" * 513}, "not_found"),
+        ("get_document", {"document_id": "ü" * 5000}, "not_found"),
         ("search_fomc", {"query": "a", "roles": ()}, "not_found"),
         ("get_document", {"document_id": "a", "roles": ()}, "not_found"),
     ],

@@ -60,6 +60,13 @@ class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     per_document: Annotated[
         bool, Meta(description="At most one hit for each document, the best one.")
     ] = False
+    relevant_only: Annotated[
+        bool,
+        Meta(
+            description="Leave out hits that are far from the query, or far behind the best one. "
+            "Literal hits stay."
+        ),
+    ] = False
 
 
 class SearchHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -72,6 +79,9 @@ class SearchHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     score: Annotated[float, Meta(description="Fused rank score, comparable within one reply.")]
     cosine: Annotated[float, Meta(ge=0, le=1, description="Cosine similarity to the query.")]
+    literal: Annotated[
+        bool, Meta(description="Whether the query stands in the text or title word for word.")
+    ] = False
     url: str | None = None
     section: str | None = None
     metadata: Metadata = {}

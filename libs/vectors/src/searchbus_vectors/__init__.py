@@ -4,6 +4,7 @@ from .embedder import Embedder
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
 from .loading import EmbedderKind, load_embedder, open_store
 from .model_files import MODEL_NAME, ModelNotFound, resolve_model
+from .stopwords import STOPWORDS
 from .store import (
     CollectionMissing,
     FieldType,
@@ -19,6 +20,7 @@ from .vectors import DIMENSIONS, QueryVectors, Sparse, Vector, Vectors
 __all__ = [
     "DIMENSIONS",
     "MODEL_NAME",
+    "STOPWORDS",
     "AllOf",
     "AnyOf",
     "CollectionMissing",

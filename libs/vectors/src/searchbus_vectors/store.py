@@ -161,22 +161,23 @@ class VectorStore(ABC):
         collection: str,
         query: QueryVectors,
         *,
-        limit: int,
+        limit: int | None,
         where: Filter | None = None,
         candidates: int = CANDIDATES,
     ) -> list[Hit]:
         """Hybrid search: candidates by meaning and by words, fused; best first.
 
         Args:
+            limit: `None`: every candidate of the two searches.
             where: only points that match.
             candidates: number of points from each of the two searches.
         """
         with _tracer.start_as_current_span(
             "store search",
             attributes={"db.system.name": "qdrant", "db.collection.name": collection,
-                        "searchbus.engine": self.engine, "searchbus.limit": limit},
+                        "searchbus.engine": self.engine, "searchbus.limit": limit or 0},
         ) as span:  # fmt: skip
-            wanted = max(candidates, limit)
+            wanted = max(candidates, limit or 0)
             dense, sparse = await self._candidates(collection, query, where, wanted)
             payloads = {c.id: c.payload for c in (*sparse, *dense)}
             cosine = {c.id: c.score for c in dense}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from searchbus_bus import Call, endpoint
 from searchbus_contracts.retrieval import (
     DeleteReply,
@@ -23,6 +25,7 @@ from searchbus_contracts.retrieval import (
 from .access import OPEN, Access
 from .library import Library
 from .multi_collection import search_collections
+from .relevance import relevant
 
 __all__ = ["RetrievalEndpoints"]
 
@@ -46,7 +49,7 @@ class RetrievalEndpoints:
         )
         if not names:
             return SearchReply(hits=())
-        return await search_collections(
+        reply = await search_collections(
             self._library,
             names,
             request.query,
@@ -54,6 +57,9 @@ class RetrievalEndpoints:
             where=request.where,
             per_document=request.per_document,
         )
+        if request.relevant_only:
+            reply = msgspec.structs.replace(reply, hits=tuple(relevant(reply.hits)))
+        return reply
 
     @endpoint
     async def get(self, call: Call, request: GetRequest) -> Document:

@@ -34,6 +34,7 @@ from searchbus_vectors import (
 )
 
 from . import identity
+from .literal import Phrase
 from .ranking import Preference, rank
 from .records import field_specs, is_live_chunk, summary_of
 from .schemas import Schemas, unknown_collection
@@ -100,13 +101,14 @@ class Library:
                     specs[alias] = specs.pop(name)
             condition = AllOf((is_live_chunk, compile_where(where, specs)))
         vectors = await self._embedder.embed_query(query)
+        phrase = Phrase(query)
         # One document may have several of the best chunks.
         wanted = limit * 6 if per_document else limit
         try:
-            hits = await self._ranked(collection, vectors, condition, wanted, prefer)
+            hits = await self._ranked(collection, vectors, condition, wanted, prefer, phrase)
         except CollectionMissing:
             raise unknown_collection(collection) from None
-        found = [_to_hit(collection, hit) for hit in hits]
+        found = [_to_hit(collection, hit, phrase) for hit in hits[:wanted]]
         if per_document:
             found = list({hit.document_id: hit for hit in reversed(found)}.values())[::-1]
             found.sort(key=lambda hit: -hit.score)
@@ -119,14 +121,22 @@ class Library:
         condition: Filter,
         limit: int,
         prefer: Sequence[Preference],
+        phrase: Phrase,
     ) -> list[Hit]:
-        """One search over all documents and one for each preference, merged by ranking.py."""
-        searches = [self._store.search(collection, vectors, limit=limit, where=condition)]
+        """One search over all documents and one for each preference, merged by ranking.py.
+
+        A passage with the query's own words is ranked however far down the fusion has it.
+        """
+        searches = [self._store.search(collection, vectors, limit=None, where=condition)]
         for preference in prefer:
             inside = AllOf((condition, preference.condition))
             searches.append(self._store.search(collection, vectors, limit=limit, where=inside))
-        overall, *preferred = await asyncio.gather(*searches)
-        return rank(overall, list(zip(prefer, preferred, strict=True)))[:limit]
+        every, *preferred = await asyncio.gather(*searches)
+        overall = [
+            hit for place, hit in enumerate(every) if place < limit or _is_literal(phrase, hit)
+        ]
+        pairs = list(zip(prefer, preferred, strict=True))
+        return rank(overall, pairs, lambda hit: _is_literal(phrase, hit))
 
     async def get(self, collection: str | None, document_id: str) -> Document:
         """One whole document; without a collection, of the first that has it.
@@ -229,7 +239,11 @@ class Library:
             raise unknown_collection(collection) from None
 
 
-def _to_hit(collection: str, hit: Hit) -> SearchHit:
+def _is_literal(phrase: Phrase, hit: Hit) -> bool:
+    return phrase.stands_in(hit.payload["text"], hit.payload["title"])
+
+
+def _to_hit(collection: str, hit: Hit, phrase: Phrase) -> SearchHit:
     payload = hit.payload
     return SearchHit(
         collection=collection,
@@ -239,6 +253,7 @@ def _to_hit(collection: str, hit: Hit) -> SearchHit:
         text=payload["text"],
         score=hit.score,
         cosine=min(1.0, max(0.0, hit.cosine)),
+        literal=_is_literal(phrase, hit),
         url=payload.get("url"),
         section=payload.get("section"),
         metadata=payload.get("m") or {},

@@ -31,13 +31,10 @@ from searchbus_contracts.retrieval import (
 from .access import OPEN, Access
 from .library import Library
 from .multi_collection import search_collections
+from .relevance import near
 
 __all__ = ["Documents", "parse_uri", "uri_of"]
 
-_MIN_COSINE = 0.55
-"""A passage with a lower cosine does not match. The value is low: of 56 questions about FOMC
-documents 2 have no passage above it, small talk has none, but most technical questions of another
-field have some."""
 _MAX_DESCRIPTION_CHARS = 300
 
 
@@ -103,7 +100,11 @@ class Documents(Toolset, name="documents"):
 
     @resource_search
     async def search(self, call: Call, request: ResourceSearchRequest) -> ResourceSearchReply:
-        """Documents whose best passage is near enough to the query."""
+        """Documents whose best passage is near to the query, or has it word for word.
+
+        Raises:
+            Fault: unavailable; nothing was found, and a collection could not be searched.
+        """
         names = self._access.readable(call.actor, await self._library.names())
         if not names:
             return ResourceSearchReply()
@@ -111,8 +112,14 @@ class Documents(Toolset, name="documents"):
         found = await search_collections(
             self._library, names, query, limit=request.limit, per_document=True
         )
-        near = [hit for hit in found.hits if hit.cosine >= _MIN_COSINE]
-        return ResourceSearchReply(resources=tuple(_of_hit(hit) for hit in near))
+        hits = near(found.hits)
+        if not hits and found.failed:
+            failed = ", ".join(f"{name} ({code})" for name, code in found.failed.items())
+            raise Fault(
+                ErrorCode.UNAVAILABLE,
+                f"Nothing was found, because collections could not be searched: {failed}.",
+            )
+        return ResourceSearchReply(resources=tuple(_of_hit(hit) for hit in hits))
 
 
 def _of_summary(collection: str, document: DocumentSummary) -> ResourceDescriptor:

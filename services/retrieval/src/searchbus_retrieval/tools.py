@@ -52,15 +52,25 @@ class FomcPassage(Struct):
         str | None, Meta(description="Section of the document this chunk belongs to")
     ]
     chunk_text: Annotated[str, Meta(description="The matched text passage")]
-    relevance_score: Annotated[float, Meta(ge=0, le=1, description="Cosine similarity score")]
+    relevance_score: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Relevance by meaning, words, date and document type; results are in its "
+            "order, and it compares results of one search only",
+        ),
+    ]
+    cosine_similarity: Annotated[
+        float,
+        Meta(ge=0, le=1, description="Cosine similarity of query and passage, one part of it"),
+    ]
 
 
 class GetDocument(Struct, forbid_unknown_fields=True):
     """Arguments of get_document."""
 
-    document_id: Annotated[
-        str, Meta(max_length=512, description="Unique identifier of the document")
-    ]
+    document_id: Annotated[str, Meta(description="Unique identifier of the document")]
 
 
 class FomcDocument(Struct):
@@ -94,6 +104,8 @@ class FomcTools(Toolset, name="fomc"):
         self._access.require(call.actor, fomc.COLLECTION)
         where = None if isinstance(arguments.where, UnsetType) else arguments.where
         hits = await fomc.search(self._library, arguments.query, arguments.top_k, where)
+        # Preferences lift scores above 1.
+        best = max((hit.score for hit in hits), default=0.0)
         return [
             FomcPassage(
                 chunk_id=hit.chunk_id,
@@ -102,7 +114,8 @@ class FomcTools(Toolset, name="fomc"):
                 document_id=hit.document_id,
                 section_header=hit.section,
                 chunk_text=hit.text,
-                relevance_score=round(hit.cosine, 4),
+                relevance_score=round(hit.score / max(1.0, best), 4),
+                cosine_similarity=round(hit.cosine, 4),
             )
             for hit in hits
         ]

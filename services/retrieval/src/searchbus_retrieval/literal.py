@@ -1,0 +1,58 @@
+"""Finds the words of a query in a passage, in the order of the query.
+
+Names and titles of programmes say little to an embedding model. A passage in which the query stands
+word for word is what was looked for, however low its cosine is.
+
+    phrase = Phrase("Who is Lisa D. Cook?")
+    phrase.stands_in("Present: Lisa D. Cook, Michelle W. Bowman")     # True
+"""
+
+from __future__ import annotations
+
+import re
+
+from searchbus_vectors import STOPWORDS
+
+__all__ = ["Phrase"]
+
+_WORD = re.compile(r"\w+")
+_DASHES = "-\u00ad\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
+_SINGLE_QUOTES = "'`\u00b4\u02bc\u2018\u2019\u201a\u201b\u2032"
+_DOUBLE_QUOTES = '"\u00ab\u00bb\u201c\u201d\u201e\u201f\u2033'
+_CLASSES = {
+    char: f"[{re.escape(same)}]"
+    for same in (_DASHES, _SINGLE_QUOTES, _DOUBLE_QUOTES)
+    for char in same
+}
+
+
+class Phrase:
+    """The query without the stopwords and the punctuation around it ("What is the … ?").
+
+    White space, case, and the many forms of dashes and quotes make no difference.
+    """
+
+    def __init__(self, query: str) -> None:
+        core = _core(query.casefold())
+        # Whole words only, so that "cook" is not found in "cookie".
+        self._pattern = re.compile(rf"(?<!\w){_pattern_of(core)}(?!\w)") if core else None
+
+    def stands_in(self, *texts: str) -> bool:
+        """Whether one of the texts contains the phrase; False for a query without a word."""
+        return self._pattern is not None and any(
+            self._pattern.search(text.casefold()) for text in texts
+        )
+
+
+def _core(query: str) -> str:
+    words = list(_WORD.finditer(query))
+    if not words:
+        return ""
+    telling = [word for word in words if word[0] not in STOPWORDS] or words
+    return query[telling[0].start() : telling[-1].end()]
+
+
+def _pattern_of(core: str) -> str:
+    return r"\s+".join(
+        "".join(_CLASSES.get(char) or re.escape(char) for char in word) for word in core.split()
+    )
