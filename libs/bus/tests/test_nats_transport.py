@@ -104,3 +104,25 @@ async def test_wrong_options_are_not_an_absent_server():
     """Their error is the caller's to see."""
     with pytest.raises(TypeError, match="no_such_option"):
         await NatsTransport.connect("nats://127.0.0.1:1", name="t", no_such_option=1)
+
+
+async def test_server_that_comes_back_at_another_address_is_found(own_nats_server):
+    """Subscriptions are there again, and the last address is kept while none is known."""
+    first = own_nats_server()
+    known: list[str | None] = [None]
+    transport = await NatsTransport.connect(first.url, name="t", find_url=lambda: known[0])
+    found = []
+
+    async def callback(message):
+        found.append(message.data)
+
+    await transport.subscribe("a", callback)
+    first.stop()
+    await until(lambda: not transport.connected)
+    second = own_nats_server()
+    assert first.url != second.url
+    known[0] = second.url
+    assert await transport.wait_connected(60)
+    await transport.publish("a", b"x")
+    await until(lambda: found == [b"x"])
+    await transport.close()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
 import sys
 
 import pytest
 
 from searchbus_cli import children
 from searchbus_cli.children import Child, GaveUp
-from searchbus_testing import until
+from searchbus_testing import alive, eventually, until
 
 SLEEPS = "import time; print('ready', flush=True); time.sleep(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
@@ -98,3 +99,29 @@ async def test_stop_before_the_start_and_twice_is_harmless():
     await process.stop()
     await process.keep_running(lambda _: None)
     assert process.process is None
+
+
+KILLED_PARENT = """
+import asyncio, os, signal, sys
+from searchbus_cli import children
+children.KERNEL_ENDS_CHILDREN = False
+children.end_with_parent = None  # no call of the kernel before the program is started
+async def main():
+    child = children.Child("worker", [sys.executable, "-c", sys.argv[1]])
+    asyncio.create_task(child.keep_running(lambda started: print(started.pid, flush=True)))
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+def test_child_of_a_killed_parent_ends_where_the_kernel_does_not_end_it():
+    """As on macOS: by a pipe."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", KILLED_PARENT, SLEEPS],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    eventually(lambda: not alive([pid]), timeout_s=60)

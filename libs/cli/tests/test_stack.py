@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -18,6 +20,7 @@ from searchbus_cli.stack import Stack
 from searchbus_cli.stack_services import StackService
 from searchbus_contracts.services import Service
 from searchbus_runtime import read_state
+from searchbus_runtime.state import LOCK_FILE
 from searchbus_testing import alive, until
 
 EDGE = """
@@ -146,6 +149,46 @@ async def test_restarted_process_keeps_its_address(new_stack, name):
     async with asyncio.timeout(60):
         while not await accepts():
             await asyncio.sleep(0.05)
+
+
+async def test_services_that_no_toolset_needs_are_not_started(new_stack, services):
+    """Until one is wanted that needs them."""
+    more = Service(name="more", toolsets=("m",))
+    services["more"] = StackService("more", ("-c", WORKER), more)
+    stack = new_stack(toolsets={"m"})
+    await stack.start()
+    assert {"nats", "edge", "more"} == set(read_state(stack.data).processes)
+    (edge,) = [child for child in stack.children if child.name == "edge"]
+    assert json.loads(edge.environment["SEARCHBUS_REQUIRED_SERVICES"]) == ["more"]
+    stack.want("m")
+    stack.want("o")
+    await until(lambda: "other" in read_state(stack.data).processes, timeout_s=60)
+    assert {"nats", "edge", "more", "other"} == set(read_state(stack.data).processes)
+
+
+async def test_service_that_was_started_later_can_end_the_stack(new_stack, services):
+    """As those of the start can."""
+    services["broken"] = StackService(
+        "broken", ("-c", "raise SystemExit(2)"), Service(name="broken", toolsets=("b",))
+    )
+    stack = new_stack(toolsets={"o"})
+    await stack.start()
+    waiting = asyncio.create_task(stack.wait(asyncio.Event()))
+    await asyncio.sleep(0)
+    stack.want("b")
+    with pytest.raises(StackError, match="broken ended with code 2"):
+        async with asyncio.timeout(60):
+            await waiting
+
+
+async def test_process_that_only_looks_at_the_lock_does_not_refuse_a_stack(new_stack):
+    """It holds the lock for a moment."""
+    stack = new_stack()
+    stack.data.mkdir()
+    with (stack.data / LOCK_FILE).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        asyncio.get_running_loop().run_in_executor(None, lambda: (time.sleep(0.02), lock.close()))
+        await stack.start()
 
 
 async def test_process_that_cannot_run_ends_the_stack(new_stack, services):

@@ -8,8 +8,9 @@ import pytest
 
 from searchbus_cli import stack_services
 from searchbus_cli.errors import StackError
-from searchbus_cli.stack_services import StackService, find_services
+from searchbus_cli.stack_services import StackService, find_services, needed_services
 from searchbus_contracts.services import Service
+from searchbus_runtime.clients import EVERYTHING
 from searchbus_runtime.services import DeclarationFault
 
 DECLARED = """
@@ -84,3 +85,21 @@ def test_broken_installed_service_is_named(monkeypatch):
 def test_service_that_serves_nothing_has_no_worker():
     """The edge does not wait for it."""
     assert StackService("clock", (), Service(name="clock")).worker is None
+
+
+def test_services_of_toolsets_are_those_that_they_need_with_the_edge():
+    """And what was named without a declaration."""
+    found = {
+        "edge": StackService(
+            "edge", (), Service(name="edge", toolsets=("own",), calls=("tool.>",))
+        ),
+        "a": StackService("a", (), Service(name="a", toolsets=("a",), calls=("b.do",))),
+        "b": StackService("b", (), Service(name="b", endpoints=("do",))),
+        "c": StackService("c", (), Service(name="c", toolsets=("c",))),
+        "plain": StackService("plain", ()),
+    }
+    assert {"edge", "plain", "a", "b"} == needed_services(found, ["a"])
+    assert {"edge", "plain", "b", "a", "c"} == needed_services(found, ["a", "c"])
+    assert set(found) == needed_services(found, ["own"])
+    assert set(found) == needed_services(found, [EVERYTHING])
+    assert {"edge", "plain"} == needed_services(found, [])

@@ -11,6 +11,7 @@ from searchbus_contracts.services import (
     declarations_from_json,
     declarations_to_json,
     may_call,
+    needed_for,
 )
 
 DDG = Service(name="ddg", toolsets=("ddg",), endpoints=("search", "fetch"), calls=("ddg.fetch",))
@@ -86,3 +87,34 @@ def test_other_json_is_refused(text):
     """A damaged file is an error, not an empty list of services."""
     with pytest.raises(ValueError):
         declarations_from_json(text)
+
+
+def services(*found: Service) -> dict[str, Service]:
+    return {service.name: service for service in found}
+
+
+@pytest.mark.parametrize(
+    ("toolset", "needed"),
+    [
+        ("ddg", {"ddg"}),
+        ("web", {"web", "ddg"}),
+        ("documents", {"retrieval"}),
+        ("tips", {"tips"}),
+        ("connector", {"edge", "web", "ddg", "retrieval"}),
+        (None, {"edge", "web", "ddg", "retrieval", "tips", "silent"}),
+        ("unknown", set()),
+    ],
+)
+def test_a_toolset_needs_its_owner_and_whom_that_one_asks(toolset, needed):
+    """An endpoint of all tools needs all."""
+    tips = Service(name="tips", prompts=("tips",))
+    assert needed == needed_for(toolset, services(DDG, WEB, EDGE, RETRIEVAL, SILENT, tips))
+
+
+def test_needs_go_on_over_several_services():
+    """And end where services call each other."""
+    first = Service(name="first", toolsets=("a",), calls=("second.do",))
+    second = Service(name="second", endpoints=("do",), calls=("third.do",))
+    third = Service(name="third", endpoints=("do",), calls=("first.do", "second.do"))
+    found = services(first, second, third, DDG)
+    assert {"first", "second", "third"} == needed_for("a", found)

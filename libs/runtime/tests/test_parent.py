@@ -8,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from searchbus_testing import eventually
+from searchbus_testing import alive, eventually
 
 CHILD = "import time; print('ready', flush=True); time.sleep(600)"
 BY_ITSELF = f"from searchbus_runtime.parent import end_with_parent; end_with_parent(9); {CHILD}"
@@ -38,3 +38,36 @@ def test_child_ends_when_its_parent_is_killed(how, child):
     eventually(
         lambda: not found.is_running() or found.status() == psutil.STATUS_ZOMBIE, timeout_s=60
     )
+
+
+WATCHED = [sys.executable, "-m", "searchbus_runtime.parent"]
+
+
+def watched(*command: str) -> tuple[subprocess.Popen[str], psutil.Process]:
+    """A watched process that has started, and its watcher."""
+    process = subprocess.Popen(
+        [*WATCHED, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    (watcher,) = psutil.Process(process.pid).children()
+    return process, watcher
+
+
+def test_watched_process_ends_with_its_standard_input():
+    """Which the kernel closes when the parent ends; the watcher leaves as well."""
+    process, watcher = watched(sys.executable, "-c", CHILD)
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(60) == -15
+    eventually(lambda: not alive([watcher.pid]), timeout_s=60)
+
+
+def test_watcher_ends_with_the_watched_process():
+    """It holds nothing open that a reader of the output waits for."""
+    process, watcher = watched(sys.executable, "-c", CHILD)
+    process.kill()
+    assert process.stdout is not None
+    assert process.stdout.read() == ""
+    process.wait()
+    eventually(lambda: not alive([watcher.pid]), timeout_s=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from searchbus_runtime import StackState, data_folder, read_state, write_state
+from searchbus_runtime.state import LOCK_FILE, is_claimed
 
 
 def state(folder, pid: int) -> StackState:
@@ -50,3 +52,13 @@ def test_data_folder_is_the_given_one_then_the_named_one_then_the_users(tmp_path
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert tmp_path / ".local" / "share" / "searchbus" == data_folder()
+
+
+def test_folder_is_claimed_while_a_stack_holds_its_lock(tmp_path):
+    """Also before it has written its state, and while it stops."""
+    assert not is_claimed(tmp_path)
+    with (tmp_path / LOCK_FILE).open("w") as lock:
+        assert not is_claimed(tmp_path)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert is_claimed(tmp_path)
+    assert not is_claimed(tmp_path)

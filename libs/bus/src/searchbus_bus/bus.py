@@ -231,7 +231,7 @@ async def connect(
         url: one address or several, separated by commas.
         connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
         signer, verifier: see Bus.
-        options: of nats-py (nkeys_seed_str, tls, …).
+        options: of `NatsTransport.connect` (find_url) and of nats-py (nkeys_seed_str, tls, …).
     """
     # Imported here, because the in-memory broker must load without nats.
     from .nats_transport import NatsTransport

@@ -74,6 +74,7 @@ class NatsTransport:
 
     def __init__(self) -> None:
         self._client = TolerantClient()
+        self._find_url: Callable[[], str | None] | None = None
         self._listeners: list[Callable[[], None]] = []
         self._up = asyncio.Event()
         self._async_errors = 0
@@ -86,18 +87,22 @@ class NatsTransport:
         name: str,
         inbox_prefix: str = "_INBOX",
         connect_timeout_s: float = 5.0,
+        find_url: Callable[[], str | None] | None = None,
         **options: Any,
     ) -> NatsTransport:
         """Connect to one URL or several separated by commas.
 
         Args:
             connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
+            find_url: asked before each attempt to reconnect, for a server that may come back at
+                another address; `None` keeps the last one.
             options: further nats-py options (tls, nkeys_seed_str, …).
 
         Raises:
             Fault: unavailable, when no server answers in time.
         """
         self = cls()
+        self._find_url = find_url
         # In a task of its own: nats-py may lose the one cancellation that a timeout sends, and then
         # goes on trying for ever.
         connecting = asyncio.get_running_loop().create_task(
@@ -232,6 +237,12 @@ class NatsTransport:
         self._up.clear()
         for listener in self._listeners:
             listener()
+        self._find_server()
+
+    def _find_server(self) -> None:
+        url = self._find_url() if self._find_url is not None else None
+        if url is not None:
+            self._client.set_server_pool(url.split(","))
 
     async def _on_reconnected(self) -> None:
         log.info("connected to NATS again")
@@ -241,6 +252,8 @@ class NatsTransport:
     async def _on_error(self, error: Exception) -> None:
         # Reconnect attempts report here too, several a second: they are not counted.
         if not self._client.is_connected:
+            if self._client.is_reconnecting:
+                self._find_server()
             return
         self._async_errors += 1
         telemetry.count_error(_kind_of(error))

@@ -1,20 +1,21 @@
 """One child process: its lines get a prefix, it is started again when it ends, and it is stopped.
 
-On Linux a child gets SIGTERM when its parent ends, so that even `kill -9` of `searchbus up` leaves
-no process behind.
+A child gets SIGTERM when its parent ends, so that even `kill -9` of `searchbus up` leaves no
+process behind.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from rich.markup import escape
 
-from searchbus_runtime.parent import end_with_parent
+from searchbus_runtime.parent import KERNEL_ENDS_CHILDREN, end_with_parent
 
 from .output import err
 
@@ -111,9 +112,13 @@ class Child:
         )
 
     async def _start(self) -> None:
+        kernel = KERNEL_ENDS_CHILDREN
+        watched = [] if kernel else [sys.executable, "-m", "searchbus_runtime.parent"]
         self.process = await asyncio.create_subprocess_exec(
+            *watched,
             *self.command,
-            stdin=asyncio.subprocess.DEVNULL,
+            # Elsewhere than on Linux a child ends with this pipe.
+            stdin=asyncio.subprocess.DEVNULL if kernel else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env={**os.environ, **self.environment},

@@ -19,12 +19,13 @@ import httpx
 
 from searchbus_contracts.services import OPERATOR
 from searchbus_runtime import StackState, read_state, write_state
+from searchbus_runtime.state import LOCK_FILE
 
 from .children import Child, GaveUp
 from .errors import AlreadyRunning, StackError
 from .nats_server import bound_port, nats_server_binary, write_configuration
 from .secure import Security
-from .stack_services import StackService, find_services
+from .stack_services import EDGE, StackService, find_services, needed_services
 
 __all__ = ["Stack"]
 
@@ -32,7 +33,7 @@ __all__ = ["Stack"]
 READY_TIMEOUT_S = 600.0
 NATS_TIMEOUT_S = 120.0
 FAKES_TIMEOUT_S = 300.0
-EDGE = "edge"
+LOCK_ATTEMPTS = 5
 
 
 @dataclass
@@ -45,6 +46,7 @@ class Stack:
         secure: with an nkey and permissions for each service, and signed callers.
         fake_upstreams: run the fake search engines and pages of tests/fakes in this checkout.
         environment: settings for every service.
+        toolsets: run only the services that these need, and the edge; `None` runs all.
     """
 
     data: Path
@@ -55,6 +57,7 @@ class Stack:
     fake_upstreams: bool = False
     secure: bool = False
     environment: dict[str, str] = field(default_factory=dict)
+    toolsets: set[str] | None = None
     children: list[Child] = field(default_factory=list)
     nats_url: str = ""
     url: str = ""
@@ -62,6 +65,8 @@ class Stack:
     _lock: IO[str] | None = None
     _edges: list[str] = field(default_factory=list)
     _keepers: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _one_ended: asyncio.Event = field(default_factory=asyncio.Event)
+    _services: dict[str, StackService] = field(default_factory=dict)
 
     async def start(self) -> None:
         """Start everything and wait until the edge is ready.
@@ -78,15 +83,36 @@ class Stack:
         self.nats_url = f"nats://127.0.0.1:{nats_port}"
         if self.fake_upstreams:
             await self._start_fakes()
-        edge = services.pop(EDGE, None)
-        for name, service in sorted(services.items()):
-            for number in range(self.scale.get(name, 1)):
-                label = name if number == 0 else f"{name}-{number + 1}"
-                self._keep(self._child(service, label, {"SEARCHBUS_WORKER_INDEX": str(number)}))
+        self._services = services
+        workers = self._start_services()
+        edge = services.get(EDGE)
         if edge is not None:
-            workers = sorted(s.worker for s in services.values() if s.worker is not None)
             await self._start_edges(edge, workers)
-        self._write_state()
+        self.publish()
+
+    def want(self, toolset: str) -> None:
+        """Run the services that this toolset needs as well."""
+        if self.toolsets is not None:
+            self.toolsets.add(toolset)
+            if self._services:
+                self._start_services()
+
+    def publish(self) -> None:
+        """Write the state file, by which others find the stack."""
+        processes = {c.name: c.pid for c in self.children if c.pid is not None}
+        write_state(
+            StackState(
+                url=self.url,
+                nats_url=self.nats_url,
+                data=str(self.data),
+                pid=os.getpid(),
+                processes=processes,
+            )
+        )
+
+    def withdraw(self) -> None:
+        """Remove the state file: nobody finds the stack any more."""
+        (self.data / "state.json").unlink(missing_ok=True)
 
     async def wait(self, stop: asyncio.Event) -> None:
         """Wait for `stop`.
@@ -94,9 +120,11 @@ class Stack:
         Raises:
             StackError: a process cannot be kept running.
         """
-        stopped = asyncio.get_running_loop().create_task(stop.wait())
-        await asyncio.wait([stopped, *self._keepers.values()], return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
+        loop = asyncio.get_running_loop()
+        events = [loop.create_task(event.wait()) for event in (stop, self._one_ended)]
+        await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+        for task in events:
+            task.cancel()
         self._raise_for_dead()
 
     async def stop(self) -> None:
@@ -113,7 +141,7 @@ class Stack:
             keeper.cancel()
         await asyncio.gather(*self._keepers.values(), return_exceptions=True)
         if self._lock is not None:
-            (self.data / "state.json").unlink(missing_ok=True)
+            self.withdraw()
             self._lock.close()
 
     def _check(self, services: Mapping[str, StackService]) -> None:
@@ -141,19 +169,31 @@ class Stack:
 
     def _lock_folder(self) -> None:
         self.data.mkdir(parents=True, exist_ok=True)
-        lock = (self.data / "up.lock").open("a+")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        lock = (self.data / LOCK_FILE).open("a+")
+        if not _locked(lock):
             lock.close()
             state = read_state(self.data)
             where = f" at {state.url} (process {state.pid})" if state else ""
             raise AlreadyRunning(
                 f"A stack is already running on {self.data}{where}. Use it, stop it, or choose "
                 "another folder with --data."
-            ) from None
+            )
         self._lock = lock
-        (self.data / "state.json").unlink(missing_ok=True)
+        self.withdraw()
+
+    def _start_services(self) -> list[str]:
+        """Start those that are needed and do not run yet; returns the workers of all needed."""
+        services = {name: s for name, s in self._services.items() if name != EDGE}
+        if self.toolsets is not None:
+            needed = needed_services(self._services, self.toolsets)
+            services = {name: s for name, s in services.items() if name in needed}
+        for name, service in sorted(services.items()):
+            if name in self._keepers:
+                continue
+            for number in range(self.scale.get(name, 1)):
+                label = name if number == 0 else f"{name}-{number + 1}"
+                self._keep(self._child(service, label, {"SEARCHBUS_WORKER_INDEX": str(number)}))
+        return sorted(s.worker for s in services.values() if s.worker is not None)
 
     def _open_keys(self, services: Mapping[str, StackService]) -> Security:
         users = {OPERATOR.name: OPERATOR}
@@ -277,12 +317,12 @@ class Stack:
     def _keep(self, child: Child) -> None:
         def started(_: Child) -> None:
             if self.url:
-                self._write_state()
+                self.publish()
 
         self.children.append(child)
-        self._keepers[child.name] = asyncio.get_running_loop().create_task(
-            child.keep_running(started)
-        )
+        keeper = asyncio.get_running_loop().create_task(child.keep_running(started))
+        keeper.add_done_callback(lambda _: self._one_ended.set())
+        self._keepers[child.name] = keeper
 
     def _raise_for_dead(self) -> None:
         for keeper in self._keepers.values():
@@ -293,17 +333,17 @@ class Stack:
                 if error is not None:
                     raise error
 
-    def _write_state(self) -> None:
-        processes = {c.name: c.pid for c in self.children if c.pid is not None}
-        write_state(
-            StackState(
-                url=self.url,
-                nats_url=self.nats_url,
-                data=str(self.data),
-                pid=os.getpid(),
-                processes=processes,
-            )
-        )
+
+def _locked(file: IO[str]) -> bool:
+    """Lock a file that no other process holds; one that only looks holds it for a moment."""
+    for _ in range(LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.05)
+        else:
+            return True
+    return False
 
 
 async def _is_ready(url: str) -> bool:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from searchbus_contracts.services import Service
+from searchbus_contracts.services import Service, needed_for
+from searchbus_runtime.clients import EVERYTHING
 from searchbus_runtime.services import DeclarationFault, declared_in, installed_services
 
 from .errors import StackError
 from .source import assigns, is_module
 
-__all__ = ["StackService", "find_services"]
+__all__ = ["EDGE", "StackService", "find_services", "needed_services"]
+
+EDGE = "edge"
 
 RUNNER = "searchbus_runtime"
 
@@ -61,6 +64,20 @@ def find_services(extra: Mapping[str, str]) -> dict[str, StackService]:
     for name, module in extra.items():
         found[name] = _extra_service(name, module)
     return found
+
+
+def needed_services(
+    services: Mapping[str, StackService], toolsets: Iterable[str]
+) -> frozenset[str]:
+    """Names of the services that toolsets need, by their declarations; the edge is one of them.
+
+    Args:
+        toolsets: EVERYTHING is all of them.
+    """
+    declared = {n: s.declaration for n, s in services.items() if s.declaration is not None}
+    needed = (needed_for(None if t == EVERYTHING else t, declared) for t in toolsets)
+    # A module without a declaration was named on the command line: it is wanted.
+    return frozenset({EDGE, *(services.keys() - declared.keys())}).union(*needed)
 
 
 def _extra_service(name: str, module: str) -> StackService:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from searchbus_runtime import data_folder
+from searchbus_runtime.clients import ClientPipe
 
+from .client_follower import ClientFollower
 from .errors import StackError
 from .output import err, fail
 from .stack import Stack
@@ -40,6 +43,9 @@ def up(
         list[str] | None,
         typer.Option(help="NAME=MODULE of another service to run; may be repeated."),
     ] = None,
+    for_clients: Annotated[
+        bool, typer.Option(hidden=True, help="Standard input is the pipe of the clients.")
+    ] = False,
 ) -> None:
     """Start NATS, every installed service and the edge; Ctrl-C stops all of them.
 
@@ -57,16 +63,17 @@ def up(
         extra=dict(_pair(text, "--service", "name=module") for text in service or []),
     )
     try:
-        asyncio.run(_run(stack))
+        asyncio.run(_run(stack, ClientPipe(sys.stdin.fileno()) if for_clients else None))
     except StackError as error:
         raise fail(str(error)) from None
 
 
-async def _run(stack: Stack) -> None:
+async def _run(stack: Stack, clients: ClientPipe | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
+    follower = ClientFollower(stack, clients, stop) if clients is not None else None
     starting = loop.create_task(stack.start())
     stopped = loop.create_task(stop.wait())
     try:
@@ -81,6 +88,8 @@ async def _run(stack: Stack) -> None:
     finally:
         stopped.cancel()
         await asyncio.gather(starting, return_exceptions=True)
+        if follower is not None:
+            follower.close()
         await stack.stop()
 
 

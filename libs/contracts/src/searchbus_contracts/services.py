@@ -31,6 +31,7 @@ __all__ = [
     "declarations_from_json",
     "declarations_to_json",
     "may_call",
+    "needed_for",
 ]
 
 ENTRY_POINT_GROUP = "searchbus.services"
@@ -71,6 +72,7 @@ class Service:
         settings: `module:class` of its settings.
         toolsets: whose tools it serves, `tool.<toolset>.*`.
         resources: toolsets whose resources it serves, `resource.<toolset>.*`.
+        prompts: toolsets whose prompts it offers, where it has no tools or resources of these.
         endpoints: verbs of the typed requests that it handles, `<name>.<verb>`.
         calls: subjects it sends requests to, such as `ddg.search`, `retrieval.*` or `tool.>`.
         follows_catalog: whether it keeps a directory of all workers.
@@ -88,6 +90,7 @@ class Service:
     settings: str = "searchbus_runtime:ServiceSettings"
     toolsets: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
     endpoints: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     follows_catalog: bool = False
@@ -98,14 +101,17 @@ class Service:
     container: Container = Container()
 
     def __post_init__(self) -> None:
-        check_tokens(
-            self.name, *self.toolsets, *self.resources, *self.endpoints, *self.buckets, self.group
-        )
+        check_tokens(self.name, *self.offers, *self.endpoints, *self.buckets, self.group)
 
     @property
     def group(self) -> str:
         """Its queue group, which is also its name for cancelling."""
         return self.queue_group or self.name
+
+    @property
+    def offers(self) -> tuple[str, ...]:
+        """Its toolsets, each an MCP endpoint: of tools, resources and prompts."""
+        return (*self.toolsets, *self.resources, *self.prompts)
 
     @property
     def serves(self) -> tuple[str, ...]:
@@ -126,6 +132,27 @@ class Service:
 def may_call(caller: Service, service: Service) -> bool:
     """Whether a service sends requests to another."""
     return bool(service.serves) and bool(caller.callees & {_ANY, service.name})
+
+
+def needed_for(toolset: str | None, services: Mapping[str, Service]) -> frozenset[str]:
+    """Names of the services that an endpoint needs: the owner of the toolset, whom that one sends
+    requests to, and so on.
+
+    Args:
+        toolset: `None` needs all; one that no service declares, none.
+    """
+    if toolset is None:
+        return frozenset(services)
+    needed = {name for name, service in services.items() if toolset in service.offers}
+    while True:
+        more = {
+            name
+            for name, service in services.items()
+            if any(may_call(services[caller], service) for caller in needed)
+        }
+        if more <= needed:
+            return frozenset(needed)
+        needed |= more
 
 
 def declarations_to_json(services: Mapping[str, Service]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from dataclasses import asdict, dataclass, field
@@ -10,13 +11,17 @@ from pathlib import Path
 from .files import write_atomically
 
 __all__ = [
+    "LOCK_FILE",
     "StackState",
     "data_folder",
+    "is_claimed",
     "read_state",
     "write_state",
 ]
 
 STATE_FILE = "state.json"
+LOCK_FILE = "up.lock"
+"""Locked by the stack from before its start until after its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +65,15 @@ def read_state(data: Path) -> StackState | None:
     except PermissionError:
         pass
     return state
+
+
+def is_claimed(data: Path) -> bool:
+    """Whether a stack runs, starts or stops on a data folder."""
+    try:
+        with (data / LOCK_FILE).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

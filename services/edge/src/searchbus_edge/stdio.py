@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
+import logging
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from mcp.server.stdio import stdio_server
 
-from searchbus_bus import connect
+from searchbus_bus import Bus, connect, end_task
 from searchbus_contracts import Fault
+from searchbus_contracts.services import Service, needed_for
 from searchbus_runtime import (
-    StackState,
     bus_options,
     configure_logging,
     data_folder,
     load_settings,
     operator_options,
-    read_state,
 )
+from searchbus_runtime.services import DeclarationFault, installed_services
 from searchbus_runtime.telemetry import configure_telemetry
 
 from .bootstrap import open_edge
+from .edge import Edge
+from .joining import StackClient, StackFault
+from .search.lazy import LAZY
 from .settings import EdgeSettings
 
 __all__ = ["command"]
 
-START_TIMEOUT_S = 120.0
+log = logging.getLogger("searchbus.stdio")
+SERVICES_TIMEOUT_S = 300.0
+_POLL_S = 0.2
 
 
 def command(
@@ -43,68 +46,102 @@ def command(
 ) -> None:
     """Serve MCP over standard input and output.
 
-    Joins the stack that runs on the data folder; where none runs, starts one for as long as the
-    host is connected (its log: <data>/stdio.log).
+    Joins the stack that runs on the data folder. Where none runs, starts one with the services
+    that the toolset needs; it ends with the last client that uses it (its log: <data>/stdio.log).
 
     Example: searchbus stdio --toolset fomc
     """
     folder = data_folder(data)
     try:
-        with _stack(folder) as state:
-            settings = load_settings(EdgeSettings, nats_url=state.nats_url, data_dir=folder)
-            configure_logging("stdio", level="warning", style=settings.log_format)
-            flush = configure_telemetry("edge", settings)
-            try:
-                asyncio.run(_serve(settings, toolset))
-            finally:
-                flush()
-    except (Fault, TimeoutError) as error:
+        folder.mkdir(parents=True, exist_ok=True)
+        services = installed_services()
+        # The edge's own tools call all others.
+        with StackClient(folder, None if toolset == LAZY else toolset) as client:
+            # A running stack may have toolsets that no installed service declares.
+            if not client.find():
+                _refuse_unknown(toolset, _declared(services))
+                client.join()
+            asyncio.run(_serve(client, folder, toolset, services))
+    except (Fault, StackFault, DeclarationFault, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         raise typer.Exit(1) from None
 
 
-async def _serve(settings: EdgeSettings, toolset: str | None) -> None:
-    options = bus_options(settings)
-    if settings.data_dir is not None:
-        options |= operator_options(settings.data_dir)
-    bus = await connect(settings.nats_url, name="stdio", **options)
+async def _serve(
+    client: StackClient, folder: Path, toolset: str | None, services: Mapping[str, Service]
+) -> None:
+    assert client.state is not None
+    settings = load_settings(EdgeSettings, nats_url=client.state.nats_url, data_dir=folder)
+    configure_logging("stdio", level="warning", style=settings.log_format)
+    flush = configure_telemetry("edge", settings)
     try:
-        async with open_edge(bus, settings) as edge, stdio_server() as (incoming, outgoing):
-            server = edge.servers.get(toolset).mcp
-            await server.run(incoming, outgoing, server.create_initialization_options())
-    finally:
-        await bus.close()
-
-
-@contextmanager
-def _stack(folder: Path) -> Iterator[StackState]:
-    """The running stack, or one that is started here and stopped at the end."""
-    state = read_state(folder)
-    if state is not None:
-        yield state
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "stdio.log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "searchbus_cli", "up", "--port", "0", "--data", str(folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+        options = bus_options(settings) | operator_options(folder)
+        bus = await connect(
+            settings.nats_url,
+            name="stdio",
+            # A stack that was started again has another port.
+            find_url=lambda: client.state.nats_url if client.state is not None else None,
+            **options,
         )
-    try:
-        deadline_s = time.monotonic() + START_TIMEOUT_S
-        while (state := read_state(folder)) is None:
-            if process.poll() is not None:
-                raise TimeoutError(f"the stack did not start. See {folder / 'stdio.log'}.")
-            if time.monotonic() > deadline_s:
-                raise TimeoutError(
-                    f"the stack is not up in {START_TIMEOUT_S:.0f} s. See {folder / 'stdio.log'}."
-                )
-            time.sleep(0.1)
-        yield state
-    finally:
-        process.terminate()
+        following = asyncio.get_running_loop().create_task(_follow_stack(bus, client))
         try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
+            async with open_edge(bus, settings) as edge:
+                if client.owns:
+                    await _wait_for_services(edge, toolset, services)
+                if toolset is not None and not edge.registry.offers(toolset):
+                    _refuse_unknown(toolset, {*_declared(services), *edge.registry.toolsets})
+                server = edge.servers.get(toolset).mcp
+                async with stdio_server() as (incoming, outgoing):
+                    await server.run(incoming, outgoing, server.create_initialization_options())
+        finally:
+            client.leave()
+            await end_task(following)
+            await bus.close()
+    finally:
+        flush()
+
+
+async def _follow_stack(bus: Bus, client: StackClient) -> None:
+    """Join the stack again whenever the connection to it is lost.
+
+    A stack that only its clients use is started again by one of them.
+    """
+    while True:
+        await asyncio.sleep(_POLL_S)
+        if bus.connected:
+            continue
+        try:
+            if client.owns:
+                await asyncio.to_thread(client.join)
+            else:
+                client.find()
+        except (StackFault, OSError) as error:
+            log.error("%s", error)
+
+
+async def _wait_for_services(
+    edge: Edge, toolset: str | None, services: Mapping[str, Service]
+) -> None:
+    """Wait for services that the stack starts because this client joined."""
+    needed = needed_for(None if toolset == LAZY else toolset, services)
+    workers = {services[name].group for name in needed if services[name].serves}
+    loop = asyncio.get_running_loop()
+    give_up_s = loop.time() + SERVICES_TIMEOUT_S
+    while missing := sorted(worker for worker in workers if not edge.directory.present(worker)):
+        if loop.time() > give_up_s:
+            log.warning("without %s: not there after %.0f s", missing, SERVICES_TIMEOUT_S)
+            return
+        await asyncio.sleep(_POLL_S)
+
+
+def _declared(services: Mapping[str, Service]) -> set[str]:
+    """The toolsets of the installed services, and the edge's own."""
+    return {LAZY}.union(*(service.offers for service in services.values()))
+
+
+def _refuse_unknown(toolset: str | None, known: set[str]) -> None:
+    if toolset is not None and toolset not in known:
+        raise StackFault(
+            f"There is no toolset {toolset}. Choose one of {', '.join(sorted(known))}, or leave "
+            "out --toolset for all tools."
+        )

@@ -9,6 +9,7 @@ SERVICE = Service(
     description="Finds tools, prompts and resources by meaning.",
     start="searchbus_toolindex.service:start",
     settings="searchbus_toolindex.settings:ToolindexSettings",
+    prompts=("research",),
     endpoints=("search",),
     follows_catalog=True,
     container=Container(
