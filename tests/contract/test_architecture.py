@@ -43,8 +43,8 @@ OWNERS = {
     "opentelemetry.exporter": {"searchbus_runtime"},
     "qdrant_client": {"searchbus_vectors"},
     "qdrant_edge": {"searchbus_vectors"},
+    "fastembed": {"searchbus_vectors"},
     "onnxruntime": {"searchbus_vectors"},
-    "tokenizers": {"searchbus_vectors"},
 }
 DISTRIBUTIONS = {
     "nats-py": "nats",
@@ -53,8 +53,7 @@ DISTRIBUTIONS = {
     "opentelemetry-sdk": "opentelemetry.sdk",
     "qdrant-client": "qdrant_client",
     "qdrant-edge-py": "qdrant_edge",
-    "onnxruntime": "onnxruntime",
-    "tokenizers": "tokenizers",
+    "fastembed": "fastembed",
 }
 
 
@@ -152,4 +151,4 @@ def test_images_of_services_hold_nothing_that_only_a_client_needs(service: str):
     assert "msgspec" in locked
     assert not locked & {"rich", "typer", "selectolax", "pypdfium2"}
     client = (ROOT / "requirements" / "cli.txt").read_text()
-    assert not re.search(r"^(onnxruntime|qdrant-client|mcp)==", client, re.M)
+    assert not re.search(r"^(fastembed|onnxruntime|qdrant-client|mcp)==", client, re.M)

@@ -81,7 +81,7 @@ def test_image_holds_its_own_service_only(images, service):
     assert inside["tools"] == []
     assert inside["uid"] == 65532
     assert inside["declared"] == sorted(SERVICES)
-    assert bool(inside["model"]) == ("onnxruntime" in locked(service))
+    assert bool(inside["model"]) == ("fastembed" in locked(service))
     carried = {module for name, module in HEAVY.items() if name in locked(service)}
     assert set(inside["heavy"]) == carried == CARRIED.get(service, carried)
     base, _ = engine.base_image()

@@ -14,7 +14,7 @@ from searchbus_cli.main import COMMANDS, app
 
 # The names are those of modules; a longer name below one of them counts too.
 EXPENSIVE = (
-    "httpx", "mcp", "mcp_types", "msgspec", "nats", "nkeys", "numpy", "onnxruntime",
+    "fastembed", "httpx", "mcp", "mcp_types", "msgspec", "nats", "nkeys", "numpy", "onnxruntime",
     "opentelemetry", "prometheus_client", "pydantic", "pydantic_settings", "qdrant_client",
     "qdrant_edge", "searchbus_bus", "searchbus_edge", "searchbus_retrieval", "searchbus_toolindex",
     "searchbus_vectors", "uvicorn",

