@@ -26,8 +26,10 @@ class DenseModel:
     """
 
     def __init__(self, folder: Path | None) -> None:
-        location: dict[str, Any] = {"specific_model_path": str(folder)} if folder is not None else {}
-        self._model = TextEmbedding(MODEL_NAME, threads=1, **location)
+        options: dict[str, Any] = {"threads": 1}
+        if folder is not None:
+            options["specific_model_path"] = str(folder)
+        self._model = TextEmbedding(MODEL_NAME, **options)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One row of unit length for each text; all texts are one batch of the model."""
