@@ -35,7 +35,7 @@ check: setup ## lint, format, types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy libs/*/src services/*/src
 
-bench: setup ## measure; results go to build/bench.json
+bench: setup ## measure, also other servers; build/bench.json, docs/performance.md
 	@$(PY) -m tests.bench
 proto: setup ## generate proto/, and the services' blocks for Compose and Kubernetes, from the code
 	@$(PY) proto/generate.py && $(PY) deploy/generate.py

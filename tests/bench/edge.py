@@ -20,10 +20,9 @@ from typing import Any
 import httpx
 
 from searchbus_edge.auth.static_keys import KeyFile
-from searchbus_testing import until
+from searchbus_testing import NatsServer, until
 
 from .load import cpu_s, send
-from .stack import nats
 
 __all__ = ["IN_FLIGHT", "REVISIONS", "TEXT", "Parts", "message", "run", "running_parts"]
 
@@ -39,6 +38,7 @@ class Parts:
     """What runs: process ids, ports, the key of the caller."""
 
     nats_url: str
+    nats_pid: int
     raw_pid: int
     raw_port: int
     raw_h11_port: int
@@ -145,12 +145,14 @@ async def _cpu_s(spec: dict[str, Any], pids: Iterable[int]) -> tuple[float, floa
 @asynccontextmanager
 async def running_parts(folder: Path, *, edges: int = 1) -> AsyncIterator[Parts]:
     """NATS, the raw servers, a worker and edges that share a port, each a process."""
-    folder.mkdir(parents=True)
+    (folder / "nats").mkdir(parents=True)
     key, _ = KeyFile(folder / "keys.json").add("bench", ("READER",))
     async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(nats(folder / "nats"))
+        nats = NatsServer(folder / "nats", arguments=("-js", "-sd", str(folder / "nats")))
+        nats.start()
+        stack.callback(nats.stop)
         settings = {
-            "nats_url": url, "data_dir": folder, "trace_file": folder / "traces.jsonl",
+            "nats_url": nats.url, "data_dir": folder, "trace_file": folder / "traces.jsonl",
             "auth": "static", "keys_file": folder / "keys.json", "search": "false",
             "call_rate_per_s": 0, "abuse_rate_per_s": 1_000_000, "reuse_port": edges > 1,
         }  # fmt: skip
@@ -166,7 +168,7 @@ async def running_parts(folder: Path, *, edges: int = 1) -> AsyncIterator[Parts]
             stack.callback(process.terminate)
             return process
 
-        raw = start("tests.bench.edge_parts", "raw", url)
+        raw = start("tests.bench.edge_parts", "raw", nats.url)
         assert raw.stdout is not None
         raw_ports = (await asyncio.to_thread(raw.stdout.readline)).split()
         worker = start("tests.bench.edge_parts", "worker")
@@ -178,7 +180,11 @@ async def running_parts(folder: Path, *, edges: int = 1) -> AsyncIterator[Parts]
             await until(port_file.exists, timeout_s=600)
             port = int(port_file.read_text())
         raw_port, raw_h11_port = map(int, raw_ports)
-        parts = Parts(url, raw.pid, raw_port, raw_h11_port, worker.pid, tuple(pids), port, key)
+        assert nats.process is not None
+        parts = Parts(
+            nats.url, nats.process.pid, raw.pid, raw_port, raw_h11_port, worker.pid, tuple(pids),
+            port, key,
+        )  # fmt: skip
         for _ in range(edges * 8):  # new connections, so that each edge has answered
             await until(lambda: _answers(parts), timeout_s=600)
         yield parts

@@ -1,0 +1,83 @@
+"""The bars: what a bench has to reach, by bench and figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .edge import REVISIONS
+
+__all__ = ["BARS", "Bar", "bars_of"]
+
+BARS: dict[str, dict[str, tuple[str, float]]] = {
+    "cranfield": {"ndcg@10": (">=", 0.43)},
+    "fomc": {"R@1": (">=", 0.75), "R@5": (">=", 0.92)},
+    "collections": {"lost by searching all": ("<=", 0.02)},
+    "latency": {"edge p50 / store p50": ("<=", 4.0)},
+    "tools": {
+        "livemcpbench ndcg@10": (">=", 0.43),
+        "livemcpbench recall@10": (">=", 0.51),
+        "stabletoolbench ndcg@10": (">=", 0.70),
+        "stabletoolbench recall@10": (">=", 0.79),
+    },
+    "tracing": {"added share of p50": ("<=", 0.05)},
+    "edge": {
+        "tools/call 2025-11-25": ("<=", 8),
+        "tools/call 2026-07-28": ("<=", 8),
+        "tools/list 2025-11-25": ("<=", 3),
+        "tools/list 2026-07-28": ("<=", 3),
+        "worker 2026-07-28": ("<=", 4),
+        "p50 / (raw p50 + NATS p50)": ("<=", 3),
+    },
+    "peers": {
+        **{f"calls/s / fastmcp {revision}": (">=", 3) for revision in REVISIONS},
+        f"calls/s / fastmcp proxy {REVISIONS[0]}": (">=", 50),
+        f"calls/s / ContextForge {REVISIONS[0]}": (">=", 50),
+        f"calls/s / ContextForge, sessions {REVISIONS[0]}": (">=", 50),
+        **{f"p99 / p50 {revision}": ("<=", 3) for revision in REVISIONS},
+    },
+    "auth": {"warm token CPU us": ("<=", 40)},
+    "web": {
+        "storm: wasted share": ("<=", 0.05),
+        "storm: used share of the limit": (">=", 0.85),
+        "CPU ms a page": ("<=", 15),
+    },
+    "ddg": {
+        "parse p50 ms": ("<=", 2.0),
+        "share of linear, 2 workers": (">=", 0.9),
+        "share of linear, 4 workers": (">=", 0.9),
+        "paced minute: challenges": ("<=", 0),
+        "paced minute: failed": ("<=", 0),
+    },
+    "toolindex": {
+        "10,000 tools: callers p50 ms": ("<=", 10),
+        "10,000 tools: callers p99 ms": ("<=", 40),
+        "10,000 tools: new worker's tool found after s": ("<=", 2),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A figure beside its bar; `value` is None when the bench did not measure it."""
+
+    bench: str
+    figure: str
+    sign: str
+    bar: float
+    value: float | None
+
+    @property
+    def missed(self) -> bool:
+        """Whether it was measured and is on the wrong side."""
+        if self.value is None:
+            return False
+        return self.value < self.bar if self.sign == ">=" else self.value > self.bar
+
+
+def bars_of(bench: str, results: dict[str, Any]) -> list[Bar]:
+    """The bars of a bench, with what it measured."""
+    return [
+        Bar(bench, figure, sign, bar, results.get(figure))
+        for figure, (sign, bar) in BARS.get(bench, {}).items()
+    ]

@@ -1,0 +1,57 @@
+"""Virtual environments of the peers, in build/peers; the pinned packages are in NAME.txt.
+
+python = environment("fastmcp")     # Path("build/peers/fastmcp/bin/python")
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from ..progress import progress
+
+__all__ = ["NotInstalledError", "environment", "versions"]
+
+_FOLDER = Path(__file__).parents[3] / "build" / "peers"
+_PINS = Path(__file__).parent
+_TIMEOUT_S = 1200.0
+
+
+class NotInstalledError(Exception):
+    """The packages of a peer could not be installed; the message says why."""
+
+
+def environment(name: str) -> Path:
+    """The Python of a peer's environment, which is made when it is absent or its pins have changed.
+
+    Raises:
+        NotInstalledError: e.g. without a connection to a package index.
+    """
+    folder = _FOLDER / name
+    pins = _PINS / f"{name}.txt"
+    stamp = folder / "installed.txt"
+    python = folder / "bin" / "python"
+    if stamp.exists() and stamp.read_text() == pins.read_text():
+        return python
+    progress(f"peers: installing {name} into {folder}")
+    shutil.rmtree(folder, ignore_errors=True)
+    # The file names every package: without --no-deps pip would resolve them again.
+    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"]
+    for command in ([sys.executable, "-m", "venv", folder], [python, *install, pins]):
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TIMEOUT_S)
+        except subprocess.CalledProcessError as error:
+            lines = error.stderr.strip().splitlines() or [f"exit code {error.returncode}"]
+            raise NotInstalledError(f"{name} could not be installed: {lines[-1]}") from error
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NotInstalledError(f"{name} could not be installed: {error}") from error
+    stamp.write_text(pins.read_text())
+    return python
+
+
+def versions(name: str) -> dict[str, str]:
+    """The pinned version of each package of a peer."""
+    lines = (_PINS / f"{name}.txt").read_text().splitlines()
+    return dict(line.split("==") for line in lines if "==" in line)

@@ -1,0 +1,226 @@
+"""Renders docs/performance.md and its charts.
+
+    python -m tests.bench.report     # takes build/bench.json into the figures and renders the page
+
+The figures of the last run of each bench are kept in docs/performance/figures.json, so that a bench
+that did not run keeps its section. The page is a function of that file and of the texts beside it,
+which are written by hand: method.md, systems.md and what-did-not-help.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from .bars import BARS, bars_of
+from .charts import Row, chart, number
+
+__all__ = ["PAGE", "merged", "render", "write"]
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "performance.md"
+FOLDER = ROOT / "docs" / "performance"
+FIGURES = FOLDER / "figures.json"
+
+COLUMNS = {
+    "calls/s": "calls/s",
+    "p50 ms": "p50 ms",
+    "p99 ms": "p99 ms",
+    "p50 ms, 1 in flight": "p50 ms, alone",
+    "p99 ms, 1 in flight": "p99 ms, alone",
+    "CPU / raw": "CPU of the server",
+    "CPU / raw, all processes": "CPU of all processes",
+}
+SIZE = re.compile(r"^(?P<size>\d[\d,]*) (?P<unit>tools|passages): (?P<figure>.+)$")
+"""The name of a figure that was measured at several sizes."""
+
+UNITS = {"tools": "Search for tools", "passages": "Retrieval"}
+
+
+def merged(known: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
+    """The known figures of all benches, replaced by those of `results` where it has them."""
+    machine = results["machine"]
+    new = {
+        name: {"machine": machine, "figures": figures}
+        for name, figures in results.items()
+        if name != "machine"
+    }
+    return dict(sorted({**known, **new}.items()))
+
+
+def render(figures: dict[str, Any]) -> dict[str, str]:
+    """The page and its charts, by their paths relative to docs/."""
+    charts = dict(_charts(figures))
+    parts = ["# Performance", _machines(figures), _text("method")]
+    if "peers" in figures:
+        parts += ["## One call, beside other servers and gateways", _text("systems")]
+        parts += _peers(figures, charts)
+    parts += ["## Bars", *_bars(figures)]
+    for unit, title in UNITS.items():
+        found = _sizes(figures, unit)
+        if found:
+            parts += [f"## {title} by size", _size_table(unit, found), *_images(charts, unit)]
+    others = list(_others(figures))
+    if others:
+        parts += ["## All other figures", *others]
+    parts.append(_text("what-did-not-help"))
+    page = "\n\n".join(part for part in parts if part) + "\n"
+    return {"performance.md": page, **{f"performance/{name}": s for name, s in charts.items()}}
+
+
+def write(results: dict[str, Any]) -> None:
+    """Merge the results of a run into the figures and write figures, page and charts."""
+    known = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    figures = merged(known, results)
+    FIGURES.write_text(json.dumps(figures, indent=2) + "\n")
+    for name, text in render(figures).items():
+        (PAGE.parent / name).write_text(text)
+
+
+def _text(name: str) -> str:
+    return (FOLDER / f"{name}.md").read_text().strip()
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---", *["--:"] * (len(header) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _machines(figures: dict[str, Any]) -> str:
+    """One line for each machine and date, with the benches that ran there."""
+    ran: dict[tuple[str, ...], list[str]] = {}
+    for name, bench in figures.items():
+        m = bench["machine"]
+        ran.setdefault((m["date"], m["processor"], str(m["cores"]), m["versions"]), []).append(name)
+    lines = [
+        f"- {date}: {processor}, {cores} cores; {versions}. Benches: {', '.join(names)}."
+        for (date, processor, cores, versions), names in sorted(ran.items())
+    ]
+    missing = sorted(set(BARS) - set(figures))
+    if missing:
+        lines.append(f"- Not measured yet: {', '.join(missing)}.")
+    return "\n".join(["Written by `make bench`; do not edit. Measured on:", "", *lines])
+
+
+def _peers(figures: dict[str, Any], charts: dict[str, str]) -> Iterator[str]:
+    bench = figures["peers"]["figures"]
+    rows = [
+        [f"**{name}**" if _own(name) else name, *(number(row[key]) for key in COLUMNS)]
+        for name, row in bench["systems"].items()
+    ]
+    yield _table(["system", *COLUMNS.values()], rows)
+    spread = [row["calls/s max"] / row["calls/s min"] for row in bench["systems"].values()]
+    versions = ", ".join(f"{name} {version}" for name, version in bench["versions"].items())
+    yield (
+        f"Medians of {bench['rounds']} rounds. Between the rounds calls/s of one system differed "
+        f"up to {number(max(spread))} times (median {number(sorted(spread)[len(spread) // 2])}): "
+        "the machine was not idle, and the ratios below, which are made within a round, hold "
+        f"better than the figures above. Versions: {versions}."
+    )
+    for name, reason in bench["skipped"].items():
+        yield f"Not measured: {name}. {reason}"
+    ratios = [[key, number(value)] for key, value in bench.items() if isinstance(value, float)]
+    yield "searchbus (one edge, through NATS to a worker) relative to each, in the same round:"
+    yield _table(["ratio", "median"], ratios)
+    yield from _images(charts, "peers")
+
+
+def _own(name: str) -> bool:
+    return name.startswith("searchbus")
+
+
+def _bars(figures: dict[str, Any]) -> Iterator[str]:
+    bars = [bar for name in figures for bar in bars_of(name, figures[name]["figures"])]
+    yield "`make bench` fails when a figure misses its bar."
+    yield _table(
+        ["figure", "measured", "bar", ""],
+        [
+            [f"{bar.bench}: {bar.figure}", "not measured" if bar.value is None else number(bar.value),
+             f"{bar.sign} {number(bar.bar)}", "**missed**" if bar.missed else ""]
+            for bar in bars
+        ],
+    )  # fmt: skip
+
+
+def _sizes(figures: dict[str, Any], unit: str) -> dict[int, dict[str, float]]:
+    """Figures by size, of all benches that name the unit."""
+    found: dict[int, dict[str, float]] = {}
+    for bench in figures.values():
+        for key, value in bench["figures"].items():
+            match = SIZE.match(key)
+            if match and match["unit"] == unit and isinstance(value, int | float):
+                size = int(match["size"].replace(",", ""))
+                found.setdefault(size, {})[match["figure"]] = value
+    return dict(sorted(found.items()))
+
+
+def _size_table(unit: str, found: dict[int, dict[str, float]]) -> str:
+    names = list(dict.fromkeys(name for figures in found.values() for name in figures))
+    rows = [
+        [name, *(number(f[name]) if name in f else "" for f in found.values())] for name in names
+    ]
+    return _table(["figure", *(f"{size:,} {unit}" for size in found)], rows)
+
+
+def _others(figures: dict[str, Any]) -> Iterator[str]:
+    """A table for each bench, of the figures that have no section of their own."""
+    for name, bench in figures.items():
+        if name == "peers":
+            continue
+        rows = [
+            [key, _cell(value)] for key, value in bench["figures"].items() if not SIZE.match(key)
+        ]
+        if rows:
+            yield f"### {name}"
+            yield _table(["figure", "measured"], rows)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_cell(each)}" for key, each in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_cell, value))
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
+def _charts(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    systems = figures.get("peers", {}).get("figures", {}).get("systems", {})
+    if systems:
+        for file, title, unit, key, high in (
+            ("cpu", "CPU of one call, all processes", "raw ASGI answers",
+             "CPU / raw, all processes", None),
+            ("calls", "Calls a second, 16 in flight", "calls/s", "calls/s", None),
+            ("latency", "Response time, 16 in flight: p50 to p99", "ms", "p50 ms", "p99 ms"),
+        ):  # fmt: skip
+            rows = [
+                Row(name, row[key], row[high] if high else None, own=_own(name))
+                for name, row in systems.items()
+            ]
+            yield f"peers-{file}.svg", chart(title, unit, rows)
+    for unit, title in UNITS.items():
+        rows = [
+            Row(f"{size:,} {unit}, {figure.removesuffix(' p50 ms')}", value,
+                measured.get(figure.replace("p50", "p99")), own=True)
+            for size, measured in _sizes(figures, unit).items()
+            for figure, value in measured.items()
+            if figure.endswith("p50 ms") and value > 0
+        ]  # fmt: skip
+        if rows:
+            yield f"{unit}-size.svg", chart(f"{title}: p50 to p99 by size", "ms", rows)
+
+
+def _images(charts: dict[str, str], prefix: str) -> list[str]:
+    return [
+        f"![{name.removesuffix('.svg')}](performance/{name})"
+        for name in charts
+        if name.startswith(prefix)
+    ]
+
+
+if __name__ == "__main__":
+    write(json.loads((ROOT / "build" / "bench.json").read_text()))
+    sys.stderr.write(f"rendered {PAGE.relative_to(ROOT)}\n")

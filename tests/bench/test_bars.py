@@ -1,0 +1,20 @@
+"""Bars: what a bench has to reach."""
+
+from __future__ import annotations
+
+import pytest
+
+from .bars import Bar, bars_of
+
+
+@pytest.mark.parametrize(
+    ("sign", "value", "missed"),
+    [(">=", 3.0, False), (">=", 2.9, True), ("<=", 3.0, False), ("<=", 3.1, True), ("<=", None, False)],
+)  # fmt: skip
+def test_a_bar_is_missed_on_its_wrong_side(sign: str, value: float | None, missed: bool) -> None:
+    assert missed == Bar("bench", "figure", sign, 3.0, value).missed
+
+
+def test_a_figure_that_was_not_measured_is_named() -> None:
+    bars = bars_of("tracing", {})
+    assert [(bar.figure, bar.value) for bar in bars] == [("added share of p50", None)]

@@ -1,0 +1,111 @@
+"""The page about performance is made from the figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from .bars import BARS
+from .report import FIGURES, PAGE, SIZE, merged, render
+
+MACHINE = {"date": "2026-01-02", "processor": "Abacus", "cores": 2, "versions": "Python 3.11"}
+ROW = {
+    "calls/s": 2000.0, "calls/s min": 1500.0, "calls/s max": 2100.0, "p50 ms": 7.0, "p99 ms": 21.0,
+    "p50 ms, 1 in flight": 1.0, "p99 ms, 1 in flight": 2.0, "CPU us": 300.0,
+    "CPU us, all processes": 450.0, "CPU / raw": 10.0, "CPU / raw, all processes": 15.0,
+}  # fmt: skip
+RESULTS = {
+    "machine": MACHINE,
+    "peers": {
+        "calls/s / fastmcp 2025-11-25": 2.5,
+        "rounds": 5,
+        "systems": {"searchbus": ROW, "other <&>": {**ROW, "calls/s": 4.3}},
+        "skipped": {"fastmcp": "fastmcp could not be installed: no index"},
+        "versions": {"fastmcp": "1.2.3"},
+    },
+    "toolindex": {
+        "1,000 tools: callers p50 ms": 1.5,
+        "1,000 tools: callers p99 ms": 9.0,
+        "10,000 tools: callers p50 ms": 2.5,
+        "growth": 1.67,
+    },
+    "tracing": {"added share of p50": 0.01, "calls": 12345},
+}
+
+
+@pytest.fixture
+def files() -> dict[str, str]:
+    return render(merged({}, RESULTS))
+
+
+def test_charts_are_svg_with_a_bar_for_each_system(files: dict[str, str]) -> None:
+    """Names are escaped."""
+    charts = {name: text for name, text in files.items() if name.endswith(".svg")}
+    assert sorted(charts) == [
+        "performance/peers-calls.svg", "performance/peers-cpu.svg", "performance/peers-latency.svg",
+        "performance/tools-size.svg",
+    ]  # fmt: skip
+    for name, text in charts.items():
+        root = ElementTree.fromstring(text)
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        labels = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
+        if "peers" in name:
+            assert {"searchbus", "other <&>"} <= labels
+        else:
+            assert {"1,000 tools, callers", "1.5 to 9", "2.5"} <= labels
+
+
+def test_tables_are_well_formed(files: dict[str, str]) -> None:
+    """All lines of a table have as many cells as its header."""
+    tables = re.findall(r"(?:^\|.*\|$\n?)+", files["performance.md"], re.M)
+    assert len(tables) >= 5
+    for table in tables:
+        header, rule, *rows = table.strip().splitlines()
+        assert re.fullmatch(r"\|( --[-:] \|)+", rule)
+        assert rows
+        assert {line.count("|") for line in (header, rule, *rows)} == {header.count("|")}
+
+
+def test_page_has_the_figures(files: dict[str, str]) -> None:
+    page = files["performance.md"]
+    assert "| **searchbus** | 2,000 | 7 | 21 | 1 | 2 | 10 | 15 |" in page
+    assert "| figure | 1,000 tools | 10,000 tools |" in page
+    assert "| callers p99 ms | 9 |  |" in page
+    assert "| calls | 12,345 |" in page
+    assert "Abacus, 2 cores" in page
+
+
+def test_page_says_what_is_missed_skipped_and_not_measured(files: dict[str, str]) -> None:
+    page = files["performance.md"]
+    assert "| peers: calls/s / fastmcp 2025-11-25 | 2.5 | >= 3 | **missed** |" in page
+    assert "| peers: calls/s / fastmcp 2026-07-28 | not measured | >= 3 |  |" in page
+    assert "Not measured: fastmcp. fastmcp could not be installed: no index" in page
+    absent = ", ".join(sorted(set(BARS) - set(RESULTS)))
+    assert f"Not measured yet: {absent}." in page
+
+
+def test_page_without_any_figures_is_complete() -> None:
+    files = render({})
+    assert list(files) == ["performance.md"]
+    assert "## How it is measured" in files["performance.md"]
+
+
+def test_a_bench_that_did_not_run_keeps_its_figures() -> None:
+    known = merged({}, RESULTS)
+    later = {**MACHINE, "date": "2026-03-04"}
+    figures = merged(known, {"machine": later, "tracing": {"added share of p50": 0.02}})
+    assert known["peers"] == figures["peers"]
+    assert {"machine": later, "figures": {"added share of p50": 0.02}} == figures["tracing"]
+
+
+def test_the_committed_page_is_rendered_from_the_committed_figures() -> None:
+    """`python -m tests.bench.report` was run after the last change."""
+    for name, text in render(json.loads(FIGURES.read_text())).items():
+        assert (PAGE.parent / name).read_text() == text, name
+
+
+def test_names_of_bars_by_size_are_read_by_the_page() -> None:
+    assert any(SIZE.match(figure) for figure in BARS["toolindex"])
