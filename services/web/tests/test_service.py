@@ -209,28 +209,29 @@ async def test_equal_searches_at_once_cost_one_credit(web):
 
 async def test_providers_limit_is_kept_over_replicas(web):
     """Two replicas at three times the limit: few calls get 429, and calls without a slot fail early."""
-    web.fake.limit_per_s = 20.0
+    web.fake.limit_per_s = 10.0
     for _ in range(2):
-        await web.start(**KEYS, tavily_rpm=20 * 60, web_cache_ttl_s=0)
+        await web.start(**KEYS, tavily_rpm=10 * 60, web_cache_ttl_s=0)
     outcomes: list[str] = []
 
     async def search(number: int) -> None:
         try:
-            await web.call("web_search", query=f"whales {number}", timeout_s=2.0)
+            await web.call("web_search", query=f"whales {number}", timeout_s=4.0)
             outcomes.append("ok")
         except Fault as fault:
             outcomes.append(fault.code)
 
     tasks = []
-    for number in range(240):  # four seconds at sixty a second
+    for number in range(180):  # six seconds at thirty a second
         tasks.append(asyncio.create_task(search(number)))
-        await asyncio.sleep(1 / 60)
+        await asyncio.sleep(1 / 30)
     await asyncio.gather(*tasks)
     # Unpaced it would be two thirds; how much less than this it is `make bench` measures.
     assert web.fake.calls["tavily-429"] <= 0.25 * web.fake.calls["tavily"]
     assert outcomes.count("ok") >= 50
     typed = {"ok", "rate_limited", "overloaded", "upstream_limited"}
-    assert set(outcomes) <= {*typed, "deadline_exceeded"}  # the last where the machine is slow
+    slow = {"deadline_exceeded", "upstream_failed"}  # where the machine cannot keep up
+    assert set(outcomes) <= typed | slow
 
 
 async def test_article_becomes_markdown_without_its_surroundings(web):
