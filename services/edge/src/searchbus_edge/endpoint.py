@@ -126,6 +126,11 @@ class EndpointServer:
         """What the endpoint offers now."""
         return self._handlers.registry.view(self._toolset)
 
+    @property
+    def search(self) -> SearchMethods:
+        """The search methods."""
+        return self._handlers.search
+
     def _actor(self, ctx: Context) -> Actor:
         """The identified caller of an HTTP request; else the default."""
         found = getattr(ctx.request, "actor", None)

@@ -24,6 +24,7 @@ from ..search.lazy import is_call_tool
 from .answers import Answer, DisconnectWatch, HttpAnswer
 from .batch import Batch, BatchRefused, check_batch
 from .fast import FastWay
+from .fast_search import FastSearch
 from .head import AddressRules, Head, Refusal, parse_head
 from .kernel import Kernel, Received, is_modern
 from .messages import Invalid, Notification, Request, encode_error, parse_body
@@ -59,6 +60,7 @@ class Endpoint:
         self._policy = policy
         self._kernel = Kernel(server.mcp)
         self._fast = FastWay(server, self._kernel, calls, policy.tracing)
+        self._search = FastSearch(server, policy.tracing)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one HTTP request."""
@@ -141,7 +143,10 @@ class Endpoint:
         elif isinstance(message, Notification):
             error = await self._kernel.notification(received, message)
             await answer.finish(error or b"", 400 if error else 202)
-        elif not await self._fast.serve(received, message, answer):
+        elif not (
+            await self._fast.serve(received, message, answer)
+            or await self._search.serve(received, message, answer)
+        ):
             await self._kernel.request(received, message, answer)
 
     async def _lacks_role(self, received: Received, message: Any, send: Any) -> bool:

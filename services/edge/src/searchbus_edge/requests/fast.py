@@ -21,6 +21,7 @@ from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
     PROTOCOL_VERSION_META_KEY,
+    ErrorData,
     methods,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -40,17 +41,19 @@ from .messages import Request, decode_json, encode_error, encode_result
 from .results import encode_reply, is_plain
 from .tool_calls import Served, ToolCalls, ToolRequest
 
-__all__ = ["FastWay"]
+__all__ = ["REVISIONS", "FastWay", "ParamsMeta", "client_of", "decode_params", "finish_error"]
 
 log = logging.getLogger("searchbus.edge")
-_REVISIONS = frozenset({"2025-06-18", "2025-11-25", *MODERN_PROTOCOL_VERSIONS})
+REVISIONS = frozenset({"2025-06-18", "2025-11-25", *MODERN_PROTOCOL_VERSIONS})
 """Whose results of tools/call are alike; older ones lack structured content."""
 _LISTS = frozenset({"tools/list", "prompts/list", "resources/templates/list"})
 _MAX_LISTS = 512
 _NO_RAW = Raw(b"")
 
 
-class _Meta(Struct, forbid_unknown_fields=True):
+class ParamsMeta(Struct, forbid_unknown_fields=True):
+    """What the fast way understands of `_meta`."""
+
     revision: str | None = field(name=PROTOCOL_VERSION_META_KEY, default=None)
     client_info: Raw = field(name=CLIENT_INFO_META_KEY, default=_NO_RAW)
     capabilities: Raw = field(name=CLIENT_CAPABILITIES_META_KEY, default=_NO_RAW)
@@ -62,12 +65,12 @@ class _Meta(Struct, forbid_unknown_fields=True):
 class _CallParams(Struct, forbid_unknown_fields=True):
     name: str
     arguments: Raw = Raw(b"{}")
-    meta: _Meta = field(name="_meta", default_factory=_Meta)
+    meta: ParamsMeta = field(name="_meta", default_factory=ParamsMeta)
 
 
 class _ListParams(Struct, forbid_unknown_fields=True):
     cursor: str | None = None
-    meta: _Meta = field(name="_meta", default_factory=_Meta)
+    meta: ParamsMeta = field(name="_meta", default_factory=ParamsMeta)
 
 
 _call_params = msgspec.json.Decoder(_CallParams)
@@ -101,10 +104,10 @@ class FastWay:
 
     async def _call(self, received: Received, request: Request, answer: Answer) -> bool:
         head = received.head
-        params = _decode(_call_params, request)
-        if params is None or head.revision not in _REVISIONS:
+        params = decode_params(_call_params, request)
+        if params is None or head.revision not in REVISIONS:
             return False
-        capabilities = _client(received, request, params.meta, params.name)
+        capabilities = client_of(received, request, params.meta, params.name)
         listed = self._server.view.tools.get(params.name)
         # Arguments that the schema mirrors into headers are compared by the kernel.
         if capabilities is None or (listed is not None and listed.mirrors_arguments):
@@ -135,10 +138,7 @@ class FastWay:
                 if served.reply.is_error:
                     outcome.error = "tool_error"
         except MCPError as raised:
-            error = raised.error
-            status = ERROR_CODE_HTTP_STATUS.get(error.code, 200) if modern else 200
-            body = encode_error(request.id, error.code, error.message, error.data)
-            await answer.finish(body, status)
+            await finish_error(answer, request, raised.error, modern=modern)
             return True
         if is_plain(served.reply):
             stamp = self._stamp if modern else None
@@ -151,8 +151,8 @@ class FastWay:
     async def _list(self, received: Received, request: Request, answer: Answer) -> bool:
         """A page of a list: made by the kernel once per catalogue, page and class of caller."""
         head = received.head
-        params = _decode(_list_params, request)
-        if params is None or _client(received, request, params.meta, None) is None:
+        params = decode_params(_list_params, request)
+        if params is None or client_of(received, request, params.meta, None) is None:
             return False
         view = self._server.view
         key = (
@@ -176,7 +176,7 @@ class FastWay:
         return True
 
 
-def _decode(decoder: msgspec.json.Decoder[Any], request: Request) -> Any:
+def decode_params(decoder: msgspec.json.Decoder[Any], request: Request) -> Any:
     """The parameters; None where they have a field that the fast way does not know."""
     try:
         return decoder.decode(request.params if len(request.params) else b"{}")
@@ -184,8 +184,8 @@ def _decode(decoder: msgspec.json.Decoder[Any], request: Request) -> Any:
         return None
 
 
-def _client(
-    received: Received, request: Request, meta: _Meta, name: str | None
+def client_of(
+    received: Received, request: Request, meta: ParamsMeta, name: str | None
 ) -> tuple[str, ...] | None:
     """Names of the capabilities that the client declared; None where the kernel must look."""
     head = received.head
@@ -201,6 +201,13 @@ def _client(
     ):
         return None
     return _capabilities(head.revision, bytes(meta.client_info), bytes(meta.capabilities))
+
+
+async def finish_error(answer: Answer, request: Request, error: ErrorData, *, modern: bool) -> None:
+    """Answer with a JSON-RPC error."""
+    status = ERROR_CODE_HTTP_STATUS.get(error.code, 200) if modern else 200
+    body = encode_error(request.id, error.code, error.message, error.data)
+    await answer.finish(body, status)
 
 
 @lru_cache(maxsize=1024)

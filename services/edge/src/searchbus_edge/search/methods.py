@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from searchbus_contracts import Actor
 
 from ..calls import render
-from ..lists.view import View
+from ..lists.view import ListedTool, View
 from .finder import PAGE_SIZE, Finder
 
 __all__ = ["EXTENSION", "FEATURES", "ListToolsParams", "SearchMethods", "SearchParams"]
@@ -52,9 +52,15 @@ class SearchMethods:
 
     async def tools(self, actor: Actor, view: View, params: SearchParams) -> types.ListToolsResult:
         """tools/search: tools as tools/list shows them, at most ten, best first."""
-        self._require("tools/search")
-        found, cursor = await self._finder.tools(actor, view, params.query, params.cursor)
+        found, cursor = await self.find_tools(actor, view, params.query, params.cursor)
         return types.ListToolsResult(tools=[render.tool(t) for t in found], next_cursor=cursor)
+
+    async def find_tools(
+        self, actor: Actor, view: View, query: str, cursor: str | None
+    ) -> tuple[list[ListedTool], str | None]:
+        """A page of tools/search, and the next cursor; MCPError(-32601) without an index."""
+        self._require("tools/search")
+        return await self._finder.tools(actor, view, query, cursor)
 
     async def prompts(
         self, actor: Actor, view: View, params: SearchParams

@@ -1,0 +1,104 @@
+"""The fast way of tools/search: each tool is rendered once, not at every request that finds it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import mcp_types as types
+import msgspec
+from cachetools import LRUCache
+from mcp.shared.exceptions import MCPError
+from msgspec import Raw, Struct, field
+
+from searchbus_contracts import Actor, Fault
+
+from ..calls import render
+from ..calls.faults import internal_error, raise_for
+from ..calls.telemetry import Tracing
+from ..endpoint import EndpointServer
+from ..lists.view import ListedTool, View
+from .answers import Answer
+from .fast import REVISIONS, ParamsMeta, client_of, decode_params, finish_error
+from .kernel import Received, is_modern
+from .messages import Request, encode_result
+
+__all__ = ["FastSearch"]
+
+log = logging.getLogger("searchbus.edge")
+_MAX_RENDERED = 2048
+
+
+class _SearchParams(Struct, forbid_unknown_fields=True):
+    query: str
+    cursor: str | None = None
+    meta: ParamsMeta = field(name="_meta", default_factory=ParamsMeta)
+
+
+_search_params = msgspec.json.Decoder(_SearchParams)
+
+
+class FastSearch:
+    """The fast way of tools/search at one endpoint."""
+
+    def __init__(self, server: EndpointServer, tracing: Tracing) -> None:
+        self._server = server
+        self._tracing = tracing
+        self._stamp: dict[str, Any] = server.mcp.server_info_stamp
+        self._empty: dict[str, Any] = _dumped(types.ListToolsResult(tools=[]))
+        self._rendered: LRUCache[tuple[Any, str], Raw] = LRUCache(_MAX_RENDERED)
+
+    async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
+        """Serve a request; False, and nothing done, where that is the kernel's part."""
+        head = received.head
+        if request.method != "tools/search" or head.revision not in REVISIONS:
+            return False
+        params = decode_params(_search_params, request)
+        if params is None or client_of(received, request, params.meta, None) is None:
+            return False
+        modern = is_modern(head.revision)
+        meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
+        view = self._server.view
+        try:
+            with self._tracing.message(
+                request.method, head.revision, request.id,
+                header=(head.traceparent, head.tracestate), meta=meta,
+            ):  # fmt: skip
+                found, cursor = await self._find(received.actor, view, params)
+        except MCPError as raised:
+            await finish_error(answer, request, raised.error, modern=modern)
+            return True
+        result = {**self._empty, "tools": [self._render(view, tool) for tool in found]}
+        if cursor is not None:
+            result["nextCursor"] = cursor
+        if modern:
+            result["_meta"] = {types.SERVER_INFO_META_KEY: self._stamp}
+        await answer.finish(encode_result(request.id, result))
+        return True
+
+    async def _find(
+        self, actor: Actor, view: View, params: _SearchParams
+    ) -> tuple[list[ListedTool], str | None]:
+        """Raise MCP errors only: what went wrong inside is logged, not shown."""
+        try:
+            return await self._server.search.find_tools(actor, view, params.query, params.cursor)
+        except MCPError:
+            raise
+        except Fault as fault:
+            raise raise_for(fault) from None
+        except Exception:
+            log.exception("tools/search failed")
+            raise internal_error() from None
+
+    def _render(self, view: View, tool: ListedTool) -> Raw:
+        """The tool as tools/list shows it."""
+        key = (view.version, tool.name)
+        found = self._rendered.get(key)
+        if found is None:
+            found = self._rendered[key] = Raw(msgspec.json.encode(_dumped(render.tool(tool))))
+        return found
+
+
+def _dumped(model: types.ListToolsResult | types.Tool) -> dict[str, Any]:
+    """As the SDK sends it."""
+    return model.model_dump(by_alias=True, mode="json", exclude_none=True)
