@@ -2,7 +2,8 @@
 
 It counts the requests of each source address, as the real one does: after more than `quick_requests`
 within `window_s` the address gets challenges for `block_s`. Words in the query choose a fault:
-noresult, empty202, garbage, cutoff, drip, hang, reset, http500, http429, manyads.
+noresult, empty202, garbage, cutoff, drip, hang, reset, http500, http429, manyads. Every third row of the
+html page has a date: today in a search with a time range, else in March 2026.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -140,7 +142,8 @@ class FakeDuckDuckGo:
             return Response(_CHALLENGE, 202, media_type="text/html")
         first = page * ROWS_A_PAGE
         row = _html_row if kind == "html" else _lite_row
-        rows = [row(query, number) for number in range(first, first + ROWS_A_PAGE)]
+        day = f"{datetime.now(UTC):%Y-%m-%d}" if form.get("df") else "2026-03-02"
+        rows = [row(query, number, day) for number in range(first, first + ROWS_A_PAGE)]
         if "manyads" in words or page == 0:
             rows.insert(0, _AD if kind == "html" else _LITE_AD)
         following = _next_form(kind, query, first + ROWS_A_PAGE, vqd) if page + 1 < PAGES else None
@@ -192,10 +195,10 @@ def _vqd(query: str, agent: str) -> str:
     return "4-" + str(int(hashlib.sha256(f"{query}{agent}".encode()).hexdigest()[:16], 16))
 
 
-def _html_row(query: str, number: int) -> str:
+def _html_row(query: str, number: int, day: str) -> str:
     target = f"http://site{number}.example.org/a%2Fb?q={quote(query)}&n={number}"
     link = f"//duckduckgo.com/l/?uddg={quote(target, safe='')}&amp;rut=abc"
-    date = "<span>&nbsp; &nbsp; 2026-03-02T00:00:00.0000000</span>" if number % 3 == 0 else ""
+    date = f"<span>&nbsp; &nbsp; {day}T00:00:00.0000000</span>" if number % 3 == 0 else ""
     return f"""<div class="result results_links results_links_deep web-result ">
   <div class="links_main links_deep result__body">
     <h2 class="result__title"><a rel="nofollow" class="result__a" href="{link}">
@@ -206,7 +209,7 @@ def _html_row(query: str, number: int) -> str:
   </div></div>"""
 
 
-def _lite_row(query: str, number: int) -> str:
+def _lite_row(query: str, number: int, day: str) -> str:
     target = quote(f"http://site{number}.example.org/?n={number}", safe="")
     return f"""<tr><td>{number + 1}.&nbsp;</td><td><a rel="nofollow"
   href="//duckduckgo.com/l/?uddg={target}&amp;rut=x" class='result-link'>{html.escape(query)} {number}</a>

@@ -1,7 +1,8 @@
 """Fake Tavily, Brave Search and SearXNG, and web pages with every kind of fault.
 
 The providers return rows of one made-up index; words in the query choose a fault: http500, http429,
-http401, http432, http433, http400, garbage, slow.
+http401, http404, http432, http433, http400, garbage, slow. Rows are of March 2026; those of a search with
+a time range are an hour old, unless the query has the word oldnews.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 from starlette.applications import Starlette
@@ -95,9 +98,10 @@ class FakeWeb:
         fault = await self._fault("tavily", body["query"], key)
         if fault is not None:
             return fault
+        published = _published(body["query"], body.get("time_range"))
         rows = [
             {"title": r["title"], "url": r["url"], "content": r["text"], "score": 0.9,
-             "published_date": "Mon, 02 Mar 2026 10:00:00 GMT", "raw_content": None}
+             "published_date": format_datetime(published, usegmt=True), "raw_content": None}
             for r in _rows(body["query"], "tavily", body.get("max_results", 5))
         ]  # fmt: skip
         answer = {"query": body["query"], "answer": None, "images": [], "results": rows,
@@ -127,8 +131,9 @@ class FakeWeb:
         if fault is not None:
             return fault
         start = int(request.query_params.get("offset", 0)) * 20
+        published = _published(query, request.query_params.get("freshness"))
         rows = [
-            {"title": r["title"], "url": r["url"], "description": r["text"], "page_age": "2026-03-01T00:00:00"}
+            {"title": r["title"], "url": r["url"], "description": r["text"], "page_age": published.strftime("%Y-%m-%dT%H:%M:%S")}
             for r in _rows(query, "brave", int(request.query_params["count"]), start)
         ]  # fmt: skip
         if request.path_params["kind"] == "news":
@@ -166,7 +171,7 @@ class FakeWeb:
         words = set(query.replace("/", " ").split())
         if "slow" in words:
             await asyncio.sleep(60)
-        for status in (400, 401, 432, 433, 500):
+        for status in (400, 401, 404, 432, 433, 500):
             if f"http{status}" in words or key == f"key{status}":
                 return JSONResponse({"detail": {"error": f"fake {status}"}}, status)
         if "http422" in words:
@@ -208,6 +213,12 @@ class FakeWeb:
         if made is not None:
             return made
         return Response(article(f"Page {path} of {host}"), media_type="text/html")
+
+
+def _published(query: str, time_range: str | None) -> datetime:
+    if time_range and "oldnews" not in query.split():
+        return datetime.now(UTC) - timedelta(hours=1)
+    return datetime(2026, 3, 2, 10, tzinfo=UTC)
 
 
 def _rows(query: str, provider: str, count: int, start: int = 0) -> list[dict[str, str]]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -32,10 +33,12 @@ class FakeDuckDuckGo:
     @endpoint
     async def search(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
         self.requests.append(request)
+        day = f"{datetime.now(UTC):%Y-%m-%d}" if request.time else None
         rows = tuple(
-            WebResult(title=f"Duck {n}", url=f"http://duck{n}.example.org/{n}", snippet=f"Row {n}.")
+            WebResult(title=f"Duck {n}", url=f"http://duck{n}.example.org/{n}",
+                      snippet=f"Row {n}.", published_at=day)
             for n in range(request.limit)
-        )
+        )  # fmt: skip
         return WebSearchReply(results=rows, provider="duckduckgo", fetched_at_ms=1)
 
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET
 
 from searchbus_contracts import Fault
-from searchbus_web.arguments import read_domains, read_time_range, read_urls
+from searchbus_web.arguments import read_time_range, read_urls
 
 
 @pytest.mark.parametrize(
@@ -28,35 +28,6 @@ def test_array_in_a_string_stands_for_its_elements():
     ]  # fmt: skip
     assert read_urls(["[not json"]) == ["[not json"]
     assert read_urls(["[1]"]) == ["[1]"]
-
-
-@pytest.mark.parametrize(
-    ("given", "domains"),
-    [
-        (UNSET, ()),
-        ([], ()),
-        (["https://www.Example.org/x", "*.example.org", "example.net:8080"],
-         ("example.org", "example.net")),
-        (["Bücher.example"], ("xn--bcher-kva.example",)),
-    ],
-)  # fmt: skip
-def test_domains_are_hosts_in_lower_case(given, domains):
-    """Each of them once."""
-    assert read_domains("includeDomains", given) == domains
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [(["localhost"], "'localhost' is not a domain"), (["a b.org"], "not a domain"),
-     (["a.org"] * 101, "at most 100")],
-)  # fmt: skip
-def test_invalid_domains_name_field_and_remedy(given, said):
-    """As invalid_argument."""
-    with pytest.raises(Fault) as caught:
-        read_domains("excludeDomains", given)
-    assert caught.value.code == "invalid_argument"
-    assert caught.value.failure.message.startswith("excludeDomains")
-    assert said in caught.value.failure.message
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,7 @@ def test_one_index_has_one_vote():
         "bing": [row("http://a.org/"), row("http://c.org/")],
         "brave": [row("http://b.org/")],
     }
-    ranked = fuse(
-        lists, groups={"ddg": "bing", "bing": "bing", "brave": "brave"}, weights={}, limit=9
-    )
+    ranked = fuse(lists, groups={"ddg": "bing", "bing": "bing", "brave": "brave"}, weights={})
     assert ranked[0].url == "http://b.org/"
 
 
@@ -31,7 +29,7 @@ def test_near_duplicates_are_merged_with_the_longer_text():
     )
     ranked = fuse(
         {"a": [row("http://a.org/1", "Rates up", text)], "b": [row("http://copy.net/9", "Rates up", text + "more")]},
-        groups={}, weights={}, limit=9,
+        groups={}, weights={},
     )  # fmt: skip
     assert [r.url for r in ranked] == ["http://a.org/1"]
     assert ranked[0].snippet.endswith("more")
@@ -44,24 +42,24 @@ def urls(results: list[Result]) -> list[str]:
 def test_ranks_decide_and_weights_shift_them():
     """The first rank of a lighter provider comes behind that of a heavier one."""
     lists = {"a": [row("http://a.org/1"), row("http://a2.org/2")], "b": [row("http://b.org/1")]}
-    ranked = fuse(lists, groups={}, weights={"a": 1.0, "b": 0.99}, limit=9)
+    ranked = fuse(lists, groups={}, weights={"a": 1.0, "b": 0.99})
     assert urls(ranked) == ["http://a.org/1", "http://b.org/1", "http://a2.org/2"]
-    light = fuse(lists, groups={}, weights={"a": 1.0, "b": 0.5}, limit=2)
-    assert urls(light) == ["http://a.org/1", "http://a2.org/2"]
+    light = fuse(lists, groups={}, weights={"a": 1.0, "b": 0.5})
+    assert urls(light) == ["http://a.org/1", "http://a2.org/2", "http://b.org/1"]
 
 
 def test_spellings_of_one_url_are_one_result():
     """With the earlier date and the longer title."""
     one = Result("t", "https://a.org/x", published_at="2026-03-02")
     other = Result("title", "http://www.a.org/x/?utm_source=y", published_at="2026-03-01")
-    (merged,) = fuse({"a": [one], "b": [other]}, groups={}, weights={}, limit=9)
+    (merged,) = fuse({"a": [one], "b": [other]}, groups={}, weights={})
     assert merged == Result("title", "https://a.org/x", published_at="2026-03-01")
 
 
 def test_no_domain_pushes_out_the_others():
     """At most three before the rest, unless the caller named the domains."""
     many = [row(f"http://a.org/{n}") for n in range(5)] + [row("http://b.org/")]
-    spread = fuse({"x": many}, groups={}, weights={}, limit=9)
+    spread = fuse({"x": many}, groups={}, weights={})
     assert urls(spread).index("http://b.org/") == 3
-    kept = fuse({"x": many}, groups={}, weights={}, limit=9, diverse=False)
+    kept = fuse({"x": many}, groups={}, weights={}, diverse=False)
     assert urls(kept) == [result.url for result in many]

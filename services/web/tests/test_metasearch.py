@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -25,6 +26,7 @@ class FakeProvider:
         self.fault = fault
         self.queries: list[Query] = []
         self.urls: list[str] | None = None
+        self.dates: list[str | None] | None = None
 
     async def search(self, query, *, actor, timeout_s) -> SearchResults:
         self.queries.append(query)
@@ -33,7 +35,10 @@ class FakeProvider:
         if self.fault is not None:
             raise self.fault
         urls = self.urls or [f"http://{self.name}{n}.org/" for n in range(query.limit)]
-        return SearchResults(tuple(Result(f" {self.name}\n", url) for url in urls), (self.name,))
+        dates = self.dates or [None] * len(urls)
+        rows = zip(urls, dates, strict=False)
+        results = tuple(Result(f" {self.name}\n", url, "", date) for url, date in rows)
+        return SearchResults(results, (self.name,))
 
 
 def fault(code: str, **options) -> Fault:
@@ -96,6 +101,30 @@ async def test_filters_are_checked_here_too():
                      "http://bad.a.org/", "javascript:alert(1)"]  # fmt: skip
     found = await search(provider, include_domains=("a.org",), exclude_domains=("bad.a.org",))
     assert [r.url for r in found.results] == ["http://a.org/", "http://sub.a.org/"]
+
+
+async def test_paths_of_domains_are_checked():
+    """A result outside of the path does not belong to the domain that was asked for."""
+    provider = FakeProvider("a")
+    provider.urls = ["http://a.org/docs/1", "http://a.org/blog/1", "http://a.org/docs/old/1"]
+    found = await search(
+        provider, include_domains=("a.org/docs",), exclude_domains=("a.org/docs/old",)
+    )
+    assert [r.url for r in found.results] == ["http://a.org/docs/1"]
+
+
+async def test_results_outside_of_the_time_range_are_left_out():
+    """News of March do not answer a search for the last day, whatever the provider returns."""
+    provider = FakeProvider("a")
+    provider.dates = ["2026-03-02T10:00:00Z", "2026-11-21T20:00:00Z", None]
+    now_s = datetime(2026, 11, 22, tzinfo=UTC).timestamp()
+    metasearch = Metasearch([provider], SharedCache(), clock=lambda: now_s)
+    found = await search(metasearch=metasearch, time="d", topic="news", limit=3)
+    assert [r.published_at for r in found.results] == ["2026-11-21T20:00:00Z"]
+    assert found.notes[0] == "a"
+    assert "older than the last day" in found.notes[1]
+    assert "without a date" in found.notes[2]
+    assert len((await search(metasearch=metasearch, topic="news", limit=3)).results) == 3
 
 
 async def test_searches_for_up_to_ten_results_share_the_cache():

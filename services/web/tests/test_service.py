@@ -80,7 +80,7 @@ async def test_filters_are_sent_to_the_provider_and_checked_here(web):
     await web.start(web_providers=("tavily", "ddg"), **KEYS)
     answer = await web.call(
         "web_search_advanced", query="whales", maxResults=15, timeRange="month",
-        includeDomains=["https://www.Example.net/x", "*.duck3.example.org"],
+        includeDomains=["https://www.Example.net/", "*.duck3.example.org"],
         excludeDomains=["tavily1.example.net"],
     )  # fmt: skip
     _, body = web.fake.requests[0]
@@ -97,6 +97,29 @@ async def test_filters_are_sent_to_the_provider_and_checked_here(web):
     assert "tavily1.example.net" not in hosts
 
 
+@pytest.mark.parametrize("provider", ["tavily", "brave"])
+async def test_news_of_march_do_not_answer_a_search_for_the_last_day(web, provider):
+    """Whatever the provider returns; an empty answer says why."""
+    await web.start(web_providers=(provider,), **KEYS, brave_api_keys=("b",))
+    answer = await web.call("web_search_news", query="whales oldnews", timeRange="d")
+    assert answer["results"] == []
+    assert "older than the last day" in answer["notes"][0]
+    assert len((await web.call("web_search_news", query="whales", timeRange="d"))["results"]) == 10
+
+
+async def test_path_of_a_domain_is_kept(web):
+    """It is a filter as well: nothing outside of it is returned."""
+    await web.start(web_providers=("tavily", "ddg"), **KEYS)
+    url = "http://duck3.example.org/3"
+    answer = await web.call(
+        "web_search_advanced", query="whales", includeDomains=[url, "example.net/nowhere"]
+    )
+    assert web.fake.requests[0][1]["include_domains"] == [
+        "duck3.example.org/3", "example.net/nowhere",
+    ]  # fmt: skip
+    assert [r["url"] for r in answer["results"]] == [url]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -104,6 +127,7 @@ async def test_filters_are_sent_to_the_provider_and_checked_here(web):
         ({"query": "x" * 1001}, "invalid_query", "1000"),
         ({"query": "x", "timeRange": "decade"}, "invalid_argument", "timeRange"),
         ({"query": "x", "includeDomains": ["not a domain"]}, "invalid_argument", "includeDomains"),
+        ({"query": "x", "excludeDomains": ["a.org/x?y=1"]}, "invalid_argument", "a.org/x?y=1"),
         ({"query": "x", "excludeDomains": ["localhost"]}, "invalid_argument", "excludeDomains"),
         ({"query": "x", "maxResults": 26}, "invalid_argument", "maxResults"),
         ({"query": "x", "max_results": 2}, "invalid_argument", "max_results"),
@@ -125,6 +149,7 @@ async def test_bad_arguments_name_field_and_remedy(web, arguments, code, said):
         ("http400", "invalid_argument", False, 1),
         ("http422", "invalid_argument", False, 1),
         ("http401", "upstream_failed", False, 1),
+        ("http404", "upstream_failed", False, 1),
         ("http429", "upstream_limited", True, 1),
         ("http432", "quota_exhausted", False, 1),
         ("http433", "quota_exhausted", False, 1),

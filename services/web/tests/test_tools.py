@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from searchbus_contracts import Actor
+from searchbus_web.arguments import read_time_range
 from searchbus_web.extraction.extractor import ExtractedPage
 from searchbus_web.providers.base import Query, SearchResults
 from searchbus_web.results import Result
@@ -109,6 +110,17 @@ def test_searches_cost_money_where_a_provider_does(costly):
     }
     assert all(tool.required_roles == (ROLE,) and tool.in_prompts for tool in tools)
     assert all(tool.renderer == "json" and tool.output_schema for tool in tools)
+
+
+def test_time_range_is_an_enum_in_the_schema():
+    """With its letters, as the specification has them, and their words."""
+    tools = {tool.name: tool for tool in build_worker(None, None).catalog.tools}
+    for name in ("web_search_advanced", "web_search_news"):
+        schema = tools[name].input_schema["properties"]["timeRange"]
+        assert schema["type"] == "string"
+        assert schema["enum"] == ["d", "w", "m", "y", "day", "week", "month", "year"]
+        for value in schema["enum"]:
+            assert read_time_range(value) == value[0]
 
 
 @pytest.mark.parametrize(

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 
 from msgspec import UnsetType
 
 from searchbus_contracts import ErrorCode, Fault
 
-from .providers.base import TimeRange
+from .providers.base import TIME_WORDS, TimeRange
 
-__all__ = ["MAX_QUERY_CHARS", "MAX_URLS", "read_domains", "read_time_range", "read_urls"]
+__all__ = ["MAX_QUERY_CHARS", "MAX_URLS", "TIME_RANGES", "read_time_range", "read_urls"]
 
 MAX_QUERY_CHARS = 1000
 MAX_URLS = 5
 _MAX_URL_CHARS = 4096
-_MAX_DOMAINS = 100
-_RANGES: dict[str, TimeRange] = {
-    "d": "d", "day": "d", "w": "w", "week": "w", "m": "m", "month": "m", "y": "y", "year": "y",
-}  # fmt: skip
-_DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}")
+_RANGES: dict[str, TimeRange] = {letter: letter for letter in TIME_WORDS} | {
+    word: letter for letter, word in TIME_WORDS.items()
+}
+TIME_RANGES = tuple(_RANGES)
+"""What `timeRange` may be: the letters of the specification, and their words."""
 
 
 def read_time_range(given: str | UnsetType) -> TimeRange:
@@ -34,42 +33,10 @@ def read_time_range(given: str | UnsetType) -> TimeRange:
         return ""
     found = _RANGES.get(given.strip().lower())
     if found is None:
-        raise Fault(ErrorCode.INVALID_ARGUMENT, "timeRange must be d, w, m or y.")
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT, "timeRange must be d, w, m or y (day, week, month or year)."
+        )
     return found
-
-
-def read_domains(field: str, given: list[str] | UnsetType) -> tuple[str, ...]:
-    """Lower-case hosts; `https://Example.org/x` and `*.example.org` become `example.org`.
-
-    Args:
-        field: the argument's name, for the error message.
-
-    Raises:
-        Fault: invalid_argument.
-    """
-    if isinstance(given, UnsetType):
-        return ()
-    if len(given) > _MAX_DOMAINS:
-        raise Fault(
-            ErrorCode.INVALID_ARGUMENT,
-            f"{field} has {len(given)} domains; at most {_MAX_DOMAINS} are allowed.",
-        )
-    return tuple(dict.fromkeys(_domain(field, item) for item in given))
-
-
-def _domain(field: str, given: str) -> str:
-    host = re.sub(r"^[a-z]+://", "", given.strip().lower()).split("/")[0].split(":")[0]
-    host = host.removeprefix("*.").removeprefix("www.").rstrip(".")
-    try:
-        host = host.encode("idna").decode()
-    except UnicodeError:
-        host = ""
-    if not _DOMAIN.fullmatch(host):
-        raise Fault(
-            ErrorCode.INVALID_ARGUMENT,
-            f"{field}: {given[:80]!r} is not a domain. Write it like example.org.",
-        )
-    return host
 
 
 def read_urls(given: Sequence[str]) -> list[str]:

@@ -42,10 +42,9 @@ def fuse(
     *,
     groups: Mapping[str, str],
     weights: Mapping[str, float],
-    limit: int,
     diverse: bool = True,
 ) -> list[Result]:
-    """Return the fused results, best first.
+    """Return all fused results, best first.
 
     Args:
         lists: provider → its results.
@@ -70,7 +69,7 @@ def fuse(
             found.votes[group] = max(found.votes.get(group, 0.0), vote)
     unique = {id(item): item for item in merged.values()}.values()
     ranked = [item.result for item in sorted(unique, key=lambda m: (-m.score, m.key))]
-    return (_spread(ranked) if diverse else ranked)[:limit]
+    return _spread(ranked) if diverse else ranked
 
 
 def _better(one: Result, other: Result) -> Result:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from urllib.parse import urlsplit
+from datetime import UTC, datetime
 
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault, decode, encode
 from searchbus_upstream import Fetched, SharedCache, is_public_url
 
+from .domains import within
 from .fusion import fuse
 from .providers.base import Provider, Query, SearchResults
+from .recency import of_range
 from .results import Result
 
 __all__ = ["Metasearch"]
@@ -30,6 +33,7 @@ class Metasearch:
         cache: holds each provider's results separately; a failure is never stored.
         fresh_s, news_fresh_s: how old cached results may be.
         stale_s: how old they may be while the provider fails.
+        clock: seconds of the epoch, for the time range of a search.
     """
 
     def __init__(
@@ -40,12 +44,14 @@ class Metasearch:
         fresh_s: float = 600.0,
         news_fresh_s: float = 120.0,
         stale_s: float = 6 * 3600.0,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._providers = tuple(providers)
         self._cache = cache
         self._fresh_s = fresh_s
         self._news_fresh_s = news_fresh_s
         self._stale_s = stale_s
+        self._clock = clock
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """Search with every provider and fuse the results.
@@ -81,10 +87,12 @@ class Metasearch:
             lists,
             groups={p.name: p.group for p in self._providers},
             weights={p.name: p.weight for p in self._providers},
-            limit=query.limit,
             diverse=not query.include_domains,
         )
-        return SearchResults(tuple(result.cleaned() for result in results), tuple(notes))
+        now = datetime.fromtimestamp(self._clock(), UTC)
+        results, of_dates = of_range(results, query.time, now)
+        shown = tuple(result.cleaned() for result in results[: query.limit])
+        return SearchResults(shown, (*notes, *of_dates))
 
     async def _search_one(
         self, provider: Provider, query: Query, actor: Actor, timeout_s: float
@@ -119,14 +127,10 @@ def _fits(result: Result, query: Query) -> bool:
     """
     if not is_public_url(result.url):
         return False
-    host = (urlsplit(result.url).hostname or "").lower()
-
-    def of(domain: str) -> bool:
-        return host == domain or host.endswith(f".{domain}")
-
-    if query.include_domains and not any(of(domain) for domain in query.include_domains):
+    included = query.include_domains
+    if included and not any(within(result.url, domain) for domain in included):
         return False
-    return not any(of(domain) for domain in query.exclude_domains)
+    return not any(within(result.url, domain) for domain in query.exclude_domains)
 
 
 def _all_failed(failures: dict[str, Failure]) -> Fault:

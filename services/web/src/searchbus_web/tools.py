@@ -11,7 +11,8 @@ from searchbus_bus import Call, Toolset, tool
 from searchbus_contracts import ToolAnnotations, ToolDescriptor
 from searchbus_contracts.queries import check_query
 
-from .arguments import MAX_QUERY_CHARS, read_domains, read_time_range, read_urls
+from .arguments import MAX_QUERY_CHARS, TIME_RANGES, read_time_range, read_urls
+from .domains import read_domains
 from .extraction.extractor import ExtractedPage, Extractor
 from .metasearch import Metasearch
 from .providers.base import Query, SearchResults
@@ -26,9 +27,18 @@ _SEARCHES = {"web_search", "web_search_advanced", "web_search_news"}
 
 QueryText = Annotated[str, Meta(description="What to search for, 1 to 1000 characters")]
 TimeText = Annotated[
-    str, Meta(description="Not older than: d (day), w (week), m (month) or y (year)")
+    str,
+    Meta(
+        description="Not older than: d (day), w (week), m (month) or y (year)",
+        extra_json_schema={"enum": list(TIME_RANGES)},
+    ),
 ]
-Domains = list[Annotated[str, Meta(description="A domain such as example.org")]]
+Domains = list[
+    Annotated[
+        str,
+        Meta(description="A domain such as example.org, or a part of it such as example.org/path"),
+    ]
+]
 
 
 class WebSearch(Struct, forbid_unknown_fields=True, rename="camel"):

@@ -14,6 +14,7 @@ from searchbus_web.providers.operators import with_domains
         ((), (), "cats"),
         (("a.org",), (), "cats site:a.org"),
         (("a.org", "b.org"), ("c.org",), "cats (site:a.org OR site:b.org) -site:c.org"),
+        (("a.org/docs",), ("c.org/x", "d.org"), "cats site:a.org/docs -site:d.org"),
     ],
 )
 def test_filters_become_operators(included, excluded, text):

@@ -28,7 +28,12 @@ async def test_search_has_the_filters_as_parameters(fake_client):
     """The key is in a header only."""
     provider, client = provider_of(fake_client((FIXTURES / "tavily_search.json").read_bytes()))
     query = Query(
-        "whales", 7, time="m", topic="news", include_domains=("a.org",), exclude_domains=("b.org",)
+        "whales",
+        7,
+        time="m",
+        topic="news",
+        include_domains=("a.org",),
+        exclude_domains=("b.org", "c.org/x"),
     )
     found = await provider.search(query, actor=ACTOR, timeout_s=60.0)
     assert found.results == (

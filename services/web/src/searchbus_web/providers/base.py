@@ -9,15 +9,16 @@ from searchbus_contracts import Actor
 
 from ..results import Result
 
-__all__ = ["Provider", "Query", "SearchResults", "TimeRange", "Topic"]
+__all__ = ["TIME_WORDS", "Provider", "Query", "SearchResults", "TimeRange", "Topic"]
 
 TimeRange = Literal["", "d", "w", "m", "y"]
+TIME_WORDS: dict[TimeRange, str] = {"d": "day", "w": "week", "m": "month", "y": "year"}
 Topic = Literal["general", "news"]
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One search. Domains are lower-case hosts and include their subdomains."""
+    """One search. Domains are filters of `domains`: `example.org` or `example.org/path`."""
 
     text: str
     limit: int

@@ -7,7 +7,7 @@ from searchbus_contracts import Actor
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 
 from ..results import Result
-from .base import Query, SearchResults
+from .base import TIME_WORDS, Query, SearchResults
 from .operators import with_domains
 
 __all__ = ["DuckDuckGoFleet"]
@@ -35,7 +35,7 @@ class DuckDuckGoFleet:
         time = query.time
         if query.topic == "news":
             time = time or "w"
-            span = {"d": "day", "w": "week", "m": "month", "y": "year"}[time]
+            span = TIME_WORDS[time]
             notes.append(
                 f"No news provider is configured: these are web results of the last {span}."
             )

@@ -18,6 +18,8 @@ def with_domains(query: Query) -> str:
         text += f" {included[0]}"
     elif included:
         text += f" ({' OR '.join(included)})"
-    for domain in query.exclude_domains[:_MAX_DOMAINS]:
+    # Of an operator with a path, engines exclude the whole host.
+    excluded = [domain for domain in query.exclude_domains if "/" not in domain]
+    for domain in excluded[:_MAX_DOMAINS]:
         text += f" -site:{domain}"
     return text

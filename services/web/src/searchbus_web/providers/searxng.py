@@ -12,13 +12,12 @@ from searchbus_upstream import Reply, Request
 
 from ..results import Result, iso_date
 from .account import AccountProvider
-from .base import Query, SearchResults
+from .base import TIME_WORDS, Query, SearchResults
 from .faults import limited, unexpected_status
 from .operators import with_domains
 
 __all__ = ["SearXNG", "fault_of"]
 
-_TIME = {"d": "day", "w": "week", "m": "month", "y": "year"}
 _MAX_PAGES = 3
 
 
@@ -51,7 +50,7 @@ class SearXNG(AccountProvider):
                 "categories": query.topic, "safesearch": "0",
             }  # fmt: skip
             if query.time:
-                params["time_range"] = _TIME[query.time]
+                params["time_range"] = TIME_WORDS[query.time]
             reply = await self._account.call(
                 functools.partial(_request, f"{self._base_url}/search", params),
                 _Reply,

@@ -13,12 +13,11 @@ from searchbus_upstream import Reply, Request
 
 from ..results import Result, iso_date
 from .account import AccountProvider
-from .base import Query, SearchResults
+from .base import TIME_WORDS, Query, SearchResults
 from .faults import key_refused, limited, unexpected_status
 
 __all__ = ["Extracted", "Tavily", "fault_of"]
 
-_TIME = {"d": "day", "w": "week", "m": "month", "y": "year"}
 _MAX_RESULTS = 20
 _MAX_QUERY_CHARS = 400
 _credits = metrics.get_meter("searchbus.web").create_counter(
@@ -97,11 +96,13 @@ class Tavily(AccountProvider):
             "include_usage": True,
         }
         if query.time:
-            body["time_range"] = _TIME[query.time]
+            body["time_range"] = TIME_WORDS[query.time]
         if query.include_domains:
             body["include_domains"] = list(query.include_domains[:300])
-        if query.exclude_domains:
-            body["exclude_domains"] = list(query.exclude_domains[:150])
+        # The API takes paths only in include_domains; results are filtered afterwards as well.
+        excluded = [domain for domain in query.exclude_domains if "/" not in domain]
+        if excluded:
+            body["exclude_domains"] = excluded[:150]
         if query.limit > _MAX_RESULTS:
             notes.append(f"Tavily gives at most {_MAX_RESULTS} results.")
         reply = await self._account.call(
