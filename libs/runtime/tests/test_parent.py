@@ -40,6 +40,23 @@ def test_child_ends_when_its_parent_is_killed(how, child):
     )
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is a call of Linux")
+def test_orphans_become_children_of_the_process_that_adopts_them():
+    """Only while it does so."""
+    program = """
+import os, subprocess, sys
+from searchbus_runtime.parent import adopt_orphans
+grandchild = "import os, time\\nwhile os.getppid() == {between}: time.sleep(.01)\\nprint(os.getppid())"
+between = "import os, subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[1].format(between=os.getpid())])"
+for adopt in (True, False):
+    assert adopt_orphans(adopt)
+    parent = subprocess.check_output([sys.executable, "-c", between, grandchild], text=True)
+    print(int(parent) == os.getpid())
+"""
+    found = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert found.split() == ["True", "False"]
+
+
 WATCHED = [sys.executable, "-m", "searchbus_runtime.parent"]
 
 

@@ -23,6 +23,7 @@ from searchbus_runtime.state import LOCK_FILE
 
 from .children import Child, GaveUp
 from .errors import AlreadyRunning, StackError
+from .launching import Launcher
 from .nats_server import bound_port, nats_server_binary, write_configuration
 from .secure import Security
 from .stack_services import EDGE, StackService, find_services, needed_services
@@ -34,6 +35,8 @@ READY_TIMEOUT_S = 600.0
 NATS_TIMEOUT_S = 120.0
 FAKES_TIMEOUT_S = 300.0
 LOCK_ATTEMPTS = 5
+PRELOADED = ("searchbus_upstream",)
+"""What several services import, besides the runtime."""
 
 
 @dataclass
@@ -63,6 +66,7 @@ class Stack:
     url: str = ""
     _security: Security | None = None
     _lock: IO[str] | None = None
+    _launcher: Launcher | None = None
     _edges: list[str] = field(default_factory=list)
     _keepers: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _one_ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -77,6 +81,8 @@ class Stack:
         services = find_services(self.extra)
         self._check(services)
         self._lock_folder()
+        # It imports while the NATS server starts.
+        self._launcher = Launcher.open(PRELOADED)
         if self.secure:
             self._security = self._open_keys(services)
         nats_port = await self._start_nats()
@@ -88,6 +94,7 @@ class Stack:
         edge = services.get(EDGE)
         if edge is not None:
             await self._start_edges(edge, workers)
+        await self._close_launcher()
         self.publish()
 
     def want(self, toolset: str) -> None:
@@ -131,6 +138,7 @@ class Stack:
         """Stop the edge, then the services, then NATS."""
         for child in self.children:
             child.stopping = True
+        await self._close_launcher()
         edges = [c for c in self.children if c.name in self._edges]
         nats = [c for c in self.children if c.name == "nats"]
         fakes = [c for c in self.children if c.name == "fakes"]
@@ -143,6 +151,12 @@ class Stack:
         if self._lock is not None:
             self.withdraw()
             self._lock.close()
+
+    async def _close_launcher(self) -> None:
+        """A process that ends later is started again as a program, with its present code."""
+        if self._launcher is not None:
+            await self._launcher.close()
+            self._launcher = None
 
     def _check(self, services: Mapping[str, StackService]) -> None:
         for name, count in self.scale.items():
@@ -312,6 +326,8 @@ class Stack:
                 **keys,
                 **environment,
             },
+            service=service.runner_arguments,
+            launcher=self._launcher,
         )
 
     def _keep(self, child: Child) -> None:

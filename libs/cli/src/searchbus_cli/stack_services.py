@@ -36,6 +36,11 @@ class StackService:
     declaration: Service | None = None
 
     @property
+    def runner_arguments(self) -> tuple[str, ...]:
+        """The arguments of `python -m searchbus_runtime`; empty where it is another program."""
+        return self.arguments[2:] if self.arguments[:2] == ("-m", RUNNER) else ()
+
+    @property
     def worker(self) -> str | None:
         """The name under which its worker is found on the bus; `None` where it serves nothing."""
         if self.declaration is None:

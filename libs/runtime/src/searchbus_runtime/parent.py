@@ -1,4 +1,4 @@
-"""A process that ends when its parent ends, also when the parent is killed.
+"""A process that ends when its parent ends, also when the parent is killed; adopting orphans.
 
 On Linux the kernel does it (`end_with_parent`). Elsewhere a second process watches a pipe that the
 parent holds open, and which the kernel closes with the parent:
@@ -14,10 +14,11 @@ import select
 import signal
 import sys
 
-__all__ = ["KERNEL_ENDS_CHILDREN", "end_with_parent", "run_watched"]
+__all__ = ["KERNEL_ENDS_CHILDREN", "adopt_orphans", "end_with_parent", "run_watched"]
 
 KERNEL_ENDS_CHILDREN = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _WATCH_INTERVAL_S = 1.0
 # Loaded at import: between fork and exec, where `end_with_parent` may run, nothing is to be loaded.
 _libc = ctypes.CDLL(None) if KERNEL_ENDS_CHILDREN else None
@@ -30,6 +31,15 @@ def end_with_parent(number: int = signal.SIGTERM) -> None:
     """
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, number)
+
+
+def adopt_orphans(adopt: bool) -> bool:
+    """Whether descendants whose parent ends become children of this process from now on.
+
+    Returns:
+        False where the system cannot do it.
+    """
+    return _libc is not None and _libc.prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0) == 0
 
 
 def run_watched(command: list[str]) -> None:

@@ -1,0 +1,92 @@
+"""`python -m searchbus_runtime.launcher MODULE...`: starts services by fork, imports done once.
+
+Most of a service's start is the import of packages that every service needs. The launcher imports
+them (and the given modules, where they are installed), and forks for each request. Linux only.
+
+It is started with a socket (SOCK_SEQPACKET) as standard input. A request is a JSON object
+
+    {"arguments": ["ddg"], "environment": {"SEARCHBUS_NATS_URL": "..."}}
+
+and one file descriptor, for the output of the service. The reply is the process id in decimal. The
+service is a child of the launcher's parent, which must adopt orphans (`parent.adopt_orphans`). The
+launcher ends when the socket is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from importlib import import_module
+from typing import Any
+
+from .__main__ import main as run_service
+from .parent import end_with_parent
+
+__all__ = ["MAX_REQUEST_BYTES"]
+
+MAX_REQUEST_BYTES = 1024 * 1024
+_POLL_S = 0.001
+
+
+def main(modules: list[str]) -> int:
+    """Serve requests until the socket is closed; in a forked process, run the service."""
+    parent = os.getppid()
+    end_with_parent()
+    import_module("searchbus_runtime.process")
+    for module in modules:
+        with contextlib.suppress(ModuleNotFoundError):
+            import_module(module)
+    # Objects that no collection visits stay shared between the processes.
+    gc.collect()
+    gc.freeze()
+    with socket.socket(fileno=os.dup(0)) as requests:
+        arguments = _serve(requests, parent)
+    return 0 if arguments is None else run_service(arguments)
+
+
+def _serve(requests: socket.socket, parent: int) -> list[str] | None:
+    """The arguments of a service, in the process that is to run it; None at the end."""
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, 1)
+        if not data:
+            return None
+        between = os.fork()
+        if between == 0:
+            # Its child is an orphan as soon as it ends, and then a child of the launcher's parent.
+            between = os.getpid()
+            service = os.fork()
+            if service:
+                requests.send(str(service).encode())
+                os._exit(0)
+            request = json.loads(data)
+            while os.getppid() == between:
+                time.sleep(_POLL_S)
+            _become(request, descriptors[0], parent)
+            return list(request["arguments"])
+        os.waitpid(between, 0)
+        os.close(descriptors[0])
+
+
+def _become(request: dict[str, Any], output: int, parent: int) -> None:
+    """Take environment, session, streams and parent, as a process has them that was started."""
+    os.setsid()
+    end_with_parent()
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    for descriptor in (nothing, output):
+        os.close(descriptor)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
