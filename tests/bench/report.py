@@ -35,10 +35,14 @@ COLUMNS = {
     "CPU / raw": "CPU of the server",
     "CPU / raw, all processes": "CPU of all processes",
 }
-SIZE = re.compile(r"^(?P<size>\d[\d,]*) (?P<unit>tools|passages): (?P<figure>.+)$")
+SIZE = re.compile(r"^(?P<size>\d[\d,]* [a-z]+): (?P<figure>.+)$")
 """The name of a figure that was measured at several sizes."""
 
-UNITS = {"tools": "Search for tools", "passages": "Retrieval"}
+TITLES = {
+    "toolindex": "The tool index under 32 callers",
+    "finding": "tools/search through the edge",
+    "latency": "Retrieval",
+}
 
 
 def merged(known: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
@@ -60,10 +64,10 @@ def render(figures: dict[str, Any]) -> dict[str, str]:
         parts += ["## One call, beside other servers and gateways", _text("systems")]
         parts += _peers(figures, charts)
     parts += ["## Bars", *_bars(figures)]
-    for unit, title in UNITS.items():
-        found = _sizes(figures, unit)
-        if found:
-            parts += [f"## {title} by size", _size_table(unit, found), *_images(charts, unit)]
+    for name, bench in figures.items():
+        if sizes := _sized(bench):
+            title = TITLES.get(name, name)
+            parts += [f"## {title}, by size", _size_table(sizes), *_images(charts, f"{name}-")]
     others = list(_others(figures))
     if others:
         parts += ["## All other figures", *others]
@@ -146,24 +150,35 @@ def _bars(figures: dict[str, Any]) -> Iterator[str]:
     )  # fmt: skip
 
 
-def _sizes(figures: dict[str, Any], unit: str) -> dict[int, dict[str, float]]:
-    """Figures by size, of all benches that name the unit."""
-    found: dict[int, dict[str, float]] = {}
-    for bench in figures.values():
-        for key, value in bench["figures"].items():
-            match = SIZE.match(key)
-            if match and match["unit"] == unit and isinstance(value, int | float):
-                size = int(match["size"].replace(",", ""))
-                found.setdefault(size, {})[match["figure"]] = value
-    return dict(sorted(found.items()))
+def _sized(bench: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """The figures of a bench that were measured at several sizes, by size: {"1,000 tools": ...}."""
+    found: dict[str, dict[str, float]] = {}
+    for key, value in bench["figures"].items():
+        if match := SIZE.match(key):
+            found.setdefault(match["size"], {})[match["figure"]] = value
+    return dict(sorted(found.items(), key=lambda item: int(re.sub(r"\D", "", item[0]))))
 
 
-def _size_table(unit: str, found: dict[int, dict[str, float]]) -> str:
-    names = list(dict.fromkeys(name for figures in found.values() for name in figures))
+def _size_table(sizes: dict[str, dict[str, float]]) -> str:
+    names = dict.fromkeys(name for measured in sizes.values() for name in measured)
     rows = [
-        [name, *(number(f[name]) if name in f else "" for f in found.values())] for name in names
+        [name, *(_cell(each[name]) if name in each else "" for each in sizes.values())]
+        for name in names
     ]
-    return _table(["figure", *(f"{size:,} {unit}" for size in found)], rows)
+    return _table(["figure", *sizes], rows)
+
+
+def _size_chart(sizes: dict[str, dict[str, float]]) -> list[Row]:
+    """A row for each p50 and size, up to the p99 where there is one."""
+    figures = dict.fromkeys(name for measured in sizes.values() for name in measured)
+    return [
+        Row(
+            ", ".join(filter(None, [size, figure.removesuffix("p50 ms").strip()])),
+            measured[figure], measured.get(figure.replace("p50", "p99")), own=True,
+        )
+        for figure in figures if figure.endswith("p50 ms")
+        for size, measured in sizes.items() if measured.get(figure)
+    ]  # fmt: skip
 
 
 def _others(figures: dict[str, Any]) -> Iterator[str]:
@@ -201,16 +216,10 @@ def _charts(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 for name, row in systems.items()
             ]
             yield f"peers-{file}.svg", chart(title, unit, rows)
-    for unit, title in UNITS.items():
-        rows = [
-            Row(f"{size:,} {unit}, {figure.removesuffix(' p50 ms')}", value,
-                measured.get(figure.replace("p50", "p99")), own=True)
-            for size, measured in _sizes(figures, unit).items()
-            for figure, value in measured.items()
-            if figure.endswith("p50 ms") and value > 0
-        ]  # fmt: skip
-        if rows:
-            yield f"{unit}-size.svg", chart(f"{title}: p50 to p99 by size", "ms", rows)
+    for name, bench in figures.items():
+        if rows := _size_chart(_sized(bench)):
+            title = TITLES.get(name, name)
+            yield f"{name}-size.svg", chart(f"{title}: response time by size", "ms", rows)
 
 
 def _images(charts: dict[str, str], prefix: str) -> list[str]:

@@ -46,7 +46,7 @@ def test_charts_are_svg_with_a_bar_for_each_system(files: dict[str, str]) -> Non
     charts = {name: text for name, text in files.items() if name.endswith(".svg")}
     assert sorted(charts) == [
         "performance/peers-calls.svg", "performance/peers-cpu.svg", "performance/peers-latency.svg",
-        "performance/tools-size.svg",
+        "performance/toolindex-size.svg",
     ]  # fmt: skip
     for name, text in charts.items():
         root = ElementTree.fromstring(text)
