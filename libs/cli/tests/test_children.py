@@ -11,6 +11,7 @@ import pytest
 
 from searchbus_cli import children
 from searchbus_cli.children import Child, GaveUp
+from searchbus_cli.logfile import LogFile
 from searchbus_testing import alive, eventually, until
 
 SLEEPS = "import time; print('ready', flush=True); time.sleep(600)"
@@ -41,6 +42,29 @@ async def test_lines_get_the_name_and_the_environment_is_passed(capsys):
     printed = capsys.readouterr().err
     assert "      worker hello\n" in printed
     assert "      worker [b]\n" in printed
+
+
+async def test_lines_go_to_the_log_and_only_there_unless_verbose(capsys, tmp_path):
+    """The error has the last of them: nothing was on the screen."""
+    process = child("print('loaded'); print('no such key'); raise SystemExit(2)")
+    process.log, process.verbose = LogFile(tmp_path / "worker.log"), False
+    with pytest.raises(
+        GaveUp, match=r"ended with code 2. The end of .*worker.log:\n  loaded\n  no "
+    ):
+        await process.keep_running(lambda _: None)
+    assert capsys.readouterr().err == ""
+    assert (tmp_path / "worker.log").read_text() == "loaded\nno such key\n"
+
+
+async def test_restart_is_on_the_screen_and_in_the_log(capsys, tmp_path):
+    """Whoever looks at either sees it."""
+    process = child("raise SystemExit(3)")
+    process.log, process.verbose = LogFile(tmp_path / "worker.log"), False
+    keeper = asyncio.create_task(process.keep_running(lambda _: None))
+    await until(lambda: "started again" in (tmp_path / "worker.log").read_text(), timeout_s=60)
+    assert "ended with code 3" in capsys.readouterr().err
+    await process.stop()
+    keeper.cancel()
 
 
 async def test_ended_process_is_started_again_until_it_is_stopped(capsys):

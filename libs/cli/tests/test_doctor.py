@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import socket
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -25,7 +27,7 @@ def quick(monkeypatch):
 
 def checks(data) -> tuple[int, dict[str, tuple[bool, str]]]:
     """The exit code, and each check's outcome and text."""
-    done = run_command("doctor", "--json", "--data", data)
+    done = run_command("doctor", "--json", "--data", data, "--port", "0")
     rows = json.loads(done.stdout)
     return done.returncode, {row["check"]: (row["ok"], row["message"]) for row in rows}
 
@@ -34,16 +36,53 @@ def test_machine_without_a_stack_is_in_order(tmp_path):
     """And says how to start one."""
     code, found = checks(tmp_path)
     assert code == 0, found
-    assert {"python", "nats-server", "services", "data folder", "disk", "stack"} == set(found)
+    names = {"python", "nats-server", "services", "data folder", "disk", "port", "stack"}
+    assert names == set(found)
     assert "searchbus up" in found["stack"][1]
     assert "ddg, edge, retrieval" in found["services"][1]
 
 
 def test_text_has_a_line_for_each_check(tmp_path):
     """For people."""
-    lines = run_command("doctor", "--data", tmp_path).stdout.splitlines()
-    assert len(lines) == 6
+    lines = run_command("doctor", "--data", tmp_path, "--port", "0").stdout.splitlines()
+    assert len(lines) == 7
     assert all(line.startswith("ok") for line in lines)
+
+
+def test_taken_port_is_a_failure(tmp_path):
+    """With the remedy."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_command("doctor", "-o", "json", "--data", tmp_path, "--port", port)
+    (row,) = [row for row in json.loads(done.stdout) if row["check"] == "port"]
+    assert done.returncode == 1
+    assert not row["ok"]
+    assert row["message"].startswith(f"{port} cannot be used (")
+    assert "searchbus up --port 0" in row["message"]
+
+
+@pytest.mark.parametrize("inside", ["", "folder"])
+def test_data_folder_that_is_a_file_is_a_failure(tmp_path, inside):
+    """Also where a part of its path is one."""
+    path = tmp_path / "file"
+    path.write_text("")
+    code, found = checks(path / inside)
+    assert code == 1
+    assert found["data folder"] == (
+        False, f"{path / inside}: {path} is not a folder; choose another with --data"
+    )  # fmt: skip
+
+
+def test_data_folder_that_cannot_be_written_is_a_failure(tmp_path, monkeypatch):
+    """Permissions say nothing to root, nor on a read-only disk: it is tried."""
+
+    def refused(**_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(module.tempfile, "TemporaryFile", refused)
+    code, found = checks(tmp_path)
+    assert code == 1
+    assert "cannot be written (Read-only file system)" in found["data folder"][1]
 
 
 def test_full_disk_and_broken_services_are_failures(tmp_path, monkeypatch):

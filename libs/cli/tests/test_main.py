@@ -11,6 +11,8 @@ from typer.main import get_command
 
 from searchbus_cli.commands import CommandGroup
 from searchbus_cli.main import COMMANDS, app
+from searchbus_contracts import VERSION
+from searchbus_testing import run_command
 
 # The names are those of modules; a longer name below one of them counts too.
 EXPENSIVE = (
@@ -54,6 +56,22 @@ def test_help_imports_no_library_of_a_command():
         assert name in printed
     assert expensive(modules) == []
     assert len(modules) < 800
+
+
+def test_version_is_printed():
+    """The one of all packages."""
+    done = run_command("--version")
+    assert (done.returncode, done.stdout) == (0, f"searchbus {VERSION}\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["tools list", "tools call", "tools search", "tools bench", "trace", "doctor", "ingest",
+     "search", "keys list"],
+)  # fmt: skip
+def test_every_command_that_prints_data_takes_o_json(command):
+    """Whichever package it comes from."""
+    assert "--output" in run_command(*command.split(), "--help").stdout
 
 
 def test_commands_against_a_running_stack_import_an_http_client_only(tmp_path):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 import typer
+from rich.console import Console
+from rich.table import Table
 
-from searchbus_cli.output import fail
+from searchbus_cli import output
+from searchbus_cli.output import fail, print_table
 
 
 @pytest.mark.parametrize(("arguments", "code"), [((), 1), ((2,), 2)])
@@ -16,3 +19,31 @@ def test_fail_prints_to_standard_error_and_returns_the_exit(capsys, arguments, c
     assert isinstance(error, typer.Exit)
     assert code == error.exit_code
     assert ("", f"error: {message}\n") == tuple(capsys.readouterr())
+
+
+@pytest.fixture
+def table() -> Table:
+    """Wider than any terminal."""
+    found = Table(box=None)
+    for heading in ("name", "text"):
+        found.add_column(heading, overflow="fold")
+    found.add_row("short", "word " * 100 + "end")
+    found.add_row("longer", "[b]")
+    return found
+
+
+def test_table_in_a_pipe_has_a_whole_line_for_each_row(table, capsys, monkeypatch):
+    """So that grep finds it, without spaces at the end."""
+    monkeypatch.setenv("COLUMNS", "40")
+    print_table(table)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert lines[1].endswith("word end")
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_table_on_a_terminal_is_as_wide_as_the_terminal(table, capsys, monkeypatch):
+    """Its cells are folded."""
+    monkeypatch.setattr(output, "out", Console(force_terminal=True, width=40))
+    print_table(table)
+    assert len(capsys.readouterr().out.splitlines()) > 3

@@ -102,6 +102,24 @@ async def test_state_file_lists_every_process_and_stop_ends_them(new_stack, monk
     assert read_state(stack.data) is None
 
 
+async def test_each_process_has_a_log(new_stack, capsys):
+    """And nothing of it is printed."""
+    stack = new_stack()
+    await stack.start()
+    await until(lambda: "Server is ready" in (stack.logs / "nats.log").read_text(), timeout_s=60)
+    assert {"nats.log", "edge.log", "other.log"} == {path.name for path in stack.logs.iterdir()}
+    assert "Server is ready" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["SEARCHBUS_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"])
+async def test_state_says_where_traces_go(new_stack, monkeypatch, name):
+    """Without the password."""
+    monkeypatch.setenv(name, "https://user:word@otlp.example:4318/x")
+    stack = new_stack()
+    await stack.start()
+    assert read_state(stack.data).otlp_endpoint == "https://otlp.example:4318/x"
+
+
 async def test_several_edges_listen_on_one_port_and_stop_before_the_workers(new_stack):
     """The first may choose the port; the others get it."""
     stack = new_stack(scale={"edge": 3})
@@ -254,7 +272,7 @@ async def test_taken_port_is_refused_before_the_start(new_stack):
             await new_stack(port=port).start()
 
 
-def test_programs_run_under_this_interpreter():
+def test_programs_run_under_this_interpreter(tmp_path):
     """Not under the first Python of the PATH."""
-    stack = Stack(data=None)  # type: ignore[arg-type]
+    stack = Stack(data=tmp_path)
     assert sys.executable == stack._child(SERVICES["other"], "other", {}).command[0]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
 from searchbus_cli import trace as module
+from searchbus_runtime import StackState, write_state
 from searchbus_testing import run_command
 
 MS = 1_000_000
@@ -84,3 +86,30 @@ def test_what_is_not_there_is_named(data, tmp_path, arguments, said):
     done = run_command("trace", *arguments, "--data", folder)
     assert done.returncode == 1
     assert said in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("arguments", [("--last",), ()])
+def test_traces_that_go_to_a_collector_are_looked_for_there(data, arguments):
+    """The file has only those of an earlier stack."""
+    endpoint = "http://jaeger.example:4318"
+    write_state(StackState("u", "n", str(data), os.getpid(), {}, otlp_endpoint=endpoint))
+    done = run_command("trace", *arguments, "--data", data)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"sends its traces to {endpoint}" in done.stderr
+    assert run_command("trace", "aaaa", "--data", data).returncode == 0
+    assert endpoint in run_command("trace", "dddd", "--data", data).stderr
+
+
+def test_folder_that_is_a_file_has_no_traces(tmp_path):
+    """And no traceback."""
+    path = tmp_path / "file"
+    path.write_text("")
+    done = run_command("trace", "--data", path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: There are no traces at")
+
+
+def test_long_lines_of_the_list_are_not_broken(data, monkeypatch):
+    """In a pipe."""
+    monkeypatch.setattr(module.out, "_width", 40)
+    assert len(run_command("trace", "--data", data).stdout.splitlines()) == 3

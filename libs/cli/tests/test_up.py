@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_cli import up as module
+from searchbus_cli.children import Child
 from searchbus_cli.errors import StackError
 from searchbus_testing import run_command
 
@@ -29,7 +30,8 @@ def test_options_reach_the_stack(stacks, tmp_path):
         "up", "--data", tmp_path, "--port", "0", "--scale", "ddg=3", "--scale", "web=2", "--secure",
         "--service", "a=b.c", "--service", "d=e", "--fake-upstreams",
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (1, "error: Not in this test.\n")
+    assert done.returncode == 1
+    assert done.stderr.endswith("\nerror: Not in this test.\n")
     (stack,) = stacks
     assert (tmp_path, "127.0.0.1", 0) == (stack.data, stack.host, stack.port)
     assert (stack.scale, stack.extra) == ({"ddg": 3, "web": 2}, {"a": "b.c", "d": "e"})
@@ -54,3 +56,38 @@ def test_wrong_option_is_named(stacks, tmp_path, arguments, said):
     assert done.returncode == 2
     assert said in " ".join(done.stderr.split())
     assert stacks == []
+
+
+@pytest.mark.parametrize("inside", ["", "folder"])
+def test_folder_that_cannot_be_used_is_an_error_with_the_remedy(stacks, tmp_path, inside):
+    """A file, or a folder in one."""
+    path = tmp_path / "file"
+    path.write_text("")
+    done = run_command("up", "--data", path / inside)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: The data folder {path / inside} cannot be used (")
+    assert "--data or SEARCHBUS_DATA_DIR" in done.stderr
+    assert stacks == []
+
+
+def test_start_says_what_a_person_needs_in_ten_lines(monkeypatch, tmp_path):
+    """Address, folders, what to do next; the services' logs are in files."""
+
+    class Started(module.Stack):
+        async def start(self) -> None:
+            self.url = "http://127.0.0.1:5000"
+            self.children = [Child("nats", []), Child("edge", [])]
+
+        async def wait(self, stop: object) -> None:
+            raise StackError("Enough.")
+
+        async def stop(self) -> None:
+            pass
+
+    monkeypatch.setattr(module, "Stack", Started)
+    lines = run_command("up", "--data", tmp_path).stderr.splitlines()
+    assert len(lines) <= 10 + 1
+    text = "\n".join(lines)
+    for part in ("http://127.0.0.1:5000/mcp", "nats, edge", str(tmp_path / "logs"), "--verbose",
+                 f"searchbus tools list --data {tmp_path}", "searchbus doctor", "Ctrl-C"):  # fmt: skip
+        assert part in text

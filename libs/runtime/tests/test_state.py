@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from searchbus_runtime import StackState, data_folder, read_state, write_state
-from searchbus_runtime.state import LOCK_FILE, is_claimed
+from searchbus_runtime.state import LOCK_FILE, UnusableFolder, is_claimed, open_data_folder
 
 
 def state(folder, pid: int) -> StackState:
@@ -62,3 +62,20 @@ def test_folder_is_claimed_while_a_stack_holds_its_lock(tmp_path):
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert is_claimed(tmp_path)
     assert not is_claimed(tmp_path)
+
+
+def test_data_folder_is_made_with_its_parents(tmp_path):
+    """And stays as it is when it is there."""
+    folder = tmp_path / "a" / "b"
+    assert folder == open_data_folder(folder)
+    (folder / "x").write_text("")
+    assert folder == open_data_folder(folder)
+    assert [path.name for path in folder.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("inside", ["", "folder"])
+def test_data_folder_that_is_a_file_is_refused(tmp_path, inside):
+    """With the remedy, also where a part of its path is one."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnusableFolder, match=r"cannot be used \(.*\)\. Choose a folder .*--data"):
+        open_data_folder(tmp_path / "file" / inside)

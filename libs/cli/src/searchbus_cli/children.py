@@ -1,4 +1,4 @@
-"""One child process: its lines get a prefix, it is started again when it ends, and it is stopped.
+"""One child process: its lines go to a log, it is started again when it ends, and it is stopped.
 
 A child gets SIGTERM when its parent ends, so that even `kill -9` of `searchbus up` leaves no
 process behind.
@@ -18,12 +18,14 @@ from rich.markup import escape
 from searchbus_runtime.parent import KERNEL_ENDS_CHILDREN, end_with_parent
 
 from .launching import ForkedProcess, Launcher
+from .logfile import LogFile
 from .output import err
 
 __all__ = ["Child", "GaveUp"]
 
 QUICK_DEATH_S = 10.0
 MAX_QUICK_DEATHS = 5
+SHOWN_LINES = 8
 _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green")
 
 
@@ -37,6 +39,8 @@ class Child:
 
     Args:
         name: printed before each of its lines.
+        log: keeps its lines; without one they are only printed.
+        verbose: whether its lines are printed.
         command: program and arguments.
         environment: added to our own.
         color: of the name, in rich's terms; by default chosen by the name.
@@ -50,6 +54,8 @@ class Child:
     color: str = ""
     service: tuple[str, ...] = ()
     launcher: Launcher | None = None
+    log: LogFile | None = None
+    verbose: bool = True
     process: asyncio.subprocess.Process | ForkedProcess | None = None
     stopping: bool = False
     _deaths_s: list[float] = field(default_factory=list)
@@ -85,7 +91,7 @@ class Child:
             self._deaths_s = [*self._deaths_s, lived_s][-MAX_QUICK_DEATHS:]
             quick = [lived for lived in self._deaths_s if lived < QUICK_DEATH_S]
             if code == 2 or len(quick) == MAX_QUICK_DEATHS:
-                raise GaveUp(f"{self.name} ended with code {code}; its last lines say why.")
+                raise GaveUp(f"{self.name} ended with code {code}{self._last_lines()}")
             pause_s = min(5.0, 0.2 * 2 ** len(quick)) if lived_s < QUICK_DEATH_S else 0.2
             self.say(f"ended with code {code} after {lived_s:.1f} s; it is started again")
             await asyncio.sleep(pause_s)
@@ -111,10 +117,25 @@ class Child:
             return
 
     def say(self, line: str) -> None:
-        """Print a line under its name."""
+        """Print a line under its name, and keep it."""
+        self._keep(line)
+        self._print(line)
+
+    def _keep(self, line: str) -> None:
+        if self.log is not None:
+            self.log.write(line)
+
+    def _print(self, line: str) -> None:
         err.print(
             f"[{self.color}]{self.name:>12}[/] {escape(line)}", highlight=False, soft_wrap=True
         )
+
+    def _last_lines(self) -> str:
+        """What explains its end, where that was not printed."""
+        if self.log is None or self.verbose:
+            return "; its last lines say why."
+        lines = "".join(f"\n  {line}" for line in self.log.last(SHOWN_LINES))
+        return f". The end of {self.log.path}:{lines}"
 
     async def _start(self) -> None:
         environment = {**os.environ, **self.environment}
@@ -149,5 +170,8 @@ class Child:
                 continue
             if not line:
                 break
-            self.say(line.decode(errors="replace").rstrip())
+            text = line.decode(errors="replace").rstrip()
+            self._keep(text)
+            if self.verbose:
+                self._print(text)
         return await process.wait()

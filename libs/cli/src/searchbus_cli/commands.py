@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from .output import fail
+from .output_option import with_output_option
 from .source import help_line
 
 __all__ = ["CommandGroup"]
@@ -73,10 +74,13 @@ class _Deferred(TyperCommand):
                 f"Install {package} again."
             ) from None
         if isinstance(found, typer.Typer):
+            for registered in found.registered_commands:
+                if registered.callback is not None:
+                    registered.callback = with_output_option(registered.callback)
             command: Any = get_group(found)
         else:
             app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-            app.command(self.name)(found)
+            app.command(self.name)(with_output_option(found))
             command = get_command(app)
         command.name = self.name
         return command

@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -32,6 +34,9 @@ LEAST_FREE_BYTES = 500 * 1024 * 1024
 
 def doctor(
     data: Annotated[Path | None, typer.Option(help="Data folder to look at.")] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port that `searchbus up` will use; 0: any.")
+    ] = 8080,
     as_json: Annotated[bool, typer.Option("--json", help="The checks as JSON.")] = False,
 ) -> None:
     """Check this machine and the running stack.
@@ -39,7 +44,7 @@ def doctor(
     Example: searchbus doctor
     """
     folder = data_folder(data)
-    checks = [*_machine(folder), *_plugins(), *_stack(folder)]
+    checks = [*_machine(folder), *_plugins(), *_stack(folder, port)]
     if as_json:
         rows = [{"check": name, "ok": ok, "message": text} for name, ok, text in checks]
         typer.echo(json.dumps(rows))
@@ -65,12 +70,33 @@ def _machine(folder: Path) -> Iterator[Check]:
             yield "services", bool(services), ", ".join(services) or "none; pip install one"
         except StackError as error:
             yield "services", False, str(error)
-    parent = next((p for p in (folder, *folder.parents) if p.exists()), folder)
-    writable = os.access(parent, os.W_OK)
-    advice = "" if writable else "; choose another with --data"
-    yield "data folder", writable, f"{folder}{advice}"
-    free = shutil.disk_usage(parent).free
+    existing = next((p for p in (folder, *folder.parents) if p.exists()), folder)
+    fault = _fault_of(existing)
+    advice = f": {existing} {fault}; choose another with --data" if fault else ""
+    yield "data folder", not fault, f"{folder}{advice}"
+    free = shutil.disk_usage(existing).free
     yield "disk", free > LEAST_FREE_BYTES, f"{free / 2**30:.1f} GiB free"
+
+
+def _fault_of(folder: Path) -> str:
+    """Why a folder cannot be used; empty where it can."""
+    if not folder.is_dir():
+        return "is not a folder"
+    try:
+        # As root, and on a read-only disk, the permissions say nothing.
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return f"cannot be written ({error.strerror})"
+
+
+def _port(port: int) -> Check:
+    try:
+        with socket.create_server(("127.0.0.1", port)):
+            return "port", True, f"{port} is free" if port else "any"
+    except OSError as error:
+        advice = "stop the program that uses it, or choose another: searchbus up --port 0"
+        return "port", False, f"{port} cannot be used ({error.strerror}); {advice}"
 
 
 def _plugins() -> Iterator[Check]:
@@ -81,9 +107,10 @@ def _plugins() -> Iterator[Check]:
             yield entry.name, False, f"the check itself failed: {error}"
 
 
-def _stack(folder: Path) -> Iterator[Check]:
+def _stack(folder: Path, port: int) -> Iterator[Check]:
     state, address = read_state(folder), find_bus(folder)
     if address is None:
+        yield _port(port)
         yield "stack", True, "not running; start it: searchbus up"
         return
     if state is not None:
@@ -101,7 +128,7 @@ def _edge(url: str) -> Check:
         text = f"{url}/mcp" if not failing else f"not ready: {', '.join(failing)}"
         return "edge", answer.status_code == httpx.codes.OK, text
     except (httpx.HTTPError, ValueError, KeyError):
-        return "edge", False, f"{url} does not answer; see the log of searchbus up"
+        return "edge", False, f"{url} does not answer; see logs/ in the data folder"
 
 
 def _expected(state: StackState | None) -> dict[str, str]:
@@ -123,10 +150,10 @@ async def _workers(address: BusAddress, expected: Mapping[str, str]) -> list[Che
         await bus.close()
     checks: list[Check] = [("nats", True, address.url)]
     if not workers:
-        checks.append(("workers", False, "no worker answers; see the log of searchbus up"))
+        checks.append(("workers", False, "no worker answers; see logs/ in the data folder"))
     answered = {w.service for w in workers}
     checks += [
-        (f"worker {worker}", False, f"{service} does not answer; see the log of searchbus up")
+        (f"worker {worker}", False, f"{service} does not answer; see logs/ in the data folder")
         for worker, service in expected.items()
         if worker not in answered
     ]

@@ -7,9 +7,11 @@ A package adds a command by an entry point of group `searchbus.commands`; the na
 from __future__ import annotations
 
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+
+from searchbus_contracts.version import VERSION
 
 from .commands import CommandGroup
 
@@ -51,9 +53,22 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"searchbus {VERSION}")
+        raise typer.Exit
+
+
 @app.callback()
-def _no_options() -> None:
-    """The command takes no options of its own."""
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """The command has one option of its own, which ends it."""
 
 
 def main() -> None:

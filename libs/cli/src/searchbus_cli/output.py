@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import io
+
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
-__all__ = ["err", "fail", "out"]
+__all__ = ["err", "fail", "out", "print_table"]
 
 out = Console()
 err = Console(stderr=True)
+UNLIMITED_CHARS = 100_000
+
+
+def print_table(table: Table) -> None:
+    """Print a table: within the width of a terminal; elsewhere each row in one whole line."""
+    if out.is_terminal:
+        out.print(table)
+        return
+    text = io.StringIO()
+    Console(file=text, width=UNLIMITED_CHARS).print(table)
+    for line in text.getvalue().splitlines():
+        typer.echo(line.rstrip())
 
 
 def fail(message: str, code: int = 1) -> typer.Exit:

@@ -13,7 +13,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
@@ -24,6 +25,7 @@ from searchbus_runtime.state import LOCK_FILE
 from .children import Child, GaveUp
 from .errors import AlreadyRunning, StackError
 from .launching import Launcher
+from .logfile import LogFile
 from .nats_server import bound_port, nats_server_binary, write_configuration
 from .secure import Security
 from .stack_services import EDGE, StackService, find_services, needed_services
@@ -49,6 +51,7 @@ class Stack:
         secure: with an nkey and permissions for each service, and signed callers.
         fake_upstreams: run the fake search engines and pages of tests/fakes in this checkout.
         environment: settings for every service.
+        verbose: whether the lines of all processes are printed; they are in `logs` in any case.
         toolsets: run only the services that these need, and the edge; `None` runs all.
     """
 
@@ -60,6 +63,7 @@ class Stack:
     fake_upstreams: bool = False
     secure: bool = False
     environment: dict[str, str] = field(default_factory=dict)
+    verbose: bool = False
     toolsets: set[str] | None = None
     children: list[Child] = field(default_factory=list)
     nats_url: str = ""
@@ -71,6 +75,11 @@ class Stack:
     _keepers: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _one_ended: asyncio.Event = field(default_factory=asyncio.Event)
     _services: dict[str, StackService] = field(default_factory=dict)
+
+    @property
+    def logs(self) -> Path:
+        """The folder with one log for each process."""
+        return self.data / "logs"
 
     async def start(self) -> None:
         """Start everything and wait until the edge is ready.
@@ -114,6 +123,7 @@ class Stack:
                 data=str(self.data),
                 pid=os.getpid(),
                 processes=processes,
+                otlp_endpoint=_otlp_endpoint({**os.environ, **self.environment}),
             )
         )
 
@@ -148,6 +158,9 @@ class Stack:
         for keeper in self._keepers.values():
             keeper.cancel()
         await asyncio.gather(*self._keepers.values(), return_exceptions=True)
+        for child in self.children:
+            if child.log is not None:
+                child.log.close()
         if self._lock is not None:
             self.withdraw()
             self._lock.close()
@@ -226,8 +239,8 @@ class Stack:
         folder.mkdir()
         authorization = self._security.authorization if self._security is not None else ""
         config = write_configuration(folder, authorization=authorization)
-        child = Child("nats", [str(nats_server_binary()), "-c", str(config)], color="bright_black")
-        self._keep(child)
+        command = [str(nats_server_binary()), "-c", str(config)]
+        self._keep(self._logged("nats", command, {}, color="bright_black"))
         give_up_s = time.monotonic() + NATS_TIMEOUT_S
         while time.monotonic() < give_up_s:
             self._raise_for_dead()
@@ -238,7 +251,7 @@ class Stack:
                 return port
             await asyncio.sleep(0.02)
         raise StackError(
-            f"nats-server did not start within {NATS_TIMEOUT_S:.0f} s; its lines above say why."
+            f"nats-server did not start within {NATS_TIMEOUT_S:.0f} s. See {self.logs}."
         )
 
     async def _start_fakes(self) -> None:
@@ -248,12 +261,12 @@ class Stack:
         written = self.data / "fakes.json"
         written.unlink(missing_ok=True)
         arguments = [sys.executable, "-m", "tests.fakes", "--settings", str(written)]
-        self._keep(Child("fakes", arguments, {"PYTHONPATH": str(root)}, color="bright_black"))
+        self._keep(self._logged("fakes", arguments, {"PYTHONPATH": str(root)}, color="bright_black"))
         give_up_s = time.monotonic() + FAKES_TIMEOUT_S
         while not written.exists():
             self._raise_for_dead()
             if time.monotonic() > give_up_s:
-                raise StackError("the fake upstreams did not start; their lines above say why.")
+                raise StackError(f"The fake upstreams did not start. See {self.logs}.")
             await asyncio.sleep(0.05)
         self.environment |= json.loads(written.read_text())["environment"]
 
@@ -308,13 +321,11 @@ class Stack:
             if await done():
                 return
             await asyncio.sleep(0.1)
-        raise StackError(
-            f"{label} is not ready after {READY_TIMEOUT_S:.0f} s; the lines above say why."
-        )
+        raise StackError(f"{label} is not ready after {READY_TIMEOUT_S:.0f} s. See {self.logs}.")
 
     def _child(self, service: StackService, label: str, environment: Mapping[str, str]) -> Child:
         keys = self._security.environment(service.name) if self._security is not None else {}
-        return Child(
+        return self._logged(
             label,
             [sys.executable, *service.arguments],
             {
@@ -329,6 +340,13 @@ class Stack:
             service=service.runner_arguments,
             launcher=self._launcher,
         )
+
+    def _logged(
+        self, label: str, command: list[str], environment: Mapping[str, str], **options: Any
+    ) -> Child:
+        self.logs.mkdir(exist_ok=True)
+        log = LogFile(self.logs / f"{label}.log")
+        return Child(label, command, environment, log=log, verbose=self.verbose, **options)
 
     def _keep(self, child: Child) -> None:
         def started(_: Child) -> None:
@@ -348,6 +366,17 @@ class Stack:
                     raise StackError(str(error))
                 if error is not None:
                     raise error
+
+
+def _otlp_endpoint(environment: Mapping[str, str]) -> str:
+    """Where the services send their traces, without credentials; empty for the trace file."""
+    endpoint = environment.get("SEARCHBUS_OTLP_ENDPOINT") or environment.get(
+        "OTEL_EXPORTER_OTLP_ENDPOINT"
+    )
+    if not endpoint:
+        return ""
+    parts = urlsplit(endpoint)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _locked(file: IO[str]) -> bool:

@@ -13,7 +13,7 @@ from rich.table import Table
 from searchbus_runtime import data_folder, read_state
 
 from .mcp_client import McpError, McpHttp
-from .output import err, fail, out
+from .output import err, fail, out, print_table
 
 __all__ = ["call", "list_tools"]
 
@@ -49,7 +49,7 @@ def list_tools(
         names = [n if n in required else f"[{n}]" for n in schema.get("properties", {})]
         first_line = (tool.get("description") or "").strip().split("\n")[0]
         table.add_row(tool["name"], " ".join(names).replace("[", "\\["), first_line)
-    out.print(table)
+    print_table(table)
 
 
 def call(
@@ -63,7 +63,7 @@ def call(
     toolset: ToolsetOption = None,
     url: UrlOption = None,
     data: DataOption = None,
-    raw: Annotated[bool, typer.Option("--raw", help="The whole result as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--raw", help="The whole result as JSON.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print the trace id.")] = False,
 ) -> None:
     """Call a tool and print its result.
@@ -86,7 +86,7 @@ def call(
     finally:
         if verbose:
             err.print(f"trace {client.trace_id}", highlight=False)
-    if raw:
+    if as_json:
         typer.echo(json.dumps(result, ensure_ascii=False))
     else:
         _print(result)

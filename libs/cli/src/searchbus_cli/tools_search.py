@@ -15,7 +15,7 @@ from searchbus_contracts import Actor, Fault
 from searchbus_contracts.toolindex import FindReply, FindRequest, Kind
 from searchbus_runtime import BusAddress, data_folder, find_bus
 
-from .output import fail, out
+from .output import fail, out, print_table
 
 __all__ = ["search"]
 
@@ -87,5 +87,5 @@ def _print(reply: FindReply, kind: Kind) -> None:
             f"{found.cosine:.3f}",
             words,
         )
-    out.print(table)
+    print_table(table)
     out.print(f"{len(reply.found)} of {reply.total}", style="dim")

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from searchbus_runtime import SpanNode, SpanRecord, build_tree, data_folder, read_spans
+from searchbus_runtime import SpanNode, SpanRecord, build_tree, data_folder, read_spans, read_state
 
 from .output import fail, out
 
@@ -38,19 +38,26 @@ def trace(
 
     Example: searchbus trace --last
     """
-    path = data_folder(data) / "traces.jsonl"
-    if last or trace_id:
-        time.sleep(FLUSH_WAIT_S if last else 0.0)
+    folder = data_folder(data)
+    path = folder / "traces.jsonl"
+    state = read_state(folder)
+    elsewhere = state.otlp_endpoint if state is not None else ""
+    if elsewhere and trace_id is None:
+        raise fail(f"{_sent_to(elsewhere)} The file {path} has only older ones: search it by id.")
+    if last:
+        time.sleep(FLUSH_WAIT_S)
     spans = list(read_spans(path))
     if not spans:
-        raise fail(f"There are no traces at {path}. Call a tool first, or pass --data.")
+        hint = _sent_to(elsewhere) if elsewhere else "Call a tool first, or pass --data."
+        raise fail(f"There are no traces at {path}. {hint}")
     if not last and trace_id is None:
         _list(spans, as_json)
         return
     wanted = trace_id or _latest(spans)
     found = [span for span in spans if span.trace_id.startswith(wanted)]
     if not found:
-        raise fail(f"There is no trace {wanted}. `searchbus trace` lists the newest.")
+        hint = _sent_to(elsewhere) if elsewhere else "`searchbus trace` lists the newest."
+        raise fail(f"There is no trace {wanted}. {hint}")
     wanted = found[0].trace_id
     found = [span for span in found if span.trace_id == wanted]
     if as_json:
@@ -60,6 +67,13 @@ def trace(
     table, width = _waterfall(found, out.width)
     # Wider than the terminal if needed: a cut-off duration is worse than a wrapped line.
     Console(width=width).print(table)
+
+
+def _sent_to(endpoint: str) -> str:
+    return (
+        f"The running stack sends its traces to {endpoint} (setting OTLP_ENDPOINT). Look there, or "
+        "start it without that setting."
+    )
 
 
 def _waterfall(spans: list[SpanRecord], width: int) -> tuple[Table, int]:
@@ -126,4 +140,5 @@ def _list(spans: list[SpanRecord], as_json: bool) -> None:
         out.print(
             f"{span.trace_id} {when} {span.duration_ms:9.2f} ms  {span.service} {span.name}",
             highlight=False,
+            soft_wrap=True,
         )

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from searchbus_runtime import data_folder
 from searchbus_runtime.clients import ClientPipe
+from searchbus_runtime.state import UnusableFolder, open_data_folder
 
 from .client_follower import ClientFollower
 from .errors import StackError
@@ -43,6 +45,9 @@ def up(
         list[str] | None,
         typer.Option(help="NAME=MODULE of another service to run; may be repeated."),
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print the logs of the services as well.")
+    ] = False,
     for_clients: Annotated[
         bool, typer.Option(hidden=True, help="Standard input is the pipe of the clients.")
     ] = False,
@@ -53,13 +58,18 @@ def up(
 
     Example: searchbus up --port 0 --data ./data
     """
+    try:
+        folder = open_data_folder(data)
+    except UnusableFolder as error:
+        raise fail(str(error), 2) from None
     stack = Stack(
-        data=data_folder(data),
+        data=folder,
         host=host,
         port=port,
         scale=_scale(scale or []),
         fake_upstreams=fake_upstreams,
         secure=secure,
+        verbose=verbose,
         extra=dict(_pair(text, "--service", "name=module") for text in service or []),
     )
     try:
@@ -74,6 +84,7 @@ async def _run(stack: Stack, clients: ClientPipe | None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     follower = ClientFollower(stack, clients, stop) if clients is not None else None
+    err.print(f"starting on {stack.data}; logs: {stack.logs}", highlight=False, soft_wrap=True)
     starting = loop.create_task(stack.start())
     stopped = loop.create_task(stop.wait())
     try:
@@ -82,8 +93,7 @@ async def _run(stack: Stack, clients: ClientPipe | None) -> None:
             starting.cancel()
             return
         starting.result()
-        err.print(f"\n[bold green]searchbus is up[/] at [bold]{stack.url}/mcp[/]")
-        err.print(f"documents and traces: {stack.data}; stop with Ctrl-C\n", highlight=False)
+        _say_up(stack)
         await stack.wait(stop)
     finally:
         stopped.cancel()
@@ -91,6 +101,23 @@ async def _run(stack: Stack, clients: ClientPipe | None) -> None:
         if follower is not None:
             follower.close()
         await stack.stop()
+
+
+def _say_up(stack: Stack) -> None:
+    """What a person needs next, in ten lines."""
+    data = "" if stack.data == data_folder() else f" --data {stack.data}"
+    lines = (
+        f"[bold green]searchbus is up[/] at [bold]{stack.url}/mcp[/]",
+        f"  processes  {escape(', '.join(child.name for child in stack.children))}",
+        f"  data       {escape(str(stack.data))}",
+        f"  logs       {escape(str(stack.logs))} (on the screen: --verbose)",
+        f"  tools      searchbus tools list{escape(data)}",
+        f"  checks     searchbus doctor{escape(data)}",
+        "  clients    examples/README.md; desktop hosts: searchbus stdio",
+        "Stop with Ctrl-C.",
+    )
+    for line in lines:
+        err.print(line, highlight=False, soft_wrap=True)
 
 
 def _scale(texts: list[str]) -> dict[str, int]:

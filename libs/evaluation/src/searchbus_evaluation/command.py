@@ -12,7 +12,7 @@ import typer
 from rich.progress import Progress
 from rich.table import Table
 
-from searchbus_cli.output import err, fail, out
+from searchbus_cli.output import err, fail, print_table
 from searchbus_contracts import Fault
 from searchbus_toolindex.settings import ToolindexSettings
 from searchbus_toolindex.vector_file import VectorFile
@@ -79,4 +79,4 @@ def bench(
         **report.measures,
     }.items():
         table.add_row(name, f"{value:g}")
-    out.print(table)
+    print_table(table)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 import typer
+from rich.markup import escape
 
 from searchbus_bus import connect
 from searchbus_cli.output import fail, out
@@ -47,9 +48,12 @@ def search(
         return
     for hit in reply.hits:
         section = f" › {hit.section}" if hit.section else ""
-        out.print(f"[bold]{hit.title}[/]{section} [dim]{hit.collection} {hit.cosine:.2f}[/]")
+        # In a pipe each stays one line.
+        whole = not out.is_terminal
+        head = f"[bold]{escape(hit.title)}[/]{escape(section)}"
+        out.print(f"{head} [dim]{hit.collection} {hit.cosine:.2f}[/]", soft_wrap=whole)
         text = " ".join(hit.text.split())
-        out.print(f"  {text[:_SHOWN_CHARS]}", highlight=False, markup=False)
+        out.print(f"  {text[:_SHOWN_CHARS]}", highlight=False, markup=False, soft_wrap=whole)
     if not reply.hits:
         out.print("nothing found")
 

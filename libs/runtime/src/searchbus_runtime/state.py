@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from .files import write_atomically
 __all__ = [
     "LOCK_FILE",
     "StackState",
+    "UnusableFolder",
     "data_folder",
     "is_claimed",
+    "open_data_folder",
     "read_state",
     "write_state",
 ]
@@ -26,13 +29,18 @@ LOCK_FILE = "up.lock"
 
 @dataclass(frozen=True, slots=True)
 class StackState:
-    """A running stack: addresses of its edge and its NATS server, and the ids of its processes."""
+    """A running stack: addresses of its edge and its NATS server, and the ids of its processes.
+
+    Args:
+        otlp_endpoint: where its traces go instead of the file; empty for the file.
+    """
 
     url: str
     nats_url: str
     data: str
     pid: int
     processes: dict[str, int] = field(default_factory=dict)
+    otlp_endpoint: str = ""
 
 
 def data_folder(given: Path | None = None) -> Path:
@@ -44,6 +52,30 @@ def data_folder(given: Path | None = None) -> Path:
         return Path(named).resolve()
     home = os.environ.get("XDG_DATA_HOME")
     return (Path(home) if home else Path.home() / ".local" / "share") / "searchbus"
+
+
+class UnusableFolder(RuntimeError):
+    """The data folder cannot be made or written; the message says what to do."""
+
+
+def open_data_folder(given: Path | None = None) -> Path:
+    """The data folder, made where it is missing.
+
+    Raises:
+        UnusableFolder: it is a file, or must not be made or written.
+    """
+    folder = data_folder(given)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # As root, and on a read-only disk, the permissions say nothing.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UnusableFolder(
+            f"The data folder {folder} cannot be used ({error.strerror}). Choose a folder that you "
+            "may write with --data or SEARCHBUS_DATA_DIR."
+        ) from None
+    return folder
 
 
 def write_state(state: StackState) -> None:

@@ -43,7 +43,7 @@ class SpanNode:
 def read_spans(path: Path) -> Iterator[SpanRecord]:
     """Every span of the older file and of the file, in order of writing; skips torn lines."""
     for part in (path.with_name(path.name + ".1"), path):
-        if not part.exists():
+        if not part.is_file():
             continue
         with part.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:

@@ -102,7 +102,7 @@ class Stack:
         self.data.mkdir(parents=True, exist_ok=True)
         with (self.data / "up.log").open("wb") as log:
             self.process = subprocess.Popen(
-                [SEARCHBUS, "up", "--port", "0", "--data", self.data,
+                [SEARCHBUS, "up", "--verbose", "--port", "0", "--data", self.data,
                  *(str(argument) for argument in self.arguments)],
                 stdout=log, stderr=log, cwd=self.folder, start_new_session=True,
                 env={**os.environ, **self.environment},

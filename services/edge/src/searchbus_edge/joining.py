@@ -99,7 +99,7 @@ class StackClient:
         reader = make_pipe(self._folder)
         try:
             self._hold(join_clients(self._folder, self._toolset))
-            with self.log.open("ab") as log:
+            with self.log.open("wb") as log:
                 process = subprocess.Popen(
                     [sys.executable, "-m", "searchbus_cli", "up", "--port", "0",
                      "--data", str(self._folder), "--for-clients"],

@@ -18,11 +18,11 @@ from searchbus_contracts.services import Service, needed_for
 from searchbus_runtime import (
     bus_options,
     configure_logging,
-    data_folder,
     load_settings,
     operator_options,
 )
 from searchbus_runtime.services import DeclarationFault, installed_services
+from searchbus_runtime.state import UnusableFolder, open_data_folder
 from searchbus_runtime.telemetry import configure_telemetry
 
 from .bootstrap import open_edge
@@ -51,9 +51,8 @@ def command(
 
     Example: searchbus stdio --toolset fomc
     """
-    folder = data_folder(data)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = open_data_folder(data)
         services = installed_services()
         # The edge's own tools call all others.
         with StackClient(folder, None if toolset == LAZY else toolset) as client:
@@ -62,7 +61,7 @@ def command(
                 _refuse_unknown(toolset, _declared(services))
                 client.join()
             asyncio.run(_serve(client, folder, toolset, services))
-    except (Fault, StackFault, DeclarationFault, OSError) as error:
+    except (Fault, StackFault, DeclarationFault, UnusableFolder, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         raise typer.Exit(1) from None
 

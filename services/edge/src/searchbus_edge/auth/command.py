@@ -93,7 +93,14 @@ def _errors() -> Iterator[None]:
     """Report a damaged or unreadable file without a traceback."""
     try:
         yield
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        typer.echo(
+            f"error: {error.filename} cannot be used ({error.strerror}). Choose another folder "
+            "with --data, or a file with --file.",
+            err=True,
+        )
+        raise typer.Exit(1) from None
+    except ValueError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
 
