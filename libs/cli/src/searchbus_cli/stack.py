@@ -261,7 +261,9 @@ class Stack:
         written = self.data / "fakes.json"
         written.unlink(missing_ok=True)
         arguments = [sys.executable, "-m", "tests.fakes", "--settings", str(written)]
-        self._keep(self._logged("fakes", arguments, {"PYTHONPATH": str(root)}, color="bright_black"))
+        self._keep(
+            self._logged("fakes", arguments, {"PYTHONPATH": str(root)}, color="bright_black")
+        )
         give_up_s = time.monotonic() + FAKES_TIMEOUT_S
         while not written.exists():
             self._raise_for_dead()
