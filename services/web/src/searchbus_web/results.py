@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import tldextract
-
 from searchbus_upstream.text import plain
+
+if TYPE_CHECKING:
+    from tldextract import TLDExtract
 
 __all__ = ["Result", "iso_date", "registrable_domain"]
 
@@ -41,7 +43,10 @@ class Result:
 
 
 @cache
-def _suffixes() -> tldextract.TLDExtract:
+def _suffixes() -> TLDExtract:
+    # Imported at the first search: it brings an HTTP client, which takes as long as the service.
+    import tldextract
+
     # The package's own list: nothing is downloaded.
     return tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
 

@@ -43,6 +43,7 @@ async def test_process_is_replaced_after_many_pages(monkeypatch):
     """And all processes are gone at the end."""
     monkeypatch.setattr(pool_module, "MAX_PAGES_PER_CHILD", 2)
     async with ReaderPool(1, timeout_s=30.0) as pool:
+        await pool.ready()
         (child,) = pool._children
         first = child._process
         for _ in range(2):  # after the one that loaded the parsers
@@ -55,6 +56,7 @@ async def test_process_is_replaced_after_many_pages(monkeypatch):
 async def test_process_that_ended_is_a_problem_of_the_page():
     """The next page gets a new process."""
     async with ReaderPool(1, timeout_s=30.0) as pool:
+        await pool.ready()
         process = pool._children[0]._process
         process.kill()
         await process.wait()
@@ -65,5 +67,6 @@ async def test_process_that_ended_is_a_problem_of_the_page():
 async def test_size_is_the_number_of_processes(size):
     """They are started before the first page."""
     async with ReaderPool(size, timeout_s=30.0) as pool:
+        await pool.ready()
         assert all(child._process is not None for child in pool._children)
         assert len(pool._children) == size

@@ -11,6 +11,8 @@ from asyncio.subprocess import PIPE, Process
 import msgspec
 from opentelemetry import trace
 
+from searchbus_bus import end_task
+
 from .child import LENGTH
 from .reading import PageBytes, PageText
 
@@ -37,26 +39,39 @@ class ReaderPool:
         self._free: asyncio.Queue[_Child] = asyncio.Queue()
         self._children = [_Child() for _ in range(size)]
         self._timeout_s = timeout_s
+        self._warming: asyncio.Task[None] | None = None
         for child in self._children:
             self._free.put_nowait(child)
 
     async def __aenter__(self) -> ReaderPool:
-        # The first page should not wait for the imports.
-        page = PageBytes("", b"<p>warm", "text/html")
-        await asyncio.gather(*(child.read(page, self._timeout_s) for child in self._children))
+        # The first page should not wait for the imports, nor the service's start.
+        self._warming = asyncio.get_running_loop().create_task(self._warm())
         return self
 
+    async def ready(self) -> None:
+        """Wait until every process has its parsers."""
+        if self._warming is not None:
+            await asyncio.shield(self._warming)
+
+    async def _warm(self) -> None:
+        page = PageBytes("", b"<p>warm", "text/html")
+        await asyncio.gather(*(self._read(page) for _ in self._children))
+
     async def __aexit__(self, *_: object) -> None:
+        await end_task(self._warming)
         await asyncio.gather(*(child.stop() for child in self._children))
 
     async def read(self, page: PageBytes) -> PageText:
         """Return the text of a page; no page makes it raise."""
         with _tracer.start_as_current_span("read page", attributes={"bytes": len(page.body)}):
-            child = await self._free.get()
-            try:
-                return await child.read(page, self._timeout_s)
-            finally:
-                self._free.put_nowait(child)
+            return await self._read(page)
+
+    async def _read(self, page: PageBytes) -> PageText:
+        child = await self._free.get()
+        try:
+            return await child.read(page, self._timeout_s)
+        finally:
+            self._free.put_nowait(child)
 
 
 class _Child:
