@@ -1,7 +1,7 @@
 """`make bench`: measures, writes build/bench.json and renders docs/performance.md from it.
 
     python -m tests.bench [cranfield] [fomc] [collections] [latency] [tools] [toolindex] [ddg] [web] [auth]
-        [tracing] [sizing] [edge] [peers]
+        [tracing] [sizing] [edge] [peers] [startup]
     python -m tests.bench.report
 
 With names only these run, and the page stays as it is until `report` renders it. Some need the
@@ -31,6 +31,7 @@ from . import (
     peers,
     report,
     sizing,
+    startup,
     tools,
     tracing,
     web,
@@ -55,8 +56,9 @@ BENCHES = {
     "sizing": sizing.run,
     "edge": edge.run,
     "peers": peers.run,
+    "startup": startup.run,
 }
-WITHOUT_REFERENCE = {"toolindex", "web", "auth", "edge", "peers"}
+WITHOUT_REFERENCE = {"toolindex", "web", "auth", "edge", "peers", "startup"}
 
 
 def main() -> int:

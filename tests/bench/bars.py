@@ -36,6 +36,12 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
         f"calls/s / ContextForge, sessions {REVISIONS[0]}": (">=", 50),
         **{f"p99 / p50, quietest round {revision}": ("<=", 3) for revision in REVISIONS},
     },
+    "startup": {
+        "new folder: wall / imports": ("<=", 4),
+        "new folder: CPU / imports": ("<=", 5),
+        "used folder: wall / imports": ("<=", 4),
+        "used folder: CPU / imports": ("<=", 5),
+    },
     "auth": {"warm token CPU us": ("<=", 40)},
     "web": {
         "storm: wasted share": ("<=", 0.05),
