@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -57,6 +58,9 @@ class FakeTransport:
     def lose_connection(self) -> None:
         for listener in self._listeners:
             listener()
+
+    async def replies_arrived(self, window_s: float) -> None:
+        await asyncio.sleep(window_s)
 
     async def wait_connected(self, timeout_s: float) -> bool:
         return self.connected

@@ -111,7 +111,7 @@ class Inbox:
         self._collectors[token] = replies.append
         try:
             await self._transport.publish(subject, body, reply=f"{self._subject}.{token}")
-            await asyncio.sleep(window_s)
+            await self._transport.replies_arrived(window_s)
         finally:
             del self._collectors[token]
         return replies

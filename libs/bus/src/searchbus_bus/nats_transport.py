@@ -212,6 +212,10 @@ class NatsTransport:
         await found.open()
         return found
 
+    async def replies_arrived(self, window_s: float) -> None:
+        """Wait for the whole window: nobody knows how many will reply."""
+        await asyncio.sleep(window_s)
+
     async def flush(self, timeout_s: float = 2.0) -> None:
         """Return when the server has received everything sent so far, or after `timeout_s`."""
         if not self._client.is_connected:
