@@ -19,6 +19,7 @@ LAYERS = {
     "searchbus_bus": {"searchbus_contracts"},
     "searchbus_runtime": {"searchbus_contracts", "searchbus_bus"},
     "searchbus_vectors": set(),
+    "searchbus_pages": set(),
     "searchbus_upstream": {"searchbus_contracts", "searchbus_bus"},
     "searchbus_cli": {"searchbus_contracts", "searchbus_bus", "searchbus_runtime"},
 }
@@ -29,6 +30,7 @@ LAYERS["searchbus_ingest"] = {
     "searchbus_bus",
     "searchbus_runtime",
     "searchbus_cli",
+    "searchbus_pages",
 }
 # It measures the tool index in its own process.
 LAYERS["searchbus_evaluation"] = {*LAYERS, "searchbus_toolindex"} - {"searchbus_ingest"}

@@ -43,3 +43,15 @@ def test_unreadable_file_is_reported_and_the_next_one_read(tmp_path):
     assert "cannot be read" in first.problem
     assert second.document.metadata == {"path": "b.md"}
     assert second.document.url == (tmp_path / "b.md").as_uri()
+
+
+def test_files_may_have_any_charset(tmp_path):
+    """Named in the page, or detected."""
+    page = '<meta charset="windows-1251"><title>Киты</title><p>Песни китов слышны далеко.'
+    (tmp_path / "a.html").write_bytes(page.encode("cp1251"))
+    (tmp_path / "b.txt").write_bytes("Песни китов слышны далеко в океане.".encode("cp1251"))
+    (tmp_path / "c.txt").write_text("﻿Wale singen über große Entfernungen.")
+    html, detected, marked = [item.document for item in read_path(tmp_path, "c")]
+    assert (html.title, html.text) == ("Киты", "Песни китов слышны далеко.")
+    assert detected.text == "Песни китов слышны далеко в океане."
+    assert marked.text == "Wale singen über große Entfernungen."

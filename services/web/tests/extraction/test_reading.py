@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.fakes.web import ARTICLE, article, pdf_of
 
 from searchbus_web.extraction import reading
-from searchbus_web.extraction.reading import PageBytes, decode_text, read_page
+from searchbus_web.extraction.reading import PageBytes, read_page
 
 
 def read(body: bytes, media_type: str = "text/html", charset: str | None = None):
@@ -83,20 +81,20 @@ def test_charset_of_the_page_is_used_where_the_header_is_wrong(encoding, text):
     assert text in read(body, charset="utf-8").text
 
 
-def test_byte_order_mark_decides():
-    """Whatever is declared."""
-    assert decode_text("\ufeffå".encode("utf-16-le"), "utf-8") == "å"
-    assert decode_text(b"\xef\xbb\xbf\xc3\xa5", "latin1") == "å"
-    assert decode_text("€".encode("cp1252"), "iso-8859-1") == "€"
+def test_feed_names_its_charset_in_its_declaration():
+    """As XML does."""
+    feed = '<?xml version="1.0" encoding="windows-1251"?><rss><item>Киты</item></rss>'
+    assert "Киты" in read(feed.encode("cp1251"), "application/rss+xml").text
 
 
-@given(
-    st.binary(max_size=400),
-    st.sampled_from([None, "utf-8", "x-unknown", "utf-7", "shift_jis", "idna"]),
-)
-def test_any_bytes_become_text(body, charset):
-    """Whatever charset is declared."""
-    assert isinstance(decode_text(body, charset), str)
+def test_page_without_an_article_is_read_whole():
+    """Its links and lists, without what is around them."""
+    rows = "".join(f"<li><a href='/{n}'>Report number {n} of the year</a></li>" for n in range(60))
+    page = f"<nav>Shop now</nav><form><ul>{rows}</ul></form><footer>Imprint</footer>"
+    text = read(page.encode()).text
+    assert "Report number 0 of the year" in text
+    assert "Report number 59 of the year" in text
+    assert "Shop now" not in text
 
 
 def test_parsers_are_loaded_with_the_first_page_only():

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from .html import html_to_markdown
+from searchbus_pages import decode_text, read_html
+
 from .item import Item, make_document
 from .jsonl import read_jsonl
 from .pdf import pdf_to_text
@@ -84,9 +85,9 @@ def _read_file(file: Path, name: str, collection: str) -> Iterator[Item]:
         if suffix == ".pdf":
             title, text = pdf_to_text(file)
         elif suffix in _HTML:
-            title, text = html_to_markdown(file.read_bytes())
+            title, text = read_html(decode_text(file.read_bytes(), markup=True))
         else:
-            text = file.read_bytes().decode("utf-8-sig", "replace")
+            text = decode_text(file.read_bytes())
             title = None
     except (OSError, ValueError) as error:
         yield Item(name, problem=f"cannot be read: {error}")

@@ -23,9 +23,9 @@ from urllib.robotparser import RobotFileParser
 
 import httpx
 
+from searchbus_pages import decode_text, read_html
 from searchbus_runtime.files import write_atomically
 
-from .html import html_to_markdown
 from .item import Item, make_document
 
 __all__ = ["FomcSite"]
@@ -90,7 +90,7 @@ class FomcSite:
             except (httpx.HTTPError, PermissionError, ValueError) as error:
                 yield Item(link.url, problem=f"not fetched: {error}")
                 continue
-            _, text = html_to_markdown(page, selector=_CONTENT)
+            _, text = read_html(decode_text(page, markup=True), selector=_CONTENT)
             yield make_document(
                 link.url,
                 collection=collection,
@@ -119,7 +119,7 @@ class FomcSite:
                 page = self._fetch(page_url, keep=page_url != pages[0])
             except (httpx.HTTPError, PermissionError):
                 continue  # a year that has no page yet
-            for href in _HREF.findall(page.decode("utf-8", "replace")):
+            for href in _HREF.findall(decode_text(page, markup=True)):
                 link = self._link(urljoin(page_url, href))
                 if link is not None:
                     found.setdefault((link.day, link.kind), link)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 
 import msgspec
 
-__all__ = ["PageBytes", "PageText", "decode_text", "read_page"]
+from searchbus_pages import decode_text, read_html
+
+__all__ = ["PageBytes", "PageText", "read_page"]
 
 MAX_HTML_CHARS = 4_000_000
 MAX_PDF_PAGES = 500
 _SHORT_CHARS = 200
-_META_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.I)
-_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
 class PageBytes(msgspec.Struct, array_like=True):
@@ -47,7 +46,8 @@ def read_page(page: PageBytes) -> PageText:
     """
     if page.media_type == "application/pdf":
         return _read_pdf(page.body)
-    text = decode_text(page.body, page.charset)
+    markup = page.media_type == "text/html" or page.media_type.endswith("xml")
+    text = decode_text(page.body, page.charset, markup=markup)
     if page.media_type in ("text/html", "application/xhtml+xml"):
         return _read_html(text, page.url)
     if page.media_type.endswith("json"):
@@ -56,33 +56,6 @@ def read_page(page: PageBytes) -> PageText:
     if page.media_type.endswith("xml") and "<html" in stripped[:2000].lower():
         return _read_html(text, page.url)
     return PageText(stripped) if stripped else PageText(problem="empty")
-
-
-def decode_text(body: bytes, declared: str | None) -> str:
-    """Decode by byte order mark, header, meta element, then by detection."""
-    for mark, name in _BOMS:
-        if body.startswith(mark):
-            return body[len(mark) :].decode(name, "replace")
-    meta = _META_CHARSET.search(body[:4096])
-    candidates = [declared, meta[1].decode("ascii", "replace") if meta else None]
-    for name in filter(None, candidates):
-        # Browsers decode these labels as their supersets (WHATWG Encoding Standard).
-        label = name.lower()
-        wider = {"iso-8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252",
-                 "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc-kr": "cp949",
-                 "x-sjis": "cp932"}.get(label, label)  # fmt: skip
-        try:
-            return body.decode(wider)
-        except (LookupError, UnicodeDecodeError):
-            continue  # the label is wrong
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        pass
-    from resiliparse.parse.encoding import bytes_to_str, detect_encoding
-
-    found = detect_encoding(body[:200_000])
-    return str(bytes_to_str(body, found or "utf-8"))
 
 
 def _read_html(html: str, url: str) -> PageText:
@@ -102,16 +75,11 @@ def _read_html(html: str, url: str) -> PageText:
     )
     if text and len(text) >= _SHORT_CHARS:
         return PageText(text)
-    from resiliparse.extract.html2text import extract_plain_text
-
-    everything = extract_plain_text(html, preserve_formatting=True).strip()
+    everything = read_html(html).text
     if text and len(everything) < 5 * _SHORT_CHARS:
         return PageText(text)  # a short page
-    main = extract_plain_text(html, preserve_formatting=True, main_content=True).strip()
-    best = max((text or "", main), key=len)
-    if len(best) < _SHORT_CHARS:
-        best = everything
-    return PageText(best) if best.strip() else PageText(problem="empty")
+    best = everything or text
+    return PageText(best) if best else PageText(problem="empty")
 
 
 def _read_json(text: str) -> PageText:

@@ -1,0 +1,99 @@
+"""Bytes to text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from searchbus_pages.charset import decode_text
+
+SENTENCES = [
+    ("shift_jis", "鯨の歌は海を渡る。クジラは歌う。"),
+    ("windows-1251", "Песни китов слышны далеко в океане. "),
+    ("koi8-r", "Песни китов слышны далеко в океане. "),
+    ("gb18030", "鲸鱼的歌声穿越海洋。它们在夜里唱歌。"),
+    ("big5", "鯨魚的歌聲穿越海洋，牠們在夜裡唱歌。"),
+    ("euc-kr", "고래의 노래는 바다를 건넌다. 밤에 노래한다. "),
+    ("cp1253", "Τα τραγούδια των φαλαινών ακούγονται μακριά. "),
+    ("cp1252", "Les chants des baleines s’entendent à des kilomètres; été, garçon. "),
+    ("iso-2022-jp", "鯨の歌は海を渡る。"),
+    ("utf-8", "鯨の歌は海を渡る。"),
+]
+
+
+@pytest.mark.parametrize(("charset", "text"), SENTENCES)
+def test_undeclared_charset_is_detected(charset, text):
+    """From a few sentences."""
+    assert decode_text((text * 4).encode(charset)) == text * 4
+
+
+@pytest.mark.parametrize(("charset", "text"), [*SENTENCES, ("euc-jp", "鯨の歌は海を渡る。")])
+def test_declared_charset_is_used(charset, text):
+    """By the header, the meta element, or the XML declaration."""
+    assert decode_text(text.encode(charset), charset) == text
+    for declaration in (
+        f'<meta charset="{charset}">',
+        f"<meta http-equiv=content-type content='text/html; charset={charset}'>",
+        f'<?xml version="1.0" encoding="{charset}"?>',
+    ):
+        page = f"{declaration}<p>{text}"
+        assert decode_text(page.encode(charset), markup=True) == page
+
+
+def test_wrong_header_is_ignored():
+    """The next declaration that fits is used."""
+    page = '<meta charset="windows-1251"><p>Песни китов'
+    assert decode_text(page.encode("cp1251"), "utf-8", markup=True) == page
+
+
+def test_byte_order_mark_decides():
+    """Whatever is declared."""
+    assert decode_text("\ufeffå".encode("utf-16-le"), "utf-8") == "å"
+    assert decode_text("\ufeffå".encode("utf-16-be"), "utf-8") == "å"
+    assert decode_text(b"\xef\xbb\xbf\xc3\xa5", "latin1") == "å"
+
+
+@pytest.mark.parametrize(
+    ("label", "charset", "text"),
+    [("iso-8859-1", "cp1252", "€"), ("gb2312", "gb18030", "㐀"), ("x-sjis", "cp932", "①"),
+     (" Latin1 ", "cp1252", "é"), ("tis-620", "cp874", "เพลง")],
+)  # fmt: skip
+def test_labels_stand_for_what_browsers_decode(label, charset, text):
+    """Often a larger charset."""
+    assert decode_text(text.encode(charset), label) == text
+
+
+@pytest.mark.parametrize(
+    "label", ["utf-7", "unicode_escape", "idna", "punycode", "rot13", "cp037", "undefined", "hex",
+              "utf-32", "x" * 1000, "å", "\0"],
+)  # fmt: skip
+def test_codecs_that_are_no_charset_of_the_web_are_not_used(label):
+    """A page cannot choose how else it is decoded."""
+    body = b"+ADw-script+AD4- \\u0041 xn--a"
+    assert decode_text(body, label) == body.decode()
+    page = f'<meta charset="{label[:40]}">'.encode()
+    assert decode_text(page, markup=True) == page.decode()
+
+
+def test_declaration_counts_in_markup_only():
+    """A text about HTML is not HTML."""
+    text = 'Write <meta charset="windows-1251"> — é.'
+    assert decode_text(text.encode()) == text
+
+
+def test_page_that_was_cut_in_a_character_keeps_its_charset():
+    """As does one with a few bytes of another charset."""
+    body = ("Über Wale. " * 30).encode()
+    assert decode_text(body + b"\xc3", "utf-8").startswith("Über Wale. ")
+    assert decode_text(body + b"\xe4 " + body).count("Über") == 60
+
+
+@given(
+    st.binary(max_size=400),
+    st.sampled_from([None, "utf-8", "x-unknown", "utf-7", "shift_jis", "idna"]),
+    st.booleans(),
+)
+def test_any_bytes_become_text(body, charset, markup):
+    """Whatever charset is declared."""
+    assert isinstance(decode_text(body, charset, markup=markup), str)

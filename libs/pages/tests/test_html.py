@@ -1,0 +1,51 @@
+"""HTML to text with headings."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_pages import html
+from searchbus_pages.html import read_html
+
+
+def test_html_keeps_structure_and_drops_the_rest():
+    """Headings, lists and tables stay; scripts and menus go."""
+    title, text = read_html(
+        "<title>T</title><body><nav>menu</nav><h2>Head</h2><p>One <b>two</b>.</p>"
+        "<ul><li>a</li><li>b</li></ul><script>x()</script><footer>foot</footer></body>"
+    )
+    assert title == "T"
+    assert text.split("\n\n") == ["## Head", "One two.", "- a", "- b"]
+
+
+def test_page_inside_of_a_form_is_read():
+    """Some frameworks put the whole page into one; its fields have no text."""
+    page = "<form><p>Text.</p><select><option>A</option></select><textarea>B</textarea></form>"
+    assert read_html(page).text == "Text."
+
+
+def test_what_is_around_the_content_is_read_where_there_is_nothing_else():
+    """Without scripts."""
+    page = "<header><h1>Closed</h1></header><footer>Until May.</footer><script>x()</script>"
+    assert read_html(page).text == "# Closed\n\nUntil May."
+
+
+def test_deeply_nested_html_is_read():
+    """50,000 nested elements neither crash nor hang."""
+    _, text = read_html("<div>" * 50_000 + "deep" + "</div>" * 50_000)
+    assert len(text) < 100
+
+
+def test_selector_limits_the_page_to_its_content():
+    """Where the page has no such part, the body is read."""
+    page = "<body><p>menu</p><div id=main><p>text</p></div></body>"
+    assert read_html(page, selector="#main, #other") == (None, "text")
+    assert read_html(page, selector="#none") == (None, "menu\n\ntext")
+    assert read_html("") == (None, "")
+
+
+def test_too_large_page_is_refused(monkeypatch):
+    """Before it is parsed."""
+    monkeypatch.setattr(html, "MAX_HTML_CHARS", 10)
+    with pytest.raises(ValueError, match="larger"):
+        read_html("<p>0123456789</p>")
