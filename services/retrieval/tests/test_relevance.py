@@ -6,10 +6,10 @@ from searchbus_contracts.retrieval import SearchHit
 from searchbus_retrieval.relevance import near, relevant
 
 
-def hits(*cosines: float, literal: tuple[int, ...] = ()) -> list[SearchHit]:
+def hits(*cosines: float, literal: tuple[int, ...] = (), text: str = "") -> list[SearchHit]:
     return [
         SearchHit(
-            collection="c", document_id=str(n), chunk_id=str(n), title="", text="", score=0.5,
+            collection="c", document_id=str(n), chunk_id=str(n), title="", text=text, score=0.5,
             cosine=cosine, literal=n in literal,
         )
         for n, cosine in enumerate(cosines)
@@ -22,16 +22,25 @@ def cosines(found: list[SearchHit]) -> list[float]:
 
 def test_hits_far_from_the_query_do_not_match():
     """Also where they are the best that there are."""
-    assert cosines(near(hits(0.8, 0.56, 0.54))) == [0.8, 0.56]
-    assert near(hits(0.5, 0.4)) == relevant(hits(0.5, 0.4)) == relevant([]) == []
+    assert cosines(near("whales", hits(0.8, 0.62, 0.61))) == [0.8, 0.62]
+    assert near("whales", hits(0.5)) == relevant("whales", hits(0.5)) == relevant("x", []) == []
+
+
+def test_unsure_hit_matches_by_its_words():
+    """A third of those of the query, in any form; stopwords are no words."""
+    query = "How do the whales of the north sing?"
+    assert cosines(near(query, hits(0.56, 0.54, text="A whale is there."))) == [0.56]
+    assert near(query, hits(0.56, text="How do the trains of the town run?")) == []
+    assert near(query + " A long song of winter nights?", hits(0.56, text="A whale.")) == []
+    assert near("how do they", hits(0.56, text="how do they")) == []
 
 
 def test_hits_far_behind_the_best_are_beside_the_point():
     """In their order, which is not the order of the cosine alone."""
-    assert cosines(relevant(hits(0.72, 0.8, 0.69, 0.71))) == [0.72, 0.8, 0.71]
+    assert cosines(relevant("x", hits(0.77, 0.9, 0.74, 0.76))) == [0.77, 0.9, 0.76]
 
 
 def test_hit_with_the_words_of_the_query_always_matches():
     """A name is near to nothing."""
-    assert cosines(near(hits(0.3, 0.4, literal=(1,)))) == [0.4]
-    assert cosines(relevant(hits(0.3, 0.9, literal=(0,)))) == [0.3, 0.9]
+    assert cosines(near("x", hits(0.3, 0.4, literal=(1,)))) == [0.4]
+    assert cosines(relevant("x", hits(0.3, 0.9, literal=(0,)))) == [0.3, 0.9]

@@ -1,5 +1,6 @@
 """Embedding and hybrid search over a Qdrant server or its embedded engine."""
 
+from .bm25 import terms
 from .embedder import Embedder
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
 from .loading import EmbedderKind, load_embedder, open_store
@@ -47,4 +48,5 @@ __all__ = [
     "load_embedder",
     "open_store",
     "resolve_model",
+    "terms",
 ]

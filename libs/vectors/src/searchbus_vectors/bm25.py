@@ -16,7 +16,7 @@ from py_rust_stemmers import SnowballStemmer
 from .stopwords import STOPWORDS
 from .vectors import Sparse
 
-__all__ = ["document_vector", "query_vector"]
+__all__ = ["document_vector", "query_vector", "terms"]
 
 _K1, _B = 1.2, 0.75
 _AVERAGE_TERMS = 120.0
@@ -28,7 +28,7 @@ _stemmer = SnowballStemmer("english")
 
 def document_vector(text: str) -> Sparse:
     """Term ids of a passage, and the weight of each by its frequency and the passage's length."""
-    counts = Counter(_terms(text))
+    counts = Counter(terms(text))
     saturation = _K1 * (1 - _B + _B * counts.total() / _AVERAGE_TERMS)
     # Two terms may share an id; the later one counts.
     weights = {_id(term): n * (_K1 + 1) / (n + saturation) for term, n in counts.items()}
@@ -37,11 +37,11 @@ def document_vector(text: str) -> Sparse:
 
 def query_vector(text: str) -> Sparse:
     """Term ids of a query, each with weight 1."""
-    ids = list(dict.fromkeys(_id(term) for term in _terms(text)))
+    ids = list(dict.fromkeys(_id(term) for term in terms(text)))
     return Sparse(ids, [1.0] * len(ids))
 
 
-def _terms(text: str) -> list[str]:
+def terms(text: str) -> list[str]:
     """Stems in order, without stopwords."""
     stems = (
         _stem(word)

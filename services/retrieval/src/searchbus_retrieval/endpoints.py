@@ -58,7 +58,7 @@ class RetrievalEndpoints:
             per_document=request.per_document,
         )
         if request.relevant_only:
-            reply = msgspec.structs.replace(reply, hits=tuple(relevant(reply.hits)))
+            reply = msgspec.structs.replace(reply, hits=tuple(relevant(request.query, reply.hits)))
         return reply
 
     @endpoint

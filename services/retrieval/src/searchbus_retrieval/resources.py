@@ -108,11 +108,11 @@ class Documents(Toolset, name="documents"):
         names = self._access.readable(call.actor, await self._library.names())
         if not names:
             return ResourceSearchReply()
-        query = request.query[:MAX_QUERY_CHARS]
+        query = _cut(request.query)
         found = await search_collections(
             self._library, names, query, limit=request.limit, per_document=True
         )
-        hits = near(found.hits)
+        hits = near(query, found.hits)
         if not hits and found.failed:
             failed = ", ".join(f"{name} ({code})" for name, code in found.failed.items())
             raise Fault(
@@ -120,6 +120,13 @@ class Documents(Toolset, name="documents"):
                 f"Nothing was found, because collections could not be searched: {failed}.",
             )
         return ResourceSearchReply(resources=tuple(_of_hit(hit) for hit in hits))
+
+
+def _cut(query: str) -> str:
+    """At most MAX_QUERY_CHARS, at the end of a word, so that a long sentence is still found."""
+    if len(query) <= MAX_QUERY_CHARS:
+        return query
+    return (query[: MAX_QUERY_CHARS + 1].rpartition(" ")[0] or query)[:MAX_QUERY_CHARS]
 
 
 def _of_summary(collection: str, document: DocumentSummary) -> ResourceDescriptor:
