@@ -43,7 +43,7 @@ TEXT = "The library holds a book about whales. " * 30
 
 @dataclass
 class Sources:
-    """The retrieval and web services; `mode` of each: ok, slow, garbage, fault."""
+    """The retrieval and web services; `mode` of each: ok, slow, garbage, fault; of documents also empty."""
 
     modes: dict[str, str] = field(default_factory=lambda: {"retrieval": "ok", "web": "ok"})
     started: int = 0
@@ -69,6 +69,8 @@ class Sources:
 
         async def search(call: Call, request: SearchRequest) -> Any:
             await self.act("retrieval")
+            if self.modes["retrieval"] == "empty":
+                return SearchReply(hits=())
             if self.modes["retrieval"] == "garbage":
                 return {"hits": "many"}
             return SearchReply(hits=tuple(_hit(n) for n in range(3)))

@@ -9,7 +9,6 @@ import httpx
 import jsonschema
 import pytest
 from mcp import Client
-from mcp.shared.exceptions import MCPError
 
 from searchbus_edge.composites.connector import FAILURES
 from searchbus_edge.composites.ids import Ids
@@ -25,6 +24,10 @@ SEARCH = {
         "properties": {"id": TEXT, "title": TEXT, "url": TEXT | {"pattern": "^https?://"}},
     }}},
 }  # fmt: skip
+WITH_FAILURES = SEARCH | {"properties": SEARCH["properties"] | {"failures": {
+    "type": "array", "minItems": 1,
+    "items": {"type": "object", "required": ["source", "code", "message"]},
+}}}  # fmt: skip
 FETCH = {
     "type": "object", "required": ["id", "title", "text", "url"],
     "properties": {"id": TEXT, "title": TEXT, "text": TEXT, "url": TEXT | {"pattern": "^https?://"},
@@ -53,8 +56,9 @@ async def test_search_then_fetch_everything(stack, mode, path):
         assert path == "/mcp/connector" or "aaa_search" in names
         found = only_text(await client.call_tool("search", {"query": "whales"}), SEARCH)["results"]
         assert len(found) == 10
-        assert [r["source"] for r in found[:3]] == ["documents/books"] * 3
-        assert {r["source"] for r in found[3:]} == {"web"}
+        books = [place for place, r in enumerate(found) if r["source"] == "documents/books"]
+        assert books == [0, 1, 3]  # the first is the first of the web too
+        assert {r["source"] for r in found} == {"documents/books", "web"}
         assert sum("books.example" in r["url"] for r in found) == 1
         for result in found:
             if result["url"].startswith("https://w8"):
@@ -127,7 +131,7 @@ async def test_ids_outlive_the_edge(stack, tmp_path):
 @pytest.mark.parametrize("mode", ["slow", "garbage", "fault", "dead"])
 @pytest.mark.parametrize("stack", [{"call_timeout_cap_s": 2.0}], indirect=True)
 async def test_one_failing_source_is_named_and_the_other_answers(stack, name, mode):
-    """By the deadline, in _meta, and never as an error of the whole."""
+    """By the deadline, in the answer and in _meta, and never as an error of the whole."""
     if mode == "dead":
         await stack.servings[name].drain(0.1)
     else:
@@ -137,12 +141,14 @@ async def test_one_failing_source_is_named_and_the_other_answers(stack, name, mo
         result = await client.call_tool("search", {"query": "whales"})
         # Without the deadline of two seconds it would be the sixty that the slow source takes.
         assert asyncio.get_running_loop().time() - started_s < 40
-        found = only_text(result, SEARCH)["results"]
+        answer = only_text(result, WITH_FAILURES)
+        found = answer["results"]
         wanted = "web" if name == "retrieval" else "documents/books"
         assert {r["source"] for r in found} == {wanted}
         (failed,) = result.meta[FAILURES]
         assert failed == ("documents" if name == "retrieval" else "web")
         assert result.meta[FAILURES][failed]["code"]
+        assert [failure["source"] for failure in answer["failures"]] == [failed]
 
 
 async def test_all_sources_failing_is_an_error(stack):
@@ -155,18 +161,56 @@ async def test_all_sources_failing_is_an_error(stack):
         assert (error["code"], error["retry_after_ms"]) == ("upstream_blocked", 9000)
         empty = await client.call_tool("search", {"query": " "})
         assert empty.content[0].text.startswith("invalid_query: ")
-        with pytest.raises(MCPError):
-            await client.call_tool("search", {})
+        missing = await client.call_tool("search", {})
+        assert missing.content[0].text.startswith("invalid_argument: ")
+
+
+@pytest.mark.parametrize("mode", ["fault", "dead", "gone"])
+@pytest.mark.parametrize("tool", ["search", "research_brief"])
+async def test_no_document_and_no_web_is_an_error(stack, tool, mode):
+    """An answer without results would say that the web has none."""
+    stack.sources.modes["retrieval"] = "empty"
+    if mode == "fault":
+        stack.sources.modes["web"] = "fault"
+    else:
+        await stack.servings["web"].drain(0.1)
+    if mode == "gone":  # as after the grace period
+        stack.edge.directory._grace_s = 0.0
+        await until_gone(stack, "web")
+    async with Client(f"{stack.url}/mcp/connector") as client:
+        argument = "question" if tool == "research_brief" else "query"
+        result = await client.call_tool(tool, {argument: "whales"})
+        assert result.is_error
+        assert "web: " in result.content[0].text
+        expected = "upstream_blocked" if mode == "fault" else "unavailable"
+        assert result.structured_content["error"]["code"] == expected
+        stack.sources.modes["retrieval"] = "ok"
+        result = await client.call_tool(tool, {argument: "whales"})
+        assert not result.is_error
+        answer = json.loads(result.content[0].text)
+        assert [failure["source"] for failure in answer["failures"]] == ["web"]
+
+
+async def until_gone(stack, service: str) -> None:
+    """Discover until the directory no longer lists the service."""
+    for _ in range(10):
+        await stack.edge.directory.refresh()
+        if not stack.edge.directory.listed(service):
+            return
+    raise AssertionError(f"{service} is still listed")
 
 
 @pytest.mark.parametrize("stack", [{"roles": ("READER",)}], indirect=True)
 async def test_caller_without_the_role_gets_documents_only(stack):
-    """The web is neither searched nor fetched nor named for it."""
+    """It is told so; the web is neither searched nor fetched for it."""
     ids = Ids(load_key(None, stack.edge.settings.data_dir))
     async with Client(f"{stack.url}/mcp/connector") as client:
         result = await client.call_tool("search", {"query": "whales"})
-        assert {r["source"] for r in result.structured_content["results"]} == {"documents/books"}
-        assert FAILURES not in (result.meta or {})
+        answer = only_text(result, WITH_FAILURES)
+        assert {r["source"] for r in answer["results"]} == {"documents/books"}
+        (left_out,) = answer["failures"]
+        assert (left_out["source"], left_out["code"]) == ("web", "forbidden")
+        assert "MCP-WEB-SEARCH" in left_out["message"]
         page = await client.call_tool("fetch", {"id": ids.of_page("https://w1.example/")})
         assert page.content[0].text.startswith("not_found: ")
     assert stack.sources.fetched == []
@@ -222,6 +266,8 @@ async def test_research_brief_cites_what_it_read(stack, mode):
     assert {passage["citation"] for passage in brief["passages"]} == numbers
     assert len(numbers) == 4
     assert any("whales sing" in passage["text"] for passage in brief["passages"])
+    assert len(brief["passages"]) <= 8
+    assert "failures" not in brief
     assert all(source["url"].startswith("http") for source in brief["sources"])
     pages = {s["citation"] for s in brief["sources"] if s["source"] == "web"}
     for passage in brief["passages"]:

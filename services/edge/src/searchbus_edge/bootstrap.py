@@ -25,8 +25,10 @@ from .calls.audit import AuditLog
 from .calls.limits import LocalLimiter, SharedLimiter
 from .calls.telemetry import Tracing
 from .composites.connector import Connector, build_worker
+from .composites.documents import Documents
 from .composites.ids import Ids
-from .composites.sources import Documents, Source, Web
+from .composites.sources import Source
+from .composites.web import Web
 from .edge import Edge
 from .endpoint import EndpointServers, Handlers
 from .lists.changes import ListChanges

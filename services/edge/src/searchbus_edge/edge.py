@@ -8,7 +8,7 @@ from searchbus_bus import Bus, Directory, Worker
 
 from .auth.authenticator import Authenticator
 from .calls.audit import AuditLog
-from .composites.sources import Documents
+from .composites.documents import Documents
 from .endpoint import EndpointServers
 from .lists.changes import ListChanges
 from .lists.registry import Registry

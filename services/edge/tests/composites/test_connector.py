@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from msgspec import to_builtins
 
 from searchbus_bus import declared_tools
-from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_contracts import Actor, ErrorCode, Failure, Fault
 from searchbus_edge.composites.connector import (
     FAILURES,
     Brief,
@@ -16,41 +17,45 @@ from searchbus_edge.composites.connector import (
     Search,
     build_worker,
 )
-from searchbus_edge.composites.sources import Fetched, Hit
+from searchbus_edge.composites.sources import Fetched, Found, Hit
 
+REFUSED = Fault(ErrorCode.UPSTREAM_BLOCKED, "Refused.", retry_after_ms=9)
+WORDS = ("Some", "Others")
 TEXT = "Whales sing long songs in the deep sea every winter."
 
 
 class Source:
-    """Finds pages named after itself."""
+    """Finds pages named after itself; page 1 cannot be read, and page 2 is beside the point."""
 
-    def __init__(self, name: str, count: int = 3, fault: Fault | None = None, serves: bool = True):
-        self.name, self.count, self.fault, self._serves = name, count, fault, serves
+    def __init__(self, name: str, count: int = 3, fault: Fault | None = None, absent: str = ""):
+        self.name, self.count, self.fault, self.absent = name, count, fault, absent
         self.queries: list[str] = []
+        self.failures: dict[str, Failure] = {}
 
-    def serves(self, actor):
-        return self._serves
+    def absence(self, actor):
+        return Failure(code=self.absent, message="Absent.") if self.absent else None
 
-    async def search(self, query, limit, *, actor, timeout_s):
+    async def search(self, query, limit, *, passages, actor, timeout_s):
         self.queries.append(query)
         if self.fault:
             raise self.fault
-        return [
-            Hit(
-                f"{self.name}:{n}",
-                f"Title {n}",
-                f"https://{self.name}.example/{n}",
-                self.name,
-                "Found.",
-            )
+        hits = [
+            Hit(f"{self.name}:{n}", f"Title {n}", f"https://{self.name}.example/{n}", self.name,
+                (f"Whale number {n} sings.",))
             for n in range(self.count)
-        ]
+        ]  # fmt: skip
+        return Found(hits, self.failures)
+
+    async def passages(self, question, hit, *, actor, timeout_s):
+        if hit.id.endswith(":1"):
+            raise Fault(ErrorCode.UPSTREAM_FAILED, "Gone.")
+        if hit.id.endswith(":2"):
+            return []
+        return [f"{word} {hit.id} heard {word} {hit.id} {n}" for n, word in enumerate(WORDS)]
 
     async def fetch(self, hit_id, *, actor, timeout_s):
         if not hit_id.startswith(f"{self.name}:"):
             return None
-        if hit_id.endswith(":1"):
-            raise Fault(ErrorCode.UPSTREAM_FAILED, "Gone.")
         return Fetched(hit_id, "Title", TEXT, "https://x")
 
 
@@ -88,24 +93,66 @@ async def test_search_asks_every_source_with_a_weight(call):
     assert (a.queries, off.queries) == (["two words"], [])
 
 
-async def test_failed_source_is_named_in_meta(call):
-    """The others' results count."""
-    fault = Fault(ErrorCode.UPSTREAM_BLOCKED, "Refused.", retry_after_ms=9)
-    found = await Connector([(Source("a"), 1), (Source("b", fault=fault), 1)]).search(
-        call, Search("q")
-    )
-    assert len(found.value.results) == 3
+async def test_failed_source_is_named_beside_the_results(call):
+    """In the answer, which the model reads, and in _meta; without failures the field is absent."""
+    connector = Connector([(Source("a"), 1), (Source("b", fault=REFUSED), 1)])
+    found = await connector.search(call, Search("q"))
+    value = to_builtins(found.value)
+    assert len(value["results"]) == 3
+    assert value["failures"] == [
+        {"source": "b", "code": "upstream_blocked", "message": "Refused.", "retryable": True,
+         "retry_after_ms": 9}
+    ]  # fmt: skip
     assert found.meta[FAILURES]["b"]["code"] == "upstream_blocked"
+    alone = await Connector([(Source("a"), 1)]).search(call, Search("q"))
+    assert list(to_builtins(alone.value)) == ["results"]
 
 
-async def test_search_fails_typed_where_no_source_answers(call):
-    """None serves, or all failed."""
-    with pytest.raises(Fault, match="No source can be searched") as caught:
-        await Connector([(Source("a", serves=False), 1)]).search(call, Search("q"))
+async def test_absent_sources_and_failed_parts_are_named_too(call):
+    """A role that the caller lacks, a service that is gone, a collection that failed."""
+    a = Source("a")
+    a.failures = {"a/hr": Failure(code="unavailable", message="Gone.")}
+    sources = [(a, 1), (Source("b", absent="forbidden"), 1), (Source("c", absent="unavailable"), 1)]
+    found = await Connector(sources).search(call, Search("q"))
+    named = {failure.source: failure.code for failure in found.value.failures}
+    assert named == {"a/hr": "unavailable", "b": "forbidden", "c": "unavailable"}
+    brief = await Connector(sources).research_brief(call, Brief("q"))
+    assert {failure.source for failure in brief.value.failures} >= set(named)
+
+
+@pytest.mark.parametrize("method", ["search", "brief"])
+async def test_nothing_found_and_a_source_failed_is_an_error(call, method):
+    """An empty answer would say that there is nothing; a role that is lacking is no failure."""
+
+    async def ask(*sources: Source):
+        connector = Connector([(source, 1) for source in sources])
+        if method == "search":
+            return await connector.search(call, Search("q"))
+        return await connector.research_brief(call, Brief("q"))
+
+    no_credit = Fault(ErrorCode.QUOTA_EXHAUSTED, "No credit.")
+    empty, failed = Source("a", 0), Source("b", fault=no_credit)
+    with pytest.raises(Fault, match=r"sources failed\. b: No credit\.") as caught:
+        await ask(empty, failed)
+    assert caught.value.code == "quota_exhausted"
+    with pytest.raises(Fault, match=r"c: Absent\.") as caught:
+        await ask(empty, Source("c", absent="unavailable"))
     assert caught.value.code == "unavailable"
-    fault = Fault(ErrorCode.QUOTA_EXHAUSTED, "Empty.")
-    with pytest.raises(Fault, match=r"Every source failed\. a: Empty\."):
-        await Connector([(Source("a", fault=fault), 1)]).search(call, Search("q"))
+    part = Source("d", 0)
+    part.failures = {"d/hr": Failure(code="unavailable", message="Gone.")}
+    with pytest.raises(Fault, match=r"d/hr: Gone\."):
+        await ask(part)
+    with pytest.raises(Fault, match=r"c: Absent\. b: No credit\.") as caught:
+        await ask(failed, Source("c", absent="forbidden"))
+    assert caught.value.code == "quota_exhausted"
+    with pytest.raises(Fault, match="c: Absent") as caught:
+        await ask(Source("c", absent="forbidden"))
+    assert caught.value.code == "forbidden"
+    found = await ask(empty, Source("c", absent="forbidden"))
+    assert [failure.source for failure in found.value.failures] == ["c"]
+    assert (await ask(empty)).meta is None
+    with pytest.raises(Fault, match="No source is configured"):
+        await ask()
 
 
 @pytest.mark.parametrize("query", ["", " \n ", "x" * 1001])
@@ -130,8 +177,23 @@ async def test_fetch_finds_the_source_of_an_id(call):
 async def test_brief_reads_the_best_and_cites_them(call):
     """Four at most; one that cannot be read is named and leaves its snippet."""
     found = await Connector([(Source("a", 6), 1)]).research_brief(call, Brief("Which whales sing?"))
-    assert [source.id for source in found.value.sources] == ["a:0", "a:1", "a:2", "a:3"]
-    texts = {p.citation: p.text for p in found.value.passages if p.text == TEXT}
-    assert set(texts) == {1, 3, 4}
-    assert list(found.meta[FAILURES]) == ["https://a.example/1"]
+    sources, passages = found.value.sources, found.value.passages
+    assert [(s.citation, s.id) for s in sources] == [(1, "a:0"), (2, "a:1"), (3, "a:3")]
+    assert [(p.citation, p.text) for p in passages] == [
+        (1, "Some a:0 heard Some a:0 0"),
+        (1, "Others a:0 heard Others a:0 1"),
+        (2, "Whale number 1 sings."),
+        (3, "Some a:3 heard Some a:3 0"),
+        (3, "Others a:3 heard Others a:3 1"),
+    ]
+    assert [failure.source for failure in found.value.failures] == ["https://a.example/1"]
     assert call.steps == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+async def test_brief_has_a_share_of_each_source(call):
+    """And at most eight passages, none twice."""
+    sources = [(Source("a", 9), 1.0), (Source("b", 9), 0.7)]
+    found = await Connector(sources).research_brief(call, Brief("Which whales sing?"))
+    assert {source.source for source in found.value.sources} == {"a", "b"}
+    texts = [passage.text for passage in found.value.passages]
+    assert len(set(texts)) == len(texts) <= 8

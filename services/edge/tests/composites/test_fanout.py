@@ -60,6 +60,13 @@ def test_worst_failure_is_the_one_worth_a_retry():
     assert (fault.code, fault.failure.retryable, fault.failure.retry_after_ms) == (
         "unavailable", True, 9,
     )  # fmt: skip
-    assert fault.failure.message == "Every source failed. web: Empty.; documents: Gone."
+    assert fault.failure.message == (
+        "Nothing was found, because sources failed. web: Empty. documents: Gone."
+    )
+    left_out = {
+        "web": Failure(code="forbidden", message="x"),
+        "a": Failure(code="internal", message="y"),
+    }
+    assert worst_failure(left_out).code == "upstream_failed"
     internal = worst_failure({"web": Failure(code="internal", message="x")})
     assert internal.code == "upstream_failed"

@@ -2,36 +2,66 @@
 
 from __future__ import annotations
 
-from searchbus_edge.composites.passages import MAX_PASSAGE_CHARS, pick_passages
+import pytest
+
+from searchbus_edge.composites.passages import (
+    MAX_PASSAGE_CHARS,
+    distinct,
+    from_document,
+    from_page,
+)
 
 WHALES = "Whales sing long songs in the deep sea every winter."
-BOATS = "Boats carry many heavy things over the wide blue sea."
+BOATS = "A whale hears the boats that sing over the wide blue sea."
 OTHER = "Nothing here has any word that would help somebody today."
+OPENING = (
+    "Minutes of the Federal Open Market Committee March 21-22, 2023 A joint meeting of the Federal "
+    "Open Market Committee and the Board of Governors of the Federal Reserve System was held in the "
+    "offices of the Board of Governors on Tuesday, March 21, 2023, at 10:00 a.m. Attendance Ana L. "
+    "Quince, Chair Bo Tamarind, Vice Chair Cy Fennel Di Larkspur Ed Mallow Flo Sorrel Gus Yarrow"
+)
+DECISION = "The members agreed that the target range would be raised to 4-3/4 to 5 percent at once."
+TITLE = "FOMC Minutes, March 21-22, 2023"
 
 
-def test_paragraphs_with_shared_words_follow_the_snippet():
-    """Best first; those without a shared word are left out."""
+def test_paragraphs_of_a_page_with_most_words_of_the_question():
+    """In any form of the words; those with few of them are left out."""
     text = f"{OTHER}\n\n{BOATS}\n\n{WHALES}"
-    picked = pick_passages("Which whales sing in the sea?", text, "Found this.")
-    assert picked == ["Found this.", WHALES, BOATS]
+    assert from_page("Which whale sings songs?", text, "Found this.") == [WHALES, BOATS]
+    assert from_page("Which whale sings songs in winter?", text, "Found this.") == [WHALES]
 
 
-def test_text_without_a_match_leaves_the_snippet():
-    """Or nothing."""
-    assert pick_passages("zebra", WHALES, " snippet ") == ["snippet"]
-    assert pick_passages("zebra", WHALES, "") == []
-    assert pick_passages("", "", "") == []
+def test_long_paragraph_is_cut_between_sentences():
+    """A page may be a single one; its beginning is not its best part."""
+    text = f"{' '.join([OTHER] * 40)} {WHALES} {' '.join([OTHER] * 40)}"
+    (passage,) = from_page("whales", text)
+    assert WHALES in passage
+    assert len(passage) <= MAX_PASSAGE_CHARS
 
 
-def test_passages_do_not_repeat_each_other():
-    """A snippet is often part of the text."""
-    assert pick_passages("whales", WHALES, WHALES[:20]) == [WHALES[:20]]
+def test_page_beside_the_point_has_no_passages():
+    """Nor has its snippet."""
+    assert from_page("zebra", WHALES, "snippet") == []
+    assert from_page("How many vacation days do employees have?", "On some days we met. " * 5) == []
+    assert from_page("", "", "") == []
+
+
+def test_snippet_is_a_passage_where_it_has_words_of_the_question():
+    """Also of a page that could not be read."""
+    assert from_page("zebra", "", " About zebras. ") == ["About zebras."]
+
+
+def test_question_in_a_script_without_spaces():
+    """Its words are pairs of characters."""
+    page = "\u9be8\u306f\u6d77\u306e\u4e2d\u3067\u6b4c\u3046\u3002"
+    assert from_page("\u9be8\u306f\u6b4c\u3046\u304b", "", page) == [page]
+    assert from_page("\u4f11\u6687\u306f\u4f55\u65e5", "", page) == []
 
 
 def test_passages_of_marked_text_are_cut_and_marked():
     """Each has the marks of its text: the reader must not take it for an instruction."""
-    text = f"<untrusted_text_ab>{'whales sing songs of the very deep blue sea ' * 100}</untrusted_text_ab>"
-    (passage,) = pick_passages("whales", text, "")
+    many = "whales sing songs of the very deep blue sea " * 100
+    (passage,) = from_page("whales", f"<untrusted_text_ab>{many}</untrusted_text_ab>")
     inner = passage.removeprefix("<untrusted_text_ab>\n").removesuffix("\n</untrusted_text_ab>")
     assert len(inner) == MAX_PASSAGE_CHARS
     assert len(passage) == len(inner) + len("<untrusted_text_ab>\n\n</untrusted_text_ab>")
@@ -40,13 +70,35 @@ def test_passages_of_marked_text_are_cut_and_marked():
 
 def test_snippet_of_a_marked_page_is_marked_too():
     """It comes from the same page."""
-    picked = pick_passages("whales", f"<untrusted_text_x>\n{WHALES}\n</untrusted_text_x>", "About.")
-    assert picked == [
-        "<untrusted_text_x>\nAbout.\n</untrusted_text_x>",
-        f"<untrusted_text_x>\n{WHALES}\n</untrusted_text_x>",
+    text = f"<untrusted_text_x>\n{OTHER}\n</untrusted_text_x>"
+    assert from_page("whales", text, "About whales.") == [
+        "<untrusted_text_x>\nAbout whales.\n</untrusted_text_x>"
     ]
 
 
 def test_short_paragraphs_are_no_passages():
-    """Headings and navigation."""
-    assert pick_passages("whales", "Whales\n\nAbout whales", "") == []
+    """Headings, navigation, footnote marks."""
+    assert from_page("whales", "Whales\n\nAbout whales") == []
+    assert from_document("whales", "Whales", ["Return to text", WHALES]) == [WHALES]
+    note = "Vacation: 25 days."
+    assert from_document("How many days of vacation?", "Vacation", [note]) == [note]
+
+
+def test_opening_of_minutes_is_no_passage():
+    """It is near to each question about its meeting, since the date is in it."""
+    question = "What did the Committee decide in March 2023?"
+    assert from_document(question, TITLE, [OPENING, DECISION]) == [DECISION]
+
+
+def test_opening_is_a_passage_for_a_question_about_its_names():
+    """Then it is the answer."""
+    assert from_document("Was Tamarind there in March 2023?", TITLE, [OPENING]) == [OPENING]
+
+
+@pytest.mark.parametrize("separator", ["\n", " "])
+def test_repeated_passages_are_given_once(separator):
+    """Statements and minutes quote each other; white space and marks make no difference."""
+    longer = f"At the end: {separator.join(DECISION.split())} Then they went home."
+    marked = f"<untrusted_text_a>\n{WHALES}\n</untrusted_text_a>"
+    assert distinct([DECISION, longer, WHALES, marked]) == [DECISION, WHALES]
+    assert distinct([longer, OTHER], known=[DECISION]) == [OTHER]

@@ -189,3 +189,14 @@ async def test_one_failed_source_is_left_out(finder, index, books, registry, rea
     books.fault = index.fault = Fault(ErrorCode.UNAVAILABLE, "Gone.")
     with pytest.raises(Fault, match="Gone"):
         await finder.resources(reader, view, "q", None)
+
+
+async def test_nothing_found_and_a_failed_source_is_a_failure(
+    finder, index, books, registry, reader
+):
+    """An empty list would say that there is nothing."""
+    books.names, view = (), registry.view(None)
+    assert await finder.resources(reader, view, "q", None) == ([], None)
+    books.fault = Fault(ErrorCode.UNAVAILABLE, "Gone.")
+    with pytest.raises(Fault, match="Gone"):
+        await finder.resources(reader, view, "q", None)

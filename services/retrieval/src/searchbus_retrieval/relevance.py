@@ -1,8 +1,8 @@
 """Which hits match a query at all: every search has a best hit, also where no document is near.
 
 The values were chosen on questions about FOMC documents, aircraft and this project, asked of all
-three collections at once: hits of another collection fall from 1.2 to .1 of ten, and no document that
-answers is lost.
+three collections at once: hits of another collection fall from 1.2 to .1 of ten, and no document
+that answers is lost.
 """
 
 from __future__ import annotations

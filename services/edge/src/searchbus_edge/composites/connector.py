@@ -19,18 +19,18 @@ from searchbus_contracts.queries import check_query
 from .fanout import Request, request_all, worst_failure
 from .fusion import fuse
 from .ids import unknown_id
-from .passages import pick_passages
-from .sources import Fetched, Hit, Source
+from .passages import distinct, from_page
+from .sources import MAX_QUERY_CHARS, Fetched, Found, Hit, Source
 
 __all__ = ["FAILURES", "Connector", "build_worker"]
 
 R = TypeVar("R")
 MAX_RESULTS = 10
-MAX_QUERY_CHARS = 1000
 _HITS_PER_SOURCE = 10
 _BRIEF_SOURCES = 4
+_PASSAGES_PER_SOURCE = 2
 FAILURES = "dev.searchbus/failures"
-"""The key in `_meta` of failed sources, by name or URL."""
+"""The key in `_meta` of failed sources, by name or URL; the field `failures` says the same."""
 _READ_ONLY = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
 )
@@ -51,10 +51,27 @@ class SearchResult(Struct):
     source: Annotated[str, Meta(description="documents/<collection> or web.")]
 
 
-class SearchResults(Struct):
+class SourceFailure(Struct, omit_defaults=True):
+    """A source that gave no results, and why."""
+
+    source: Annotated[str, Meta(description="documents, documents/<collection>, web, or a URL.")]
+    code: Annotated[str, Meta(description="forbidden: left out, since the caller lacks a role.")]
+    message: str
+    retryable: bool = False
+    retry_after_ms: int | None = None
+
+
+Failures = Annotated[
+    list[SourceFailure],
+    Meta(description="Present where sources failed or were left out: there may be more results."),
+]
+
+
+class SearchResults(Struct, omit_defaults=True):
     """The answer of search."""
 
     results: list[SearchResult]
+    failures: Failures = []
 
 
 class Fetch(Struct, forbid_unknown_fields=True):
@@ -96,12 +113,13 @@ class CitedSource(Struct):
     source: str
 
 
-class BriefAnswer(Struct):
+class BriefAnswer(Struct, omit_defaults=True):
     """The answer of research_brief."""
 
     question: str
     passages: list[Passage]
     sources: list[CitedSource]
+    failures: Failures = []
 
 
 class Connector(Toolset, name="connector"):
@@ -124,12 +142,12 @@ class Connector(Toolset, name="connector"):
     )
     async def search(self, call: Call, arguments: Search) -> WithMeta[SearchResults]:
         """Search the document collections and the web at once. Returns ids for fetch, titles and
-        URLs for citation.
+        URLs for citation; sources that failed are named beside them.
         """
         query = check_query(arguments.query, max_chars=MAX_QUERY_CHARS)
-        hits, failures = await self._find(call, query, call.remaining_s)
+        hits, failures = await self._find(call, query, call.remaining_s, passages=1)
         results = [SearchResult(h.id, h.title, h.url, h.source) for h in hits[:MAX_RESULTS]]
-        return _with_failures(SearchResults(results), failures)
+        return _with_meta(SearchResults(results, _described(failures)), failures)
 
     @tool(
         title="Fetch a search result",
@@ -157,38 +175,64 @@ class Connector(Toolset, name="connector"):
         """
         question = check_query(arguments.question, max_chars=MAX_QUERY_CHARS, field="question")
         await call.progress(0, 3, "searching")
-        hits, failures = await self._find(call, question, call.remaining_s * 0.4)
+        hits, failures = await self._find(
+            call, question, call.remaining_s * 0.4, passages=_PASSAGES_PER_SOURCE
+        )
         chosen = hits[:_BRIEF_SOURCES]
         await call.progress(1, 3, f"reading {len(chosen)} of {len(hits)} sources")
         requests: dict[str, Request] = {
-            hit.id: functools.partial(self._fetch, call, hit.id) for hit in chosen
+            hit.id: functools.partial(self._read, call, question, hit) for hit in chosen
         }
         read = await request_all(requests, timeout_s=call.remaining_s)
         await call.progress(2, 3, "picking passages")
-        passages, sources = [], []
-        for number, hit in enumerate(chosen, 1):
-            fetched: Fetched | None = read.replies.get(hit.id)
-            texts = pick_passages(question, fetched.text if fetched is not None else "", hit.text)
-            if texts:
+        passages: list[Passage] = []
+        sources: list[CitedSource] = []
+        for hit in chosen:
+            known = [passage.text for passage in passages]
+            if hit.id in read.replies:
+                found = read.replies[hit.id]
+            else:
+                found = from_page(question, "", *hit.texts[:1])
+            if texts := distinct(found, known):
+                number = len(sources) + 1
                 sources.append(CitedSource(number, hit.id, hit.title, hit.url, hit.source))
                 passages += [Passage(number, text) for text in texts]
         unread = {hit.url: read.failures[hit.id] for hit in chosen if hit.id in read.failures}
+        failures = {**failures, **unread}
+        if not passages:
+            _raise_if_failed(failures)
         await call.progress(3, 3, "done")
-        return _with_failures(BriefAnswer(question, passages, sources), {**failures, **unread})
+        answer = BriefAnswer(question, passages, sources, _described(failures))
+        return _with_meta(answer, failures)
 
     async def _find(
-        self, call: Call, query: str, timeout_s: float
+        self, call: Call, query: str, timeout_s: float, *, passages: int
     ) -> tuple[list[Hit], Mapping[str, Failure]]:
-        serving = [source for source in self._sources if source.serves(call.actor)]
-        if not serving:
-            raise Fault(ErrorCode.UNAVAILABLE, "No source can be searched now. Try again later.")
+        """The hits of all sources, and the sources that failed or were left out.
+
+        Raises:
+            Fault: nothing was found, and a source that might have found something failed.
+        """
+        failures = {s.name: why for s in self._sources if (why := s.absence(call.actor))}
         requests: dict[str, Request] = {
-            source.name: functools.partial(_search, source, query, call.actor) for source in serving
+            source.name: functools.partial(_search, source, query, call.actor, passages)
+            for source in self._sources
+            if source.name not in failures
         }
         gathered = await request_all(requests, timeout_s=timeout_s)
-        if not gathered.replies:
-            raise worst_failure(gathered.failures)
-        return fuse(gathered.replies, self._weights), gathered.failures
+        found: Mapping[str, Found] = gathered.replies
+        failures |= gathered.failures
+        for reply in found.values():
+            failures |= reply.failures
+        hits = fuse({name: reply.hits for name, reply in found.items()}, self._weights)
+        if not hits:
+            _raise_if_failed(failures, every=not found)
+        return hits, failures
+
+    async def _read(self, call: Call, question: str, hit: Hit, timeout_s: float) -> list[str]:
+        name = hit.source.partition("/")[0]
+        (source,) = (source for source in self._sources if source.name == name)
+        return await source.passages(question, hit, actor=call.actor, timeout_s=timeout_s)
 
     async def _fetch(self, call: Call, hit_id: str, timeout_s: float) -> Fetched:
         for source in self._sources:
@@ -198,8 +242,12 @@ class Connector(Toolset, name="connector"):
         raise unknown_id()
 
 
-async def _search(source: Source, query: str, actor: Actor, timeout_s: float) -> list[Hit]:
-    return await source.search(query, _HITS_PER_SOURCE, actor=actor, timeout_s=timeout_s)
+async def _search(
+    source: Source, query: str, actor: Actor, passages: int, timeout_s: float
+) -> Found:
+    return await source.search(
+        query, _HITS_PER_SOURCE, passages=passages, actor=actor, timeout_s=timeout_s
+    )
 
 
 def build_worker(connector: Connector, *, max_in_flight: int = 256) -> Worker:
@@ -213,8 +261,26 @@ def build_worker(connector: Connector, *, max_in_flight: int = 256) -> Worker:
     return worker
 
 
-def _with_failures(value: R, failures: Mapping[str, Failure]) -> WithMeta[R]:
-    """A result; where sources failed, `_meta` names them and how they failed."""
+def _raise_if_failed(failures: Mapping[str, Failure], *, every: bool = False) -> None:
+    """Raise Fault where an empty answer would hide a failure.
+
+    A source that was left out for its role did not fail, unless there is `every` other too.
+    """
+    if every and not failures:
+        raise Fault(ErrorCode.UNAVAILABLE, "No source is configured.", retryable=False)
+    if every or any(failure.code != ErrorCode.FORBIDDEN for failure in failures.values()):
+        raise worst_failure(failures)
+
+
+def _described(failures: Mapping[str, Failure]) -> list[SourceFailure]:
+    return [
+        SourceFailure(name, f.code, f.message, f.retryable, f.retry_after_ms)
+        for name, f in failures.items()
+    ]
+
+
+def _with_meta(value: R, failures: Mapping[str, Failure]) -> WithMeta[R]:
+    """A result; where sources failed, `_meta` has them by name, as it had before `failures`."""
     if not failures:
         return WithMeta(value)
     described = {name: to_builtins(failure) for name, failure in failures.items()}

@@ -35,12 +35,17 @@ async def request_all(requests: Mapping[str, Request], *, timeout_s: float) -> G
     return await gather({name: guarded(request) for name, request in requests.items()})
 
 
+def _least_final(failure: Failure) -> tuple[bool, bool, int, str]:
+    left_out = failure.code == ErrorCode.FORBIDDEN
+    return left_out, not failure.retryable, failure.retry_after_ms or 0, failure.code
+
+
 def worst_failure(failures: Mapping[str, Failure]) -> Fault:
-    """One failure for all, where every source failed: a retryable one if there is any."""
-    chosen = min(failures.values(), key=lambda f: (not f.retryable, f.retry_after_ms or 0, f.code))
-    every = "; ".join(f"{name}: {f.message}" for name, f in failures.items())
+    """One failure for all, where no source found anything: a retryable one if there is any."""
+    chosen = min(failures.values(), key=_least_final)
+    every = " ".join(f"{name}: {f.message}" for name, f in failures.items())
     code = chosen.code if chosen.code != ErrorCode.INTERNAL else ErrorCode.UPSTREAM_FAILED
     return Fault(
-        code, f"Every source failed. {every}", retryable=chosen.retryable,
+        code, f"Nothing was found, because sources failed. {every}", retryable=chosen.retryable,
         retry_after_ms=chosen.retry_after_ms,
     )  # fmt: skip

@@ -1,41 +1,123 @@
-"""Picks the passages of a source that answer a question."""
+"""Picks the passages that answer a question: few, of different content, none beside the point."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
-__all__ = ["pick_passages"]
+__all__ = ["distinct", "from_document", "from_page"]
 
-MAX_PARAGRAPHS = 2
+MAX_PASSAGES = 2
+"""Of one source."""
 MAX_PASSAGE_CHARS = 1200
-_MIN_PARAGRAPH_WORDS = 8
-_WORD = re.compile(r"\w{3,}")
+_MIN_WORDS = 8
+"""Headings, navigation and footnote marks have fewer."""
+_LEAST_SHARE = 0.4
+"""Of the question's words; a page's passage with fewer is beside the point."""
+_SHARE_OF_BEST = 0.6
+_MOST_NAMES = 0.5
+_SHINGLE_WORDS = 4
+_WORD = re.compile(r"\w+")
+_SUFFIX = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _MARKS_OF_UNTRUSTED_TEXT = re.compile(r"</?(untrusted_text_\w+)>")
+_ASKING_WORDS = frozenset(
+    "about and any are between been but can could did does for from had has have her his how into "
+    "its many much not our she should such than that the their them then there these they this was "
+    "were what when where which while who whom whose why will with would you your".split()
+)
 
 
-def pick_passages(question: str, text: str, snippet: str) -> list[str]:
-    """The snippet that search found, and the paragraphs sharing most words with the question.
+def from_document(question: str, title: str, passages: Iterable[str]) -> list[str]:
+    """The passages of a document that speak to the question, best first as they came.
+
+    A list of names, such as the opening of minutes, is one only if it has, once, a word of the
+    question; so is a line of a few words, such as a footnote's. Words of the title do not count,
+    because each passage's vector has the title too; nor do words that the list repeats, because
+    they are no names.
+    """
+    beyond_title = set(_words(question)) - set(_words(title))
+    return [
+        passage.strip()[:MAX_PASSAGE_CHARS]
+        for passage in passages
+        if beyond_title & _said_once(passage) or _is_prose(passage)
+    ][:MAX_PASSAGES]
+
+
+def from_page(question: str, text: str, snippet: str = "") -> list[str]:
+    """The passages of a page with the most words of the question; of equal ones the first.
 
     A text between marks of untrusted text gives passages between the same marks.
 
     Args:
-        text: the full text, empty where it could not be read.
+        text: the page's text, empty where it could not be read.
+        snippet: what the search showed of the page.
     """
-    wanted = {word.lower() for word in _WORD.findall(question)}
-    scored: list[tuple[float, int, str]] = []
-    for position, paragraph in enumerate(
-        re.split(r"\n\s*\n", _MARKS_OF_UNTRUSTED_TEXT.sub("", text))
-    ):
-        words = {word.lower() for word in _WORD.findall(paragraph)}
-        if len(words) >= _MIN_PARAGRAPH_WORDS:
-            share = len(words & wanted) / (len(wanted) or 1)
-            scored.append((-share, position, paragraph.strip()))
-    best = [paragraph for score, _, paragraph in sorted(scored)[:MAX_PARAGRAPHS] if score < 0]
-    chosen = [snippet.strip(), *best] if snippet.strip() else best
-    unique: list[str] = []
-    for passage in chosen:
-        if not any(passage in other or other in passage for other in unique):
-            unique.append(passage[:MAX_PASSAGE_CHARS])
+    wanted = set(_words(question))
+    plain = _MARKS_OF_UNTRUSTED_TEXT.sub("", text)
+    shares = {
+        passage: len(wanted.intersection(_words(passage))) / (len(wanted) or 1)
+        for passage in (snippet.strip(), *_cut(plain))
+        if passage == snippet.strip() or len(_WORD.findall(passage)) >= _MIN_WORDS
+    }
+    floor = max(_LEAST_SHARE, _SHARE_OF_BEST * max(shares.values(), default=0.0))
+    ranked = sorted(shares, key=lambda passage: -shares[passage])
+    picked = distinct(passage for passage in ranked if passage and shares[passage] >= floor)
+    picked = [passage[:MAX_PASSAGE_CHARS] for passage in picked[:MAX_PASSAGES]]
     mark = _MARKS_OF_UNTRUSTED_TEXT.search(text)
-    picked = unique[: MAX_PARAGRAPHS + 1]
     return picked if mark is None else [f"<{mark[1]}>\n{p}\n</{mark[1]}>" for p in picked]
+
+
+def distinct(passages: Iterable[str], known: Iterable[str] = ()) -> list[str]:
+    """The passages that do not repeat an earlier or a known one; half of the words is a repeat."""
+    seen = [_shingles(passage) for passage in known]
+    kept = []
+    for passage in passages:
+        own = _shingles(passage)
+        if not any(len(own & other) * 2 >= min(len(own), len(other)) for other in seen):
+            kept.append(passage)
+            seen.append(own)
+    return kept
+
+
+def _cut(text: str) -> Iterator[str]:
+    """Paragraphs; a long one is cut between sentences."""
+    for paragraph in re.split(r"\n\s*\n", text):
+        current = ""
+        for sentence in _SENTENCE_END.split(paragraph.strip()):
+            if current and len(current) + len(sentence) >= MAX_PASSAGE_CHARS:
+                yield current
+                current = ""
+            current = f"{current} {sentence}" if current else sentence
+        if current:
+            yield current
+
+
+def _words(text: str) -> list[str]:
+    """The words without their endings; of scripts without spaces, pairs of characters."""
+    found = []
+    for word in _WORD.findall(text.lower()):
+        if _UNSPACED.search(word):
+            found += [word[i : i + 2] for i in range(max(1, len(word) - 1))]
+        elif len(word) >= 3 and word not in _ASKING_WORDS:
+            found.append(_SUFFIX.sub("", word))
+    return found
+
+
+def _said_once(passage: str) -> set[str]:
+    return {word for word, count in Counter(_words(passage)).items() if count == 1}
+
+
+def _is_prose(passage: str) -> bool:
+    """Whether it is no list of names and not too short to say something."""
+    words = [word for word in _WORD.findall(passage) if word[0].isalpha()]
+    capitals = [word for word in words if word[0].isupper()]
+    return len(words) >= _MIN_WORDS and len(capitals) <= _MOST_NAMES * len(words)
+
+
+def _shingles(passage: str) -> set[tuple[str, ...]]:
+    words = _WORD.findall(_MARKS_OF_UNTRUSTED_TEXT.sub("", passage).lower())
+    count = max(1, len(words) - _SHINGLE_WORDS + 1)
+    return {tuple(words[i : i + _SHINGLE_WORDS]) for i in range(count)}

@@ -164,7 +164,7 @@ class Finder:
             )  # fmt: skip
         gathered = await self._bus.gather(requests, timeout_s=SEARCH_TIMEOUT_S)
         for failure in gathered.failures.values():
-            if failure.code in _PUBLIC or len(gathered.failures) == len(requests):
+            if failure.code in _PUBLIC:
                 raise Fault.of(failure)
         rankings: list[list[ResourceDescriptor]] = []
         for reply in gathered.replies.values():
@@ -173,7 +173,10 @@ class Finder:
                 rankings.append([r for r in listed if r is not None])
             else:
                 rankings.append(list(reply.resources))
-        return _fuse([[r for r in ranking if visible(actor, r)] for ranking in rankings])
+        found = _fuse([[r for r in ranking if visible(actor, r)] for ranking in rankings])
+        if not found and gathered.failures:  # an empty list would say that there is nothing
+            raise Fault.of(next(iter(gathered.failures.values())))
+        return found
 
     def _open(self, cursor: str | None, bound: tuple[object, ...]) -> dict[str, Any]:
         if cursor is None:

@@ -1,0 +1,142 @@
+"""The documents as a source of the composites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from searchbus_bus import Bus, Directory, Hedge
+from searchbus_contracts import Actor, ErrorCode, Failure
+from searchbus_contracts.retrieval import (
+    MAX_TOP_K,
+    Document,
+    GetRequest,
+    SearchHit,
+    SearchReply,
+    SearchRequest,
+)
+
+from .ids import Ids, unknown_id
+from .passages import from_document
+from .sources import MAX_QUERY_CHARS, Fetched, Found, Hit
+
+__all__ = ["Documents"]
+
+_SURE_COSINE = 0.62
+"""Below it the documents rarely answer the question, and count half beside other sources. One in
+eight questions about FOMC documents stays below it, and nine in ten questions about aircraft."""
+_MAX_ID_CHARS = 512
+
+
+class Documents:
+    """All collections that the caller may read, through the retrieval service.
+
+    Args:
+        directory: shows whether the service is available.
+        base_url: the address of this edge, which serves documents without one of their own.
+    """
+
+    name = "documents"
+    _SERVICE = "retrieval"
+
+    def __init__(self, bus: Bus, ids: Ids, directory: Directory, *, base_url: str) -> None:
+        self._bus = bus
+        self._ids = ids
+        self._directory = directory
+        self._base_url = base_url
+        self._hedge_search = Hedge()
+        self._hedge_get = Hedge()
+
+    def absence(self, actor: Actor) -> Failure | None:
+        """See Source; collections that the caller may not read look absent."""
+        if self._directory.listed(self._SERVICE):
+            return None
+        return Failure(
+            code=ErrorCode.UNAVAILABLE,
+            message="The documents cannot be searched: no retrieval service is running.",
+            retryable=True,
+        )
+
+    async def search(
+        self, query: str, limit: int, *, passages: int, actor: Actor, timeout_s: float
+    ) -> Found:
+        """See Source."""
+        request = SearchRequest(
+            query=query[:MAX_QUERY_CHARS],
+            limit=min(MAX_TOP_K, limit * passages),
+            per_document=passages == 1,
+            relevant_only=True,
+        )
+        reply = await self._hedge_search.run(
+            lambda: self._bus.request(
+                self._bus.subjects.endpoint(self._SERVICE, "search"), request, SearchReply,
+                service=self._SERVICE, timeout_s=timeout_s, actor=actor,
+            )
+        )  # fmt: skip
+        failures = {
+            f"{self.name}/{name}": Failure(code=code, message="The collection cannot be searched.")
+            for name, code in reply.failed.items()
+        }
+        return Found(self._hits(reply.hits, passages)[:limit], failures)
+
+    def _hits(self, found: Sequence[SearchHit], passages: int) -> list[Hit]:
+        """One hit a document, in the order of its best passage."""
+        if passages > 1:  # those that only resemble literal passages are beside the point
+            found = [hit for hit in found if hit.literal] or found
+        sure = any(hit.literal or hit.cosine >= _SURE_COSINE for hit in found)
+        of_document: dict[tuple[str, str], list[SearchHit]] = {}
+        for hit in found:
+            of_document.setdefault((hit.collection, hit.document_id), []).append(hit)
+        return [
+            Hit(
+                id=self._ids.of_document(collection, document_id),
+                title=hits[0].title or document_id,
+                url=self._url(hits[0].url, collection, document_id),
+                source=f"{self.name}/{collection}",
+                texts=tuple(hit.text for hit in hits[:passages]),
+                weight=1.0 if sure else 0.5,
+            )
+            for (collection, document_id), hits in of_document.items()
+        ]
+
+    async def passages(
+        self, question: str, hit: Hit, *, actor: Actor, timeout_s: float
+    ) -> list[str]:
+        """See Source; the search has already read them."""
+        return from_document(question, hit.title, hit.texts)
+
+    async def fetch(self, hit_id: str, *, actor: Actor, timeout_s: float) -> Fetched | None:
+        """See Source."""
+        named = self._ids.document(hit_id)
+        if named is None:
+            return None
+        document = await self.get(*named, actor=actor, timeout_s=timeout_s)
+        metadata = {
+            key: str(value) for key, value in document.metadata.items() if value is not None
+        }
+        return Fetched(
+            id=hit_id,
+            title=document.title or document.document_id,
+            text=document.text,
+            url=self._url(document.url, document.collection, document.document_id),
+            metadata={"source": "documents", "collection": document.collection, **metadata},
+        )
+
+    async def get(
+        self, collection: str, document_id: str, *, actor: Actor, timeout_s: float
+    ) -> Document:
+        """One document; raises Fault(not_found)."""
+        if len(document_id) > _MAX_ID_CHARS:
+            raise unknown_id()
+        request = GetRequest(collection=collection, document_id=document_id)
+        return await self._hedge_get.run(
+            lambda: self._bus.request(
+                self._bus.subjects.endpoint(self._SERVICE, "get"), request, Document,
+                service=self._SERVICE, timeout_s=timeout_s, actor=actor,
+            )
+        )  # fmt: skip
+
+    def _url(self, url: str | None, collection: str, document_id: str) -> str:
+        if url and url.startswith(("http://", "https://")):
+            return url
+        return f"{self._base_url}/documents/{collection}/{quote(document_id, safe='')}"

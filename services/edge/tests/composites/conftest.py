@@ -1,0 +1,95 @@
+"""Documents and web as sources, over workers on the in-memory bus."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from searchbus_bus import Call, Directory, Worker, endpoint
+from searchbus_contracts import Actor, ToolCall, ToolDescriptor, ToolReply
+from searchbus_contracts.retrieval import (
+    Document,
+    GetRequest,
+    SearchHit,
+    SearchReply,
+    SearchRequest,
+)
+from searchbus_edge.calls.audit import AuditLog
+from searchbus_edge.calls.limits import LocalLimiter
+from searchbus_edge.composites.documents import Documents
+from searchbus_edge.composites.ids import Ids
+from searchbus_edge.composites.web import Web
+from searchbus_edge.lists.registry import Registry
+from searchbus_edge.requests.tool_calls import ToolCalls
+
+IDS = Ids(b"k" * 32)
+SEARCHER = Actor(subject="a", roles=("WEB",))
+OTHER = Actor(subject="b", roles=())
+OPTIONS = {"actor": SEARCHER, "timeout_s": 5.0}
+
+
+class Retrieval:
+    def __init__(self) -> None:
+        self.requests: list[SearchRequest] = []
+
+    cosine = 0.8
+    literal = False
+    failed: ClassVar[dict[str, str]] = {}
+
+    @endpoint
+    async def search(self, call: Call, request: SearchRequest) -> SearchReply:
+        self.requests.append(request)
+        return SearchReply(failed=self.failed, hits=(
+            SearchHit(collection="books", document_id="d/1", chunk_id="1", title="", text="t",
+                      score=1.0, cosine=self.cosine, url="file:///x"),
+            SearchHit(collection="books", document_id="d/1", chunk_id="2", title="", text="u",
+                      score=1.0, cosine=self.cosine),
+            SearchHit(collection="books", document_id="d2", chunk_id="1", title="Two", text="t",
+                      score=0.9, cosine=0.1, url="https://x.example", literal=self.literal),
+        ))  # fmt: skip
+
+    @endpoint
+    async def get(self, call: Call, request: GetRequest) -> Document:
+        return Document(
+            collection=request.collection, document_id=request.document_id, title="", text="all",
+            chunk_count=1, metadata={"year": 2024, "empty": None},
+        )  # fmt: skip
+
+
+def web_worker(replies: dict[str, ToolReply]) -> Worker:
+    worker = Worker("web")
+    for name in ("web_search", "web_extract_content"):
+
+        async def answer(call: Call, request: ToolCall) -> ToolReply:
+            return replies[request.tool]
+
+        worker.add_tool(
+            ToolDescriptor(name=name, toolset="web", description="x", required_roles=("WEB",),
+                           input_schema={"type": "object"}),
+            answer,
+        )  # fmt: skip
+    return worker
+
+
+def web_source(bus, directory) -> Web:
+    registry, off = Registry(directory, ()), LocalLimiter(0, 1)
+    calls = ToolCalls(
+        bus, registry, None, limiter=off, costly=off, audit=AuditLog(), timeout_cap_s=60.0
+    )
+    return Web(calls, IDS, registry)
+
+
+@pytest.fixture
+async def setup(bus, broker):
+    """(documents, web, retrieval, replies of the web)."""
+    retrieval, replies = Retrieval(), {}
+    worker = Worker("retrieval")
+    worker.add(retrieval)
+    await broker.connect(name="retrieval").serve(worker)
+    await broker.connect(name="web").serve(web_worker(replies))
+    directory = Directory(bus)
+    await directory.start()
+    documents = Documents(bus, IDS, directory, base_url="https://edge.example")
+    yield documents, web_source(bus, directory), retrieval, replies
+    await directory.close()

@@ -1,0 +1,66 @@
+"""The documents as a source."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_contracts import Fault
+
+from .conftest import IDS, OPTIONS
+
+
+async def test_documents_have_an_address_of_their_own_or_ours(setup):
+    """A file of the server's disk is no address."""
+    documents, *_ = setup
+    first, second = (await documents.search("q", 10, passages=1, **OPTIONS)).hits
+    assert first.url == "https://edge.example/documents/books/d%2F1"
+    assert (first.title, first.source, first.weight) == ("d/1", "documents/books", 1.0)
+    assert (second.url, second.title) == ("https://x.example", "Two")
+
+
+async def test_documents_count_half_where_none_is_near(setup):
+    """Beside other sources."""
+    documents, _, retrieval, _ = setup
+    retrieval.cosine = 0.61
+    found = await documents.search("q", 10, passages=1, **OPTIONS)
+    assert {hit.weight for hit in found.hits} == {0.5}
+
+
+async def test_document_is_fetched_by_its_id(setup):
+    """Metadata as text; other ids are another source's."""
+    documents, *_ = setup
+    fetched = await documents.fetch(IDS.of_document("books", "d/1"), **OPTIONS)
+    assert (fetched.title, fetched.text) == ("d/1", "all")
+    assert fetched.metadata == {"source": "documents", "collection": "books", "year": "2024"}
+    assert await documents.fetch("web:x", **OPTIONS) is None
+    with pytest.raises(Fault, match="no such id"):
+        await documents.fetch(IDS.of_document("books", "x" * 513), **OPTIONS)
+
+
+async def test_passages_of_a_document_come_with_its_hit(setup):
+    """Several of one document are one hit; each search leaves out what is beside the point."""
+    documents, _, retrieval, _ = setup
+    one = (await documents.search("q", 10, passages=1, **OPTIONS)).hits
+    two = (await documents.search("q", 10, passages=2, **OPTIONS)).hits
+    assert [hit.texts for hit in one] == [("t",), ("t",)]
+    assert [hit.texts for hit in two] == [("t", "u"), ("t",)]
+    asked = [(r.limit, r.per_document, r.relevant_only) for r in retrieval.requests]
+    assert asked == [(10, True, True), (20, False, True)]
+
+
+async def test_literal_passages_leave_no_place_for_others(setup):
+    """Where passages are wanted; as results, the others follow."""
+    documents, _, retrieval, _ = setup
+    retrieval.literal = True
+    one = (await documents.search("q", 10, passages=1, **OPTIONS)).hits
+    two = (await documents.search("q", 10, passages=2, **OPTIONS)).hits
+    assert ([hit.title for hit in one], [hit.title for hit in two]) == (["d/1", "Two"], ["Two"])
+
+
+async def test_failed_collection_is_a_failure(setup):
+    """Beside the hits of the others."""
+    documents, _, retrieval, _ = setup
+    retrieval.failed = {"hr": "unavailable"}
+    found = await documents.search("q", 10, passages=1, **OPTIONS)
+    assert len(found.hits) == 2
+    assert {name: f.code for name, f in found.failures.items()} == {"documents/hr": "unavailable"}

@@ -1,0 +1,74 @@
+"""The web as a source."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_contracts import Fault, ToolReply
+from searchbus_edge.composites.sources import Hit
+
+from .conftest import IDS, OPTIONS, OTHER, SEARCHER
+
+
+async def test_web_is_left_out_for_callers_without_its_role(setup):
+    """They learn the role; ids of pages look unknown to them."""
+    _, web, *_ = setup
+    assert web.absence(SEARCHER) is None
+    why = web.absence(OTHER)
+    assert (why.code, why.retryable) == ("forbidden", False)
+    assert "does not have the role WEB" in why.message
+    with pytest.raises(Fault, match="no such id"):
+        await web.fetch(IDS.of_page("https://x"), actor=OTHER, timeout_s=5.0)
+
+
+async def test_web_results_become_hits(setup):
+    """Without an address there is no hit; without a title the address is one."""
+    _, web, _, replies = setup
+    rows = [{"title": "", "url": "https://x", "snippet": "s"}, {"title": "n", "url": ""}]
+    replies["web_search"] = ToolReply(structured={"results": rows})
+    (hit,) = (await web.search("q", 10, passages=1, **OPTIONS)).hits
+    assert (hit.title, hit.url, hit.texts, hit.source) == ("https://x", "https://x", ("s",), "web")
+    assert IDS.page(hit.id) == "https://x"
+
+
+@pytest.mark.parametrize(("status", "retryable"), [("timeout", True), ("http_404", False)])
+async def test_unreadable_page_is_a_typed_failure(setup, status, retryable):
+    """It is retryable where another attempt may help."""
+    _, web, _, replies = setup
+    items = [{"url": "https://x", "content": "", "status": status, "message": "Why."}]
+    replies["web_extract_content"] = ToolReply(structured={"items": items})
+    with pytest.raises(Fault, match=rf"could not be read \({status}\)\. Why\.") as caught:
+        await web.fetch(IDS.of_page("https://x"), **OPTIONS)
+    assert caught.value.failure.retryable is retryable
+
+
+async def test_failed_tool_is_a_failed_source(setup):
+    """Not an empty result."""
+    _, web, _, replies = setup
+    replies["web_search"] = ToolReply(structured={"error": {}}, is_error=True)
+    with pytest.raises(Fault) as caught:
+        await web.search("q", 10, passages=1, **OPTIONS)
+    assert caught.value.code == "upstream_failed"
+
+
+async def test_failure_of_the_tool_keeps_its_code(setup):
+    """A limit is a limit for whoever meets it."""
+    _, web, _, replies = setup
+    error = {"code": "quota_exhausted", "message": "No credit.", "retryable": False}
+    replies["web_search"] = ToolReply(structured={"error": error}, is_error=True)
+    with pytest.raises(Fault, match="No credit") as caught:
+        await web.search("q", 10, passages=1, **OPTIONS)
+    assert caught.value.code == "quota_exhausted"
+
+
+async def test_passages_are_those_of_the_page(setup):
+    """Its best paragraph and the snippet, between the marks of the page's text."""
+    _, web, _, replies = setup
+    text = "<untrusted_text_a>\nWhales sing long songs in the sea at night.\n</untrusted_text_a>"
+    items = [{"url": "https://x", "content": text, "status": "ok"}]
+    replies["web_extract_content"] = ToolReply(structured={"items": items})
+    hit = Hit(IDS.of_page("https://x"), "X", "https://x", "web", ("About whales that sing.",))
+    assert await web.passages("Which whales sing?", hit, **OPTIONS) == [
+        "<untrusted_text_a>\nAbout whales that sing.\n</untrusted_text_a>",
+        "<untrusted_text_a>\nWhales sing long songs in the sea at night.\n</untrusted_text_a>",
+    ]
