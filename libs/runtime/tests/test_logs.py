@@ -10,6 +10,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 from searchbus_runtime import configure_logging
+from searchbus_runtime.logs import log_lines
 
 
 @pytest.fixture(autouse=True)
@@ -82,17 +83,43 @@ def test_without_a_terminal_auto_is_json_and_console_is_for_people(capsys):
     assert not text.startswith("{")
 
 
-def test_audit_lines_have_their_fields(capsys):
-    """With the trace of the call, and in the form of all other lines."""
+LINES = [
+    {"event": "a called b: ok", "time_s": 1.5, "trace_id": "12ab", "arguments": {"q": ["é"]}},
+    {"event": "100 % of c", "time_s": 2.0},
+]
+
+
+def test_lines_logged_at_once_have_the_form_of_all_others(capsys):
+    """One object each, with its own fields and its own time."""
     configure_logging("edge", style="json")
-    fields = {"audit": True, "subject": "a", "duration_ms": 1.5, "arguments": {"q": ["é"]}}
-    with TracerProvider().get_tracer("t").start_as_current_span("work"):
-        logging.getLogger("searchbus.audit").info("%s called %s", "a", "b", extra=fields)
-        logging.getLogger("searchbus.other").info("%s called %s", "a", "b")
-    audit, other = lines(capsys)
-    assert {key: audit[key] for key in fields} == fields
-    assert audit.keys() - fields.keys() == other.keys()
-    assert audit["timestamp"].endswith("Z")
-    assert {k: audit[k] for k in ("event", "level", "trace_id", "span_id", "service")} == {
-        k: other[k] for k in ("event", "level", "trace_id", "span_id", "service")
+    log_lines(logging.getLogger("searchbus.audit"), LINES)
+    logging.getLogger("searchbus.other").info("other")
+    first, second, other = lines(capsys)
+    assert {key: first[key] for key in ("event", "trace_id", "arguments")} == {
+        key: LINES[0][key] for key in ("event", "trace_id", "arguments")
     }
+    assert (first["level"], first["logger"], first["service"]) == (
+        "info",
+        "searchbus.audit",
+        "edge",
+    )
+    assert first["timestamp"] == "1970-01-01T00:00:01.500000Z"
+    assert second["event"] == "100 % of c"
+    assert second.keys() == other.keys()
+
+
+def test_lines_logged_at_once_are_lines_for_people_too(capsys):
+    """With the trace where there is one."""
+    configure_logging("edge", style="console")
+    log_lines(logging.getLogger("searchbus.audit"), LINES)
+    first, second = capsys.readouterr().err.splitlines()
+    assert "a called b: ok" in first
+    assert "12ab" in first
+    assert "100 % of c" in second
+
+
+def test_lines_below_the_level_are_not_written(capsys):
+    """They have level INFO."""
+    configure_logging("edge", level="warning", style="json")
+    log_lines(logging.getLogger("searchbus.audit"), LINES)
+    assert lines(capsys) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 from opentelemetry import trace
@@ -17,10 +18,12 @@ ALICE = Actor(subject="alice", roles=())
 
 @pytest.fixture
 def lines(caplog):
-    """Collects the records of the audit log."""
-    found: list[logging.LogRecord] = []
+    """Collects the lines of the audit log, each with the thread that wrote it."""
+    found: list[dict[str, Any]] = []
     handler = logging.Handler()
-    handler.emit = found.append
+    handler.emit = lambda record: found.extend(
+        {**line, "thread": record.threadName} for line in record.lines
+    )
     caplog.set_level(logging.INFO, "searchbus.audit")
     logger = logging.getLogger("searchbus.audit")
     logger.addHandler(handler)
@@ -38,10 +41,10 @@ def test_line_has_caller_tool_and_measurements(lines):
     record(audit)
     audit.close()
     (line,) = lines
-    assert (line.name, line.getMessage()) == ("searchbus.audit", "alice called search: ok")
-    assert (line.subject, line.tool, line.outcome) == ("alice", "search", "ok")
-    assert (line.duration_ms, line.bytes, line.audit) == (12.3, 7, True)
-    assert not hasattr(line, "arguments")
+    assert line["event"] == "alice called search: ok"
+    assert (line["subject"], line["tool"], line["outcome"]) == ("alice", "search", "ok")
+    assert (line["duration_ms"], line["bytes"], line["audit"]) == (12.3, 7, True)
+    assert "arguments" not in line
 
 
 @pytest.mark.parametrize("wanted", [True, False])
@@ -50,7 +53,7 @@ def test_arguments_are_added_only_by_the_setting(lines, wanted):
     audit = AuditLog(arguments=wanted)
     record(audit, arguments={"q": "secret"})
     audit.close()
-    assert hasattr(lines[0], "arguments") is wanted
+    assert ("arguments" in lines[0]) is wanted
 
 
 def test_lines_are_written_by_a_thread_in_order(lines):
@@ -59,8 +62,8 @@ def test_lines_are_written_by_a_thread_in_order(lines):
     for number in range(5):
         record(audit, f"tool{number}")
     wanted = [f"tool{number}" for number in range(5)]
-    eventually(lambda: [line.tool for line in lines if line.tool in wanted] == wanted)
-    assert {line.threadName for line in lines} == {"audit"}
+    eventually(lambda: [line["tool"] for line in lines] == wanted)
+    assert {line["thread"] for line in lines} == {"audit"}
     audit.close()
 
 
@@ -71,25 +74,26 @@ def test_full_queue_drops_lines(lines):
     for number in range(4):
         record(audit, f"tool{number}")
     audit.flush()
-    assert [line.tool for line in lines] == ["tool0", "tool1"]
+    assert [line["tool"] for line in lines] == ["tool0", "tool1"]
 
 
-def test_line_belongs_to_the_trace_of_its_call(caplog):
+def test_line_belongs_to_the_trace_of_its_call(lines):
     """Though another thread writes it."""
-    seen = []
+    audit = AuditLog()
+    with trace.use_span(NonRecordingSpan(SpanContext(77, 5, False, TraceFlags(1)))):
+        record(audit)
+    record(audit)
+    audit.close()
+    assert (int(lines[0]["trace_id"], 16), int(lines[0]["span_id"], 16)) == (77, 5)
+    assert "trace_id" not in lines[1]
 
-    class Handler(logging.Handler):
-        def emit(self, record):
-            seen.append(trace.get_current_span().get_span_context().trace_id)
 
-    logger, handler, audit = logging.getLogger("searchbus.audit"), Handler(), AuditLog()
-    caplog.set_level(logging.INFO, "searchbus.audit")
-    logger.addHandler(handler)
-    try:
-        context = SpanContext(77, 5, False, TraceFlags(1))
-        with trace.use_span(NonRecordingSpan(context)):
-            record(audit)
-        audit.close()
-    finally:
-        logger.removeHandler(handler)
-    assert seen == [77]
+def test_many_lines_are_written_at_once(caplog, lines):
+    """A record of the log for each would cost more than the call itself does here."""
+    audit = AuditLog()
+    audit._thread = object()  # nothing is written until flush
+    for _ in range(1500):
+        record(audit)
+    audit.flush()
+    assert len(lines) == 1500
+    assert len(caplog.records) == 2
