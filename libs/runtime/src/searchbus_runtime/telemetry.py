@@ -5,17 +5,24 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from typing import Any
 
 from opentelemetry import metrics, trace
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
-from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import (
+    MetricReader,
+    MetricsData,
+    PeriodicExportingMetricReader,
+)
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from prometheus_client import REGISTRY
 
 from searchbus_contracts import VERSION
 
+from .histograms import Histograms, LightMeterProvider
 from .settings import ServiceSettings
 from .spans import LightTracerProvider
 from .tracefile import TraceFileExporter
@@ -41,6 +48,8 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
         }
     )
     readers: list[MetricReader] = [PrometheusMetricReader()]
+    histograms = Histograms(resource)
+    REGISTRY.register(histograms)
     processor: SpanProcessor | None = None
     if endpoint:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -53,7 +62,14 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
             schedule_delay_millis=EXPORT_DELAY_MS,
         )
         if settings.otlp_metrics:
-            readers.append(PeriodicExportingMetricReader(OTLPMetricExporter(f"{base}/v1/metrics")))
+
+            class Exporter(OTLPMetricExporter):
+                """Exports the light histograms too."""
+
+                def export(self, metrics_data: MetricsData, *fields: Any, **options: Any) -> Any:
+                    return super().export(histograms.add_to(metrics_data), *fields, **options)
+
+            readers.append(PeriodicExportingMetricReader(Exporter(f"{base}/v1/metrics")))
     elif settings.trace_file is not None:
         exporter = TraceFileExporter(settings.trace_file, max_bytes=settings.trace_file_bytes)
         processor = BatchSpanProcessor(
@@ -67,7 +83,7 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
         # Exemplars cost a lock a measurement, and the Prometheus reader drops them.
         exemplar_filter=AlwaysOffExemplarFilter(),
     )
-    metrics.set_meter_provider(measuring)
+    metrics.set_meter_provider(LightMeterProvider(measuring, histograms))
 
     def shutdown() -> None:
         tracing.shutdown()

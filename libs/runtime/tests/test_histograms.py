@@ -1,0 +1,130 @@
+"""Light histograms export what the SDK's export for the same measurements."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import pytest
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from prometheus_client import CollectorRegistry, generate_latest
+
+from searchbus_runtime import histograms
+from searchbus_runtime.histograms import Histograms, LightHistogram, LightMeterProvider
+
+RESOURCE = Resource({"service.name": "here"})
+SCOPE = InstrumentationScope("searchbus.test")
+
+
+def measure(provider) -> None:
+    """The same calls for any provider."""
+    meter = provider.get_meter("searchbus.test")
+    bounds = (0.001, 0.5, 1, 60)
+    seconds = meter.create_histogram(
+        "searchbus.work.duration", unit="s", description='Work "done".',
+        explicit_bucket_boundaries_advisory=bounds,
+    )  # fmt: skip
+    for value in (0.2, 0.0, 0.001, 1, 7.5, 1000):
+        seconds.record(value, {"side": "client", "error.type": 'a"b'})
+    seconds.record(2, {"side": "server"})
+    for value in (-1, math.inf, math.nan):
+        seconds.record(value)
+    provider.get_meter("searchbus.other", "2").create_histogram("searchbus.sizes").record(300)
+    meter.create_counter("searchbus.counted").add(3, {"kind": "x"})
+    meter.create_up_down_counter("searchbus.up_down").add(3)
+    meter.create_gauge("searchbus.gauge").set(3)
+    meter.create_observable_counter("searchbus.observed")
+    meter.create_observable_up_down_counter("searchbus.observed_up_down")
+    meter.create_observable_gauge("searchbus.observed_gauge")
+
+
+def test_prometheus_text_is_the_sdks():
+    """Names, labels, buckets, sums."""
+    texts = []
+    for light in (True, False):
+        registry = CollectorRegistry()
+        reader = PrometheusMetricReader(registry=registry)
+        provider = MeterProvider([reader], resource=RESOURCE)
+        if light:
+            found = Histograms(RESOURCE)
+            registry.register(found)
+            measure(LightMeterProvider(provider, found))
+        else:
+            measure(provider)
+        lines = generate_latest(registry).decode().splitlines()
+        texts.append(sorted(line for line in lines if "_created" not in line))
+    assert texts[0] == texts[1]
+
+
+def points(data) -> dict:
+    """Every data point of a histogram, by its scope, name, unit and attributes."""
+    return {
+        (scope.scope.name, metric.name, metric.unit, *point.attributes.items()): (
+            point.count, point.sum, tuple(point.bucket_counts), tuple(point.explicit_bounds),
+            point.min, point.max,
+        )
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        for point in metric.data.data_points
+        if hasattr(point, "bucket_counts")
+    }  # fmt: skip
+
+
+def test_data_points_are_the_sdks():
+    """As OTLP exports them."""
+    reader, sdks = InMemoryMetricReader(), InMemoryMetricReader()
+    found = Histograms(RESOURCE)
+    measure(LightMeterProvider(MeterProvider([reader], resource=RESOURCE), found))
+    measure(MeterProvider([sdks], resource=RESOURCE))
+    exported = points(found.add_to(reader.get_metrics_data()))
+    assert exported == points(sdks.get_metrics_data())
+    assert len(exported) == 3
+
+
+def test_one_name_is_one_histogram():
+    """Two modules that share it add to the same sums."""
+    meter = LightMeterProvider(MeterProvider(), Histograms(RESOURCE)).get_meter("x")
+    options = {"unit": "s", "explicit_bucket_boundaries_advisory": (1,)}
+    assert meter.create_histogram("a", **options) is meter.create_histogram("a", **options)
+    assert meter.create_histogram("a", **options) is not meter.create_histogram("b", **options)
+
+
+def test_series_are_limited(monkeypatch):
+    """Further ones are counted together."""
+    monkeypatch.setattr(histograms, "MAX_SERIES", 2)
+    histogram = LightHistogram(SCOPE, "a", "", (1,))
+    for number in range(5):
+        histogram.record(1, {"n": number})
+    found = histogram.points()
+    assert [p.count for p in found] == [1, 1, 3]
+    assert found[-1].attributes == {"otel.metric.overflow": True}
+
+
+def test_threads_lose_no_count():
+    """Embedding runs in threads."""
+    histogram = LightHistogram(SCOPE, "a", "", (1,))
+
+    def work():
+        for _ in range(5000):
+            histogram.record(0.5)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (point,) = histogram.points()
+    assert point.count == 20_000
+    assert point.sum == pytest.approx(10_000)
+
+
+def test_nothing_recorded_is_nothing_exported():
+    """As in the SDK."""
+    found = Histograms(RESOURCE)
+    found.add(LightHistogram(SCOPE, "a", "", (1,)))
+    assert list(found.collect()) == []
