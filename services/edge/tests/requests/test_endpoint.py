@@ -68,7 +68,7 @@ def post(way, make_tool, clock):
     endpoint = Endpoint("/mcp", server, SimpleNamespace(everything=view), policy)
     endpoint._fast = way
 
-    async def send_request(*chunks, key="alice", method="POST", headers=()):
+    async def send_request(*chunks, key="alice", method="POST", headers=(), more=()):
         pending = [
             {"type": "http.request", "body": chunk, "more_body": number + 1 < len(chunks)}
             for number, chunk in enumerate(chunks or (b"",))
@@ -85,7 +85,7 @@ def post(way, make_tool, clock):
                  **({b"authorization": f"Bearer {key}".encode()} if key else {}),
                  **dict(headers)}  # fmt: skip
         scope = {"type": "http", "method": method, "path": "/mcp", "client": ("10.0.0.1", 5),
-                 "headers": list(given.items())}  # fmt: skip
+                 "headers": [*given.items(), *more]}  # fmt: skip
         await endpoint(scope, receive, send)
         text = b"".join(event.get("body", b"") for event in events)
         return events[0]["status"], dict(events[0]["headers"]), text
@@ -118,6 +118,15 @@ async def test_request_without_a_valid_credential_is_refused(post, way, key):
     assert status == 401
     assert b"oauth-protected-resource/mcp" in headers[b"www-authenticate"]
     assert json.loads(body)["error"]["code"] == -31401
+    assert way.served == []
+
+
+@pytest.mark.parametrize("second", [b"Bearer alice", b"Bearer bob", b""])
+async def test_two_credentials_are_refused(post, way, second):
+    """400: a proxy before the edge may have checked the other one."""
+    status, _, body = await post(LIST, more=[(b"authorization", second)])
+    assert (status, json.loads(body)["error"]["code"]) == (400, -32600)
+    assert b"one Authorization header" in body
     assert way.served == []
 
 

@@ -8,8 +8,15 @@ import httpx
 import pytest
 
 from searchbus_bus import Worker
-from searchbus_contracts import ResourceBody, TextContent, ToolDescriptor, ToolReply
+from searchbus_contracts import (
+    InputRequired,
+    ResourceBody,
+    TextContent,
+    ToolDescriptor,
+    ToolReply,
+)
 from searchbus_contracts.tools import AudioContent, EmbeddedResource, ImageContent, ResourceLink
+from searchbus_edge.calls.telemetry import Tracing
 from searchbus_edge.requests.fast import FastWay
 
 REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", None]
@@ -140,20 +147,69 @@ async def test_lists_are_answered_as_by_the_kernel(post, kinds, method, path, re
     """Also the second time, when no list is made. ping is gone in 2026-07-28."""
     fast, responses = await post(method, {}, revision, path=path)
     answer = same(responses)
-    assert fast is ("result" in answer)
+    assert fast
     assert ("result" in answer) is (method != "ping" or revision != MODERN)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_list_that_fails_is_served_once(post, running, monkeypatch, revision):
+    """One span, whichever way finds what is wrong."""
+    messages, message = [], Tracing.message
+
+    def counted(self, method, *fields, **options):
+        messages.append(method)
+        return message(self, method, *fields, **options)
+
+    monkeypatch.setattr(Tracing, "message", counted)
+    _, responses = await post("tools/list", {"cursor": "unknown"}, revision)
+    assert same(responses)["error"]["code"] == -32602
+    assert messages == ["tools/list"] * len(responses)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_tool_that_asks_for_input(post, running, revision):
+    """The client is asked where its revision can answer; else the call fails and says why."""
+    sampling = {
+        "method": "sampling/createMessage",
+        "params": {
+            "messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}],
+            "maxTokens": 10,
+        },
+    }
+    calls = []
+
+    async def ask(call, request):
+        calls.append(request)
+        return ToolReply(input_required=InputRequired(requests={"greeting": sampling}))
+
+    worker = Worker("asking")
+    schema = {"type": "object"}
+    worker.add_tool(
+        ToolDescriptor(name="ask", toolset="asking", description="x", input_schema=schema), ask
+    )
+    await running.broker.connect(name="asking").serve(worker)
+    await running.edge.directory.refresh()
+    fast, responses = await post("tools/call", {"name": "ask", "arguments": {}}, revision)
+    result = same(responses)["result"]
+    assert fast
+    assert len(calls) == len(responses)  # the kernel renders the reply; it does not call again
+    if revision == MODERN:
+        assert result["resultType"] == "input_required"
+        assert result["inputRequests"]["greeting"]["method"] == "sampling/createMessage"
+    else:
+        assert result["isError"]
+        assert "input from the client" in result["content"][0]["text"]
 
 
 @pytest.mark.parametrize("running", [{"page_size": 3}], indirect=True)
 async def test_pages_are_kept_apart(post, running):
-    """By their cursors; an unknown one is refused by the kernel."""
+    """By their cursors; an unknown one is refused."""
     _, first = await post("tools/list", {}, "2025-11-25")
     cursor = same(first)["result"]["nextCursor"]
     fast, second = await post("tools/list", {"cursor": cursor}, "2025-11-25")
     assert fast
     assert same(second)["result"]["tools"] != same(first)["result"]["tools"]
-    fast, bad = await post("tools/list", {"cursor": "x"}, "2025-11-25")
-    assert not fast
+    _, bad = await post("tools/list", {"cursor": "x"}, "2025-11-25")
     assert same(bad)["error"]["code"] == -32602
 
 

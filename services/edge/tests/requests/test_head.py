@@ -15,14 +15,17 @@ def test_values_are_stripped_and_missing_ones_empty():
     """httptools keeps trailing spaces; a missing revision is not an empty one."""
     found = head(mcp_protocol_version="2025-06-18 ", authorization=" Bearer x ", x_other="1")
     assert (found.revision, found.authorization) == ("2025-06-18", "Bearer x")
-    assert (found.host, found.accept, found.method, found.repeated) == ("", "", None, None)
+    assert (found.host, found.accept, found.method, found.repeated) == ("", "", None, ())
 
 
-def test_repeated_routing_header_is_noticed():
+def test_repeated_headers_of_caller_and_routing_are_noticed():
     """Of others the first value counts."""
-    found = parse_head([(b"mcp-name", b"a"), (b"mcp-name", b"b"), (b"host", b"x"), (b"host", b"y")])
-    assert (found.repeated, found.name, found.host) == ("mcp-name", "a", "x")
+    twice = [(b"mcp-name", b"a"), (b"mcp-name", b"b"), (b"host", b"x"), (b"host", b"y")]
+    found = parse_head(twice)
+    assert (found.repeated, found.name, found.host) == (("name",), "a", "x")
     assert found.all == {"mcp-name": "a", "host": "x"}
+    found = parse_head([(b"authorization", b"a"), (b"authorization", b"b"), *twice])
+    assert found.repeated == ("authorization", "name")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError, NoBackChannelError
 
 from searchbus_contracts import Actor
 from searchbus_edge.requests.head import Head, parse_head
-from searchbus_edge.requests.kernel import Exchange, Kernel, Received, is_modern
+from searchbus_edge.requests.kernel import Exchange, Failed, Kernel, Received, is_modern
 from searchbus_edge.requests.messages import Notification, parse_body
 
 MODERN = "2026-07-28"
@@ -168,10 +168,13 @@ async def test_listening_needs_an_event_stream(ask):
     assert answer.status == 406
 
 
-async def test_result_alone_is_none_for_errors(kernel):
-    """Only results are kept by the lists."""
+async def test_result_alone_says_what_failed(kernel):
+    """Only results are kept by the lists; nothing is done where the headers are wrong."""
     request = parse_body(b'{"jsonrpc":"2.0","id":1,"method":"no/such"}', modern=False)
-    assert await kernel.result(Received(Head(()), Actor()), request) is None
+    failed = await kernel.result(Received(Head(()), Actor()), request)
+    assert isinstance(failed, Failed)
+    assert (failed.status, json.loads(failed.body)["error"]["code"]) == (200, -32601)
+    assert await kernel.result(Received(Head((), revision="2026-07-28"), Actor()), request) is None
 
 
 async def test_server_cannot_ask_the_client():

@@ -69,10 +69,12 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
         """A document that has no address of its own, for people who follow a citation."""
         if not _host_allowed(request, edge.settings.hosts):
             return Response("unknown Host", status_code=421, media_type="text/plain")
+        credentials = request.headers.getlist("authorization")
+        if len(credentials) > 1:
+            message = "Send one Authorization header."
+            return Response(message, status_code=400, media_type="text/plain")
         try:
-            actor = await edge.authenticator.identify(
-                request.headers.get("authorization", ""), "/mcp/connector"
-            )
+            actor = await edge.authenticator.identify("".join(credentials), "/mcp/connector")
         except Unauthenticated as error:
             challenge = edge.authenticator.challenge("/mcp/connector", error).decode("latin-1")
             headers = {"WWW-Authenticate": challenge}

@@ -70,6 +70,10 @@ class Endpoint:
             await json_rpc_error(send, 405, -32600, message, extra=[(b"allow", b"POST")])
             return
         head = parse_head(scope["headers"])
+        if "authorization" in head.repeated:
+            # A proxy before the edge may have checked another one than the edge would.
+            await json_rpc_error(send, 400, -32600, "Send one Authorization header.")
+            return
         try:
             actor = await self._policy.authenticator.identify(head.authorization, self._path)
         except Unauthenticated as error:

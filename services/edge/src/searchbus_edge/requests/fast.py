@@ -36,7 +36,7 @@ from ..calls.input_required import capability_names
 from ..calls.telemetry import Tracing
 from ..endpoint import EndpointServer
 from .answers import Answer
-from .kernel import Kernel, Received, is_modern
+from .kernel import Failed, Kernel, Received, is_modern
 from .messages import Request, decode_json, encode_error, encode_result
 from .results import encode_reply, is_plain
 from .tool_calls import Served, ToolCalls, ToolRequest
@@ -164,6 +164,9 @@ class FastWay:
             result = await self._kernel.result(received, request)
             if result is None:
                 return False
+            if isinstance(result, Failed):
+                await answer.finish(result.body, result.status)
+                return True
             page = self._lists[key] = Raw(msgspec.json.encode(result))
         else:
             meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
@@ -197,7 +200,7 @@ def client_of(
         or head.revision != meta.revision
         or head.method != request.method
         or (name is not None and head.name != name)
-        or head.repeated is not None
+        or head.repeated
     ):
         return None
     return _capabilities(head.revision, bytes(meta.client_info), bytes(meta.capabilities))

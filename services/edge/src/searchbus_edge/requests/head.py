@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
     MCP_PROTOCOL_VERSION_HEADER,
 )
+from msgspec import Struct
 
 __all__ = ["AddressRules", "Head", "Refusal", "parse_head"]
 
@@ -29,14 +31,13 @@ class Refusal:
     code: int = -32600
 
 
-@dataclass(slots=True)
-class Head:
+class Head(Struct):
     """The headers that an endpoint reads; empty where the request has none of that name.
 
     Args:
         revision: `MCP-Protocol-Version`; None where the header is missing.
         method, name: `Mcp-Method` and `Mcp-Name`.
-        repeated: a routing header that occurs more than once.
+        repeated: headers that occur more than once, of those that say who calls what.
         accepts_json, accepts_events: the forms of a response that the client takes.
         raw: all headers as the server delivered them.
     """
@@ -53,7 +54,7 @@ class Head:
     revision: str | None = None
     method: str | None = None
     name: str | None = None
-    repeated: str | None = None
+    repeated: tuple[str, ...] = ()
     accepts_json: bool = False
     accepts_events: bool = False
 
@@ -93,26 +94,29 @@ _FIELDS = {
     MCP_METHOD_HEADER.encode(): "method",
     MCP_NAME_HEADER.encode(): "name",
 }
-_ROUTING = frozenset({"revision", "method", "name"})
+_ONCE = frozenset({"authorization", "revision", "method", "name"})
 
 
 def parse_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
     """Read the headers of an ASGI scope; of a repeated header the first value counts."""
-    head = Head(headers)
-    seen = set()
+    fields: dict[str, str] = {}
+    repeated: tuple[str, ...] = ()
     for name, value in headers:
         field = _FIELDS.get(name)
         if field is None:
             continue
-        if field in seen:
-            if field in _ROUTING:
-                head.repeated = name.decode("latin-1")
-            continue
-        seen.add(field)
-        setattr(head, field, value.strip().decode("latin-1"))
-    head.accepts_json = _accepts(head.accept, _JSON, "application/*")
-    head.accepts_events = _accepts(head.accept, _EVENTS, "text/*")
-    return head
+        if field not in fields:
+            fields[field] = value.strip().decode("latin-1")
+        elif field in _ONCE:
+            repeated = (*repeated, field)
+    accepts_json, accepts_events = _accepted(fields.get("accept", ""))
+    return Head(
+        headers,
+        repeated=repeated,
+        accepts_json=accepts_json,
+        accepts_events=accepts_events,
+        **fields,
+    )
 
 
 class AddressRules:
@@ -142,6 +146,12 @@ class _Allowed:
 
     def allows(self, value: str) -> bool:
         return value in self._exact or value.startswith(self._prefixes)
+
+
+@lru_cache(maxsize=1024)
+def _accepted(accept: str) -> tuple[bool, bool]:
+    """Whether a client takes JSON, and whether an event stream; most clients send the same."""
+    return _accepts(accept, _JSON, "application/*"), _accepts(accept, _EVENTS, "text/*")
 
 
 def _accepts(accept: str, media_type: str, group: str) -> bool:

@@ -41,7 +41,7 @@ from .head import Head
 from .messages import BAD_PARAMS, Notification, Request, encode_error, encode_result
 from .tool_calls import Served
 
-__all__ = ["DEFAULT_REVISION", "Exchange", "Kernel", "Received", "is_modern"]
+__all__ = ["DEFAULT_REVISION", "Exchange", "Failed", "Kernel", "Received", "is_modern"]
 
 log = logging.getLogger("searchbus.edge")
 DEFAULT_REVISION = "2025-03-26"
@@ -69,6 +69,14 @@ class Received:
     head: Head
     actor: Actor
     served: Served | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A request that failed: the JSON-RPC error and its HTTP status."""
+
+    body: bytes
+    status: int
 
 
 class Exchange:
@@ -167,41 +175,36 @@ class Kernel:
             await answer.finish(encode_error(request.id, types.INVALID_REQUEST, _NO_STREAM), 406)
             return
         exchange = Exchange(received, answer, request.id, progress_token_from_params(params))
-        body, status = await self._run(exchange, request, params, connection)
-        await answer.finish(body, status)
+        outcome = await self._serve(exchange, request, params, connection)
+        if isinstance(outcome, Failed):
+            await answer.finish(outcome.body, outcome.status)
+        else:
+            await answer.finish(encode_result(request.id, outcome))
 
-    async def result(self, received: Received, request: Request) -> dict[str, Any] | None:
-        """The result of a request that sends no notifications; None where it is an error."""
+    async def result(self, received: Received, request: Request) -> dict[str, Any] | Failed | None:
+        """The outcome of a request that sends no notifications.
+
+        None, and nothing done, where `request` must say what is wrong with its headers.
+        """
         params = request.decoded_params()
         connection = self._connect(received.head, request, params)
         if isinstance(connection, InboundLadderRejection):
             return None
-        try:
-            return await self._serve(
-                Exchange(received, None, request.id), request, params, connection
-            )
-        except Exception:
-            return None
+        return await self._serve(Exchange(received, None, request.id), request, params, connection)
 
-    async def _run(
+    async def _serve(
         self, exchange: Exchange, request: Request, params: Any, connection: Connection
-    ) -> tuple[bytes, int]:
+    ) -> dict[str, Any] | Failed:
         try:
-            result = await self._serve(exchange, request, params, connection)
-            return encode_result(request.id, result), 200
+            return await serve_one(
+                self._server, exchange, request.method, params,
+                connection=connection, lifespan_state={},
+            )  # fmt: skip
         except Exception as error:
             data = modern_error_data(error)
             modern = is_modern(connection.protocol_version)
             status = ERROR_CODE_HTTP_STATUS.get(data.code, 200) if modern else 200
-            return encode_error(request.id, data.code, data.message, data.data), status
-
-    async def _serve(
-        self, exchange: Exchange, request: Request, params: Any, connection: Connection
-    ) -> dict[str, Any]:
-        return await serve_one(
-            self._server, exchange, request.method, params,
-            connection=connection, lifespan_state={},
-        )  # fmt: skip
+            return Failed(encode_error(request.id, data.code, data.message, data.data), status)
 
     def _connect(
         self, head: Head, request: Request, params: dict[str, Any] | None
