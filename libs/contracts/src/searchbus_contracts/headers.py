@@ -63,7 +63,7 @@ class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def missing(self, required: tuple[str, ...] | list[str]) -> str | None:
         """The first required role that the actor lacks, as it was declared."""
-        if "*" in self.roles:
+        if not required or "*" in self.roles:
             return None
         held = {bare_role(role) for role in self.roles}
         return next((role for role in required if bare_role(role) not in held), None)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from searchbus_bus.keyvalue_memory import MemoryKeyValue
 from searchbus_contracts import Fault
+from searchbus_edge.calls import limits
 from searchbus_edge.calls.limits import LocalLimiter, SharedLimiter
 
 
@@ -117,6 +118,18 @@ async def test_rate_zero_switches_a_limit_off(clock):
     """Local and shared."""
     for limiter in (LocalLimiter(0, 1, clock=clock), SharedLimiter("x", None, 0, 1, clock=clock)):
         assert all([await admitted(limiter) for _ in range(100)])
+
+
+async def test_callers_seen_longest_ago_are_forgotten(clock, monkeypatch):
+    """Memory is bounded; a refused caller counts as seen."""
+    monkeypatch.setattr(limits, "_MAX_LOCAL_CALLERS", 2)
+    limiter = LocalLimiter(0.5, 1, clock=clock)
+    assert await admitted(limiter, "a")
+    assert await admitted(limiter, "b")
+    assert not await admitted(limiter, "a")
+    assert await admitted(limiter, "c")  # in the place of b
+    assert not await admitted(limiter, "a")
+    assert await admitted(limiter, "b")
 
 
 async def test_time_to_wait_is_enough_and_not_a_second_more(clock):

@@ -53,18 +53,23 @@ class LocalLimiter:
         self.burst = max(1, burst)
         self._gcra = Gcra.of_rate(rate_per_s, burst) if rate_per_s > 0 else None
         self._clock = clock
-        self._arrivals_s: LRUCache[str, float] = LRUCache(_MAX_LOCAL_CALLERS)
+        # By caller, the one seen longest ago first.
+        self._arrivals_s: dict[str, float] = {}
 
     async def admit(self, caller: str) -> None:
         """Count one request; raises Fault(rate_limited) with retry_after_ms."""
         if self._gcra is None:
             return
         now_s = self._clock()
-        arrival_s = self._arrivals_s.get(caller, 0.0)
+        arrival_s = self._arrivals_s.pop(caller, 0.0)
         wait_s = self._gcra.wait(arrival_s, now_s)
+        if wait_s <= 0:
+            arrival_s = self._gcra.advance(arrival_s, now_s)
+        self._arrivals_s[caller] = arrival_s
+        if len(self._arrivals_s) > _MAX_LOCAL_CALLERS:
+            del self._arrivals_s[next(iter(self._arrivals_s))]
         if wait_s > 0:
             raise _limited(wait_s)
-        self._arrivals_s[caller] = self._gcra.advance(arrival_s, now_s)
 
 
 class SharedLimiter:
