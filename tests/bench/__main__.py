@@ -42,6 +42,7 @@ from .progress import progress
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT.parent / "shared"
+OUT = ROOT / "build" / "bench.json"
 BENCHES = {
     "cranfield": cranfield.run,
     "fomc": fomc.run,
@@ -72,13 +73,9 @@ def main() -> int:
     # latency and collections search the store that fomc fills.
     with tempfile.TemporaryDirectory(prefix="searchbus-bench-") as folder:
         failed = [name for name in names if not _run(name, Path(folder), results)]
-    out = ROOT / "build" / "bench.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(results, indent=2) + "\n")
-    progress(f"written to {out}")
     if not sys.argv[1:]:
         report.write(results)
-        progress(f"rendered {report.PAGE.relative_to(ROOT)}")
+        progress(f"rendered {report.PAGE.relative_to(ROOT)} from {OUT.relative_to(ROOT)}")
     bars = [bar for name in names for bar in bars_of(name, results.get(name, {}))]
     missed = [bar for bar in bars if bar.missed]
     sys.stdout.write(_table(missed) if missed else "no bar is missed\n")
@@ -100,6 +97,9 @@ def _run(name: str, folder: Path, results: dict[str, Any]) -> bool:
         traceback.print_exc()
         return False
     sys.stdout.write(f"--- {name}\n{json.dumps(results[name], indent=2)}\n")
+    # After each bench: a run that is interrupted keeps what it has.
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(json.dumps(results, indent=2) + "\n")
     return True
 
 
