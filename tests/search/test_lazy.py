@@ -61,6 +61,21 @@ async def test_wrong_call_is_reported_to_the_model(stack, arguments, expected):
         assert expected in result.content[0].text
 
 
+async def test_arguments_in_the_forms_of_models_are_understood(stack):
+    """A whole number with a fraction of zero, JSON in a string, null for what is optional."""
+    async with Client(f"{stack.url}/mcp/lazy") as client:
+        asked = {"query": "what did the Fed say", "limit": 1.0, "detail": None}
+        found = await client.call_tool("find_tools", asked)
+        assert len(found.structured_content["results"]) == 1
+        wanted = '{"query": "rates", "top_k": 5.0}'
+        called = await client.call_tool("call_tool", {"name": "search_fomc", "arguments": wanted})
+        assert called.content[0].text.startswith("empty_corpus")  # there are no documents
+    async with Client(f"{stack.url}/mcp") as client:
+        for top_k in (5.0, "5", None):
+            called = await client.call_tool("search_fomc", {"query": "rates", "top_k": top_k})
+            assert called.content[0].text.startswith("empty_corpus")
+
+
 async def test_both_are_on_the_endpoint_of_everything_last(stack):
     """After every other tool."""
     async with Client(f"{stack.url}/mcp") as client:

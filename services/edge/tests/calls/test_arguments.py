@@ -1,11 +1,11 @@
-"""Arguments: JSON in strings is parsed, then the schema is checked."""
+"""Arguments are checked against the schema."""
 
 from __future__ import annotations
 
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_edge.calls.arguments import check_arguments, parse_json_strings
+from searchbus_edge.calls.arguments import check_arguments
 
 SCHEMA = {
     "type": "object",
@@ -20,26 +20,6 @@ SCHEMA = {
     "required": ["text"],
     "additionalProperties": False,
 }
-
-
-@pytest.mark.parametrize(
-    ("given", "parsed"),
-    [
-        ({"urls": '["a"]'}, {"urls": ["a"]}),
-        ({"options": '{"a": 1}'}, {"options": {"a": 1}}),
-        ({"text": '["a"]'}, {"text": '["a"]'}),
-        ({"urls": '{"a": 1}'}, {"urls": '{"a": 1}'}),
-        ({"urls": "[broken"}, {"urls": "[broken"}),
-        ({"urls": "[" * 100_000}, {"urls": "[" * 100_000}),
-        ({"any": "[]", "unknown": "[]"}, {"any": "[]", "unknown": "[]"}),
-    ],
-)
-def test_json_in_strings_is_parsed_where_the_schema_wants_it(make_tool, given, parsed):
-    """And nowhere else: a string may be meant as one."""
-    listed = make_tool(input_schema=SCHEMA)
-    before = dict(given)
-    assert parse_json_strings(listed, given) == parsed
-    assert given == before
 
 
 def test_valid_arguments_pass(make_tool):

@@ -1,8 +1,7 @@
-"""Arguments of a tool call: repaired where models often go wrong, then checked."""
+"""Checks the arguments of a tool call against the tool's schema."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,37 +11,11 @@ from searchbus_contracts import ErrorCode, Fault
 
 from ..lists.view import ListedTool
 
-__all__ = ["check_arguments", "parse_json_strings"]
+__all__ = ["check_arguments"]
 
 MAX_ERRORS_SHOWN = 3
 _MAX_MESSAGE_CHARS = 200
 _MAX_NAME_CHARS = 128
-
-
-def parse_json_strings(listed: ListedTool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, with arrays and objects that came as JSON in a string parsed.
-
-    Models send these; where the schema wants an array or an object, a string has no other meaning.
-    Without such a string, the same object is returned.
-    """
-    properties = listed.descriptor.input_schema.get("properties")
-    if not isinstance(properties, dict):
-        return arguments
-    parsed: dict[str, Any] = {}
-    for name, value in arguments.items():
-        if not isinstance(value, str):
-            continue
-        schema = properties.get(name)
-        wanted = schema.get("type") if isinstance(schema, dict) else None
-        if wanted not in ("array", "object"):
-            continue
-        try:
-            inner = json.loads(value)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(inner, list if wanted == "array" else dict):
-            parsed[name] = inner
-    return {**arguments, **parsed} if parsed else arguments
 
 
 def check_arguments(listed: ListedTool, arguments: Mapping[str, Any]) -> None:

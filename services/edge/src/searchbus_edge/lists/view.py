@@ -20,6 +20,7 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.headers import bare_role
 
+from ..calls.repair import Repair
 from .visible import visible
 
 __all__ = ["ListedTool", "View"]
@@ -33,6 +34,11 @@ class ListedTool:
     descriptor: ToolDescriptor
     service: str
     validator: jsonschema_rs.Validator
+
+    @cached_property
+    def repair(self) -> Repair:
+        """Of arguments, before they are validated."""
+        return Repair(self.descriptor.input_schema)
 
     @cached_property
     def mirrors_arguments(self) -> bool:

@@ -31,7 +31,7 @@ from searchbus_contracts import (
     encode,
 )
 
-from ..calls.arguments import check_arguments, parse_json_strings
+from ..calls.arguments import check_arguments
 from ..calls.audit import AuditLog
 from ..calls.faults import failed_reply, internal_error, invalid_params
 from ..calls.input_required import require_capabilities
@@ -229,7 +229,7 @@ class ToolCalls:
 
 def _validate(listed: ListedTool, request: ToolRequest) -> ToolRequest:
     """The request with its arguments repaired and checked; raises Fault(invalid_argument)."""
-    arguments = parse_json_strings(listed, request.arguments)
+    arguments = listed.repair(request.arguments)
     if arguments is not request.arguments:
         request = replace(request, arguments=arguments, raw_arguments=None)
     check_arguments(listed, arguments)
