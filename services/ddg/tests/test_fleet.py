@@ -87,11 +87,43 @@ async def test_refused_worker_leaves_and_joins_again_after_its_probe(leases, ref
     serving = FakeServing()
     async with healthy, refused:
         refused.manage(serving)
-        await until(lambda: refused.healthy_others == 1)
         egress.breaker.refused(0.05)
         egress.on_refused()
         await until(lambda: serving.steps == ["out", "in"])
         assert egress.breaker.closed
+
+
+class CountedKeyValue(MemoryKeyValue):
+    """Counts how often an entry is read and written."""
+
+    reads = writes = 0
+
+    async def get(self, key):
+        self.reads += 1
+        return await super().get(key)
+
+    async def put(self, key, value):
+        self.writes += 1
+        return await super().put(key, value)
+
+
+async def test_cost_of_an_update_does_not_grow_with_the_fleet(refusals):
+    """Only a refused worker reads the leases of others, until it finds a healthy one."""
+    leases = CountedKeyValue(ttl_s=60)
+    for number in range(1000):
+        await leases.create(egress_id(f"other{number}"), b'{"holder":"h"}')
+    leases.reads = leases.writes = 0
+    fleet, egress = member(leases, refusals, "a")
+    serving = FakeServing()
+    async with fleet:
+        fleet.manage(serving)
+        await until(lambda: leases.writes >= 5)
+        assert leases.reads <= leases.writes + 1
+        egress.breaker.refused(1000.0)
+        before = leases.reads
+        assert await fleet.leave_to_others()
+        assert leases.reads - before < 10
+        assert serving.steps == ["out"]
 
 
 async def test_last_worker_stays_in_the_queue_group(leases, refusals):
@@ -102,7 +134,7 @@ async def test_last_worker_stays_in_the_queue_group(leases, refusals):
     async with one, other:
         one.manage(serving)
         other_egress.breaker.refused(1000.0)
-        await until(lambda: other_egress.breaker.open_until_s in one._others.values())
+        await other.leave_to_others()
         one_egress.breaker.refused(5000.0)
         assert not await one.leave_to_others()
         assert serving.steps == []

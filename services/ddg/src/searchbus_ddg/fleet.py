@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -93,7 +94,7 @@ class Fleet:
         self._refusals = refusals
         self._probe = probe
         self._update_every_s = update_every_s
-        self._others: dict[str, float] = {}
+        self._others: list[float] = []
         self._serving: Serving | None = None
         self._joined = True
         self._lease_lost = False
@@ -133,26 +134,26 @@ class Fleet:
         self._wake.set()
 
     @property
-    def healthy_others(self) -> int:
-        """How many other workers' addresses are not refused, at the last update."""
-        return sum(open_until_s == 0.0 for open_until_s in self._others.values())
+    def healthy_other(self) -> bool:
+        """Whether the address of another worker was not refused, at the last look."""
+        return 0.0 in self._others
 
     @property
     def remaining_s(self) -> float:
         """Seconds until the first address of the fleet is probed."""
-        ends_s = [self._egress.breaker.open_until_s, *self._others.values()]
+        ends_s = [self._egress.breaker.open_until_s, *self._others]
         return max(0.0, min(ends_s) - time.time())
 
     async def leave_to_others(self) -> bool:
         """Leave the queue group now; True where a healthy worker can take the request."""
-        await self._update()
+        await self._update(look=True)
         await self._join_or_leave()
-        return self.healthy_others > 0
+        return self.healthy_other
 
     async def _run(self) -> None:
         while True:
             try:
-                await self._update()
+                await self._update(look=not self._egress.breaker.closed)
                 await self._join_or_leave()
                 if not self._egress.breaker.closed and self._egress.breaker.remaining_s == 0:
                     if await self._probe():
@@ -170,8 +171,12 @@ class Fleet:
             except TimeoutError:
                 pass
 
-    async def _update(self) -> None:
-        """Write this worker's state and read that of the others."""
+    async def _update(self, *, look: bool) -> None:
+        """Write this worker's state.
+
+        Args:
+            look: read that of the others as well, which only a refused worker needs.
+        """
         if self._leases is None:
             return
         open_until_s = self._egress.breaker.open_until_s
@@ -187,21 +192,33 @@ class Fleet:
             refused = open_until_s and not self._egress.breaker.suspected
             if refused and self._refusals is not None:
                 await self._refusals.put(self._key, lease)
-            others: dict[str, float] = {}
-            for key in await self._leases.keys():
-                entry = await self._leases.get(key) if key != self._key else None
-                if entry is not None:
-                    others[key] = decode(entry.value, _Lease).open_until_s
-            self._others = others
+            if look:
+                self._others = await self._look(self._leases)
         except Fault:
-            self._others = {}
+            self._others = []
+
+    async def _look(self, leases: KeyValue) -> list[float]:
+        """When the others' cooldowns end, up to the first healthy worker.
+
+        In a random order: a large fleet would otherwise read one lease a thousand times.
+        """
+        keys = [key for key in await leases.keys() if key != self._key]
+        random.shuffle(keys)
+        found: list[float] = []
+        for key in keys:
+            entry = await leases.get(key)
+            if entry is not None:
+                found.append(decode(entry.value, _Lease).open_until_s)
+                if found[-1] == 0.0:
+                    break
+        return found
 
     async def _join_or_leave(self) -> None:
         """Stay out of the queue group while refused, as long as others are healthy."""
         serving = self._serving
         if serving is None:
             return
-        join = not self._lease_lost and (self._egress.breaker.closed or self.healthy_others == 0)
+        join = not self._lease_lost and (self._egress.breaker.closed or not self.healthy_other)
         if join != self._joined:
             self._joined = join
             verb = "joins" if join else "leaves"
