@@ -84,9 +84,9 @@ class Requester:
         code = "ok"
         body = encode(request.message)
         req_id = _request_ids.next()
-        with telemetry.client_span(request.subject, request.service) as span:
-            span.set_attribute("messaging.message.conversation_id", req_id)
-            span.set_attribute("messaging.message.body.size", len(body))
+        with telemetry.client_span(
+            request.subject, request.service, req_id=req_id, size_bytes=len(body)
+        ):
             try:
                 return await self._attempts(request, body, req_id)
             except Fault as fault:

@@ -108,7 +108,8 @@ class FastWay:
         if params is None or head.revision not in REVISIONS:
             return False
         capabilities = client_of(received, request, params.meta, params.name)
-        listed = self._server.view.tools.get(params.name)
+        view = self._server.view
+        listed = view.tools.get(params.name)
         # Arguments that the schema mirrors into headers are compared by the kernel.
         if capabilities is None or (listed is not None and listed.mirrors_arguments):
             return False
@@ -130,7 +131,7 @@ class FastWay:
                     served = await _guarded(
                         self._calls,
                         ToolRequest(
-                            received.actor, self._server.view, params.name, arguments,
+                            received.actor, view, params.name, arguments,
                             raw_arguments=params.arguments, capabilities=capabilities,
                             on_event=on_event,
                         ),
