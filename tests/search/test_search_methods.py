@@ -277,3 +277,22 @@ async def test_index_that_is_away_is_a_typed_error(stack):
     answer = await raw(f"{stack.url}/mcp", "tools/search", {"query": "mail"})
     assert answer["error"]["code"] == -31503
     assert "result" in await raw(f"{stack.url}/mcp", "tools/list", {})
+
+
+@pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25"])
+@pytest.mark.parametrize("method", ["tools/search", "prompts/search", "resources/search"])
+async def test_older_revisions_get_no_fields_of_later_ones(stack, method, revision):
+    """Strict clients refuse what their revision does not know."""
+    headers = {"MCP-Protocol-Version": revision}
+    answer = await raw(f"{stack.url}/mcp", method, {"query": "the Fed"}, **headers)
+    assert not {"ttlMs", "cacheScope", "resultType"} & answer["result"].keys()
+
+
+@pytest.mark.parametrize("method", ["tools/search", "prompts/search", "resources/search"])
+@pytest.mark.parametrize("params", [None, {}, {"query": 5}])
+async def test_missing_query_is_named(stack, method, params):
+    """With what is wrong, not a library's report."""
+    error = (await raw(f"{stack.url}/mcp", method, params))["error"]
+    assert error["code"] == -32602
+    assert "query" in error["message"]
+    assert "pydantic" not in json.dumps(error)

@@ -17,6 +17,7 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
+from pydantic import BaseModel
 
 from searchbus_contracts import VERSION, Actor, Fault
 
@@ -219,10 +220,12 @@ class EndpointServer:
         return types.EmptyResult()
 
     def _searching(
-        self, search: Callable[[Actor, View, SearchParams], Awaitable[R]]
-    ) -> Callable[[Context, SearchParams], Awaitable[R]]:
-        async def handler(ctx: Context, params: SearchParams) -> R:
-            return await search(self._actor(ctx), self.view, params)
+        self, search: Callable[[Actor, View, SearchParams], Awaitable[BaseModel]]
+    ) -> Callable[[Context, SearchParams], Awaitable[dict[str, Any]]]:
+        async def handler(ctx: Context, params: SearchParams) -> dict[str, Any]:
+            params.check()
+            found = await search(self._actor(ctx), self.view, params)
+            return self._handlers.search.dump(found, ctx.protocol_version)
 
         return handler
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from typing import Any
 
 import mcp_types as types
@@ -18,6 +19,7 @@ from ..calls.faults import internal_error, raise_for
 from ..calls.telemetry import Tracing
 from ..endpoint import EndpointServer
 from ..lists.view import ListedTool, View
+from ..search.methods import SearchMethods
 from .answers import Answer
 from .fast import REVISIONS, ParamsMeta, client_of, decode_params, finish_error
 from .kernel import Received, is_modern
@@ -45,7 +47,6 @@ class FastSearch:
         self._server = server
         self._tracing = tracing
         self._stamp: dict[str, Any] = server.mcp.server_info_stamp
-        self._empty: dict[str, Any] = _dumped(types.ListToolsResult(tools=[]))
         self._rendered: LRUCache[tuple[Any, str], Raw] = LRUCache(_MAX_RENDERED)
 
     async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
@@ -68,7 +69,8 @@ class FastSearch:
         except MCPError as raised:
             await finish_error(answer, request, raised.error, modern=modern)
             return True
-        result = {**self._empty, "tools": [self._render(view, tool) for tool in found]}
+        tools = [self._render(view, tool) for tool in found]
+        result = {**_empty(head.revision), "tools": tools}
         if cursor is not None:
             result["nextCursor"] = cursor
         if modern:
@@ -95,10 +97,15 @@ class FastSearch:
         key = (view.version, tool.name)
         found = self._rendered.get(key)
         if found is None:
-            found = self._rendered[key] = Raw(msgspec.json.encode(_dumped(render.tool(tool))))
+            found = self._rendered[key] = Raw(
+                msgspec.json.encode(
+                    render.tool(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
+                )
+            )
         return found
 
 
-def _dumped(model: types.ListToolsResult | types.Tool) -> dict[str, Any]:
-    """As the SDK sends it."""
-    return model.model_dump(by_alias=True, mode="json", exclude_none=True)
+@lru_cache(maxsize=16)
+def _empty(revision: str) -> dict[str, Any]:
+    """The result without tools, as the kernel sends it."""
+    return SearchMethods.dump(types.ListToolsResult(tools=[]), revision)

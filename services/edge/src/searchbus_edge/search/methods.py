@@ -13,6 +13,8 @@ from typing import Any
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel
 
 from searchbus_contracts import Actor
 
@@ -28,9 +30,14 @@ Context = ServerRequestContext[Any, Any]
 
 
 class SearchParams(types.PaginatedRequestParams):
-    """Parameters of the three methods; a missing query is -32602."""
+    """Parameters of the three methods; `check` says what is wrong with the query."""
 
-    query: str
+    query: Any = None
+
+    def check(self) -> None:
+        """Raises MCPError(-32602) where the query is no string."""
+        if not isinstance(self.query, str):
+            raise MCPError(types.INVALID_PARAMS, "query: a string is required.")
 
 
 class ListToolsParams(types.PaginatedRequestParams):
@@ -97,6 +104,18 @@ class SearchMethods:
             EXTENSION: {"methods": [f"{f}/search" for f in FEATURES], "pageSize": PAGE_SIZE},
         }
         return {**result, "capabilities": capabilities}
+
+    @staticmethod
+    def dump(result: BaseModel, revision: str) -> dict[str, Any]:
+        """A result as JSON values, with the fields that the client's revision has.
+
+        The SDK does this for its own methods, and knows none of these three.
+        """
+        found: dict[str, Any] = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        if revision not in MODERN_PROTOCOL_VERSIONS:
+            for name in ("resultType", "ttlMs", "cacheScope"):
+                found.pop(name, None)
+        return found
 
     def _require(self, method: str) -> None:
         if not self.available:
