@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
-import jsonschema_rs
 import pytest
 from msgspec import Meta, Struct
 
@@ -212,8 +211,7 @@ def make_tool() -> Callable[..., ListedTool]:
         options = {"toolset": "office", "description": f"Does {name}."} | options
         options.setdefault("input_schema", {"type": "object"})
         descriptor = ToolDescriptor(name=name, **options)
-        validator = jsonschema_rs.Draft202012Validator(descriptor.input_schema)
-        return ListedTool(listed_as or name, descriptor, "office", validator)
+        return ListedTool(listed_as or name, descriptor, "office")
 
     return make
 

@@ -50,7 +50,7 @@ class Registry:
         self._own_offered = own_offered
         self._pinned = tuple(pinned)
         self._views: dict[str | None, View] = {}
-        self._validators: dict[int, tuple[ToolDescriptor, jsonschema_rs.Validator]] = {}
+        self._valid: dict[int, ToolDescriptor] = {}
 
     @property
     def toolsets(self) -> list[str]:
@@ -92,9 +92,8 @@ class Registry:
         )
         for tool, service in self._of(owned, toolset, lambda catalog: catalog.tools):
             listed = self._listed_name(view.tools, tool.toolset, tool.name)
-            validator = self._validator(tool)
-            if listed is not None and validator is not None:
-                found = ListedTool(listed, tool, service, validator)
+            if listed is not None and self._has_valid_schema(tool):
+                found = ListedTool(listed, tool, service)
                 view.tools[listed] = view.tool_of[tool.toolset, tool.name] = found
         self._add_own(view)
         for prompt, _ in self._of(owned, toolset, lambda catalog: catalog.prompts):
@@ -107,9 +106,8 @@ class Registry:
             (template_pattern(template.uri_template), template)
             for template, _ in self._of(owned, toolset, lambda c: c.resource_templates)
         )
-        if toolset is None:  # it has every tool: validators of tools that are gone are dropped
-            listed_now = {id(tool.descriptor) for tool in view.tools.values()}
-            self._validators = {k: v for k, v in self._validators.items() if k in listed_now}
+        if toolset is None:  # it has every tool: those that are gone are forgotten
+            self._valid = {id(tool.descriptor): tool.descriptor for tool in view.tools.values()}
         return replace(view, templates=templates)
 
     def _add_own(self, view: View) -> None:
@@ -119,9 +117,8 @@ class Registry:
             return
         for tool in own:
             listed = self._listed_name(view.tools, tool.toolset, tool.name)
-            validator = self._validator(tool)
-            if listed is not None and validator is not None:
-                view.tools[listed] = ListedTool(listed, tool, "", validator)
+            if listed is not None and self._has_valid_schema(tool):
+                view.tools[listed] = ListedTool(listed, tool, "")
         if view.toolset is not None:
             everything = self.view(None).tools
             for name in self._pinned:
@@ -151,12 +148,11 @@ class Registry:
         log.warning("%s of toolset %s is not listed: its name is taken", name, toolset)
         return None
 
-    def _validator(self, tool: ToolDescriptor) -> jsonschema_rs.Validator | None:
-        known = self._validators.get(id(tool))
-        if known is not None and known[0] is tool:
-            return known[1]
+    def _has_valid_schema(self, tool: ToolDescriptor) -> bool:
+        if self._valid.get(id(tool)) is tool:
+            return True
         try:
-            validator = jsonschema_rs.Draft202012Validator(tool.input_schema)
+            jsonschema_rs.Draft202012Validator(tool.input_schema)
         except (ValueError, RecursionError) as error:
             log.warning(
                 "%s of toolset %s is not listed: invalid input schema: %s",
@@ -164,9 +160,9 @@ class Registry:
                 tool.toolset,
                 error,
             )
-            return None
-        self._validators[id(tool)] = (tool, validator)
-        return validator
+            return False
+        self._valid[id(tool)] = tool
+        return True
 
 
 def template_pattern(template: str) -> re.Pattern[str]:

@@ -33,7 +33,11 @@ class ListedTool:
     name: str
     descriptor: ToolDescriptor
     service: str
-    validator: jsonschema_rs.Validator
+
+    @cached_property
+    def validator(self) -> jsonschema_rs.Validator:
+        """Checks arguments; made at the first call, since it takes 5 KiB."""
+        return jsonschema_rs.Draft202012Validator(self.descriptor.input_schema)
 
     @cached_property
     def repair(self) -> Repair:
