@@ -1,7 +1,7 @@
 """`make bench`: measures, writes build/bench.json and renders docs/performance.md from it.
 
     python -m tests.bench [cranfield] [fomc] [collections] [latency] [tools] [toolindex] [ddg] [web] [auth]
-        [tracing] [sizing] [edge] [peers] [startup]
+        [tracing] [sizing] [edge] [finding] [peers] [startup]
     python -m tests.bench.report
 
 With names only these run, and the page stays as it is until `report` renders it. Some need the
@@ -26,6 +26,7 @@ from . import (
     cranfield,
     ddg,
     edge,
+    finding,
     fomc,
     latency,
     peers,
@@ -56,10 +57,11 @@ BENCHES = {
     "tracing": tracing.run,
     "sizing": sizing.run,
     "edge": edge.run,
+    "finding": finding.run,
     "peers": peers.run,
     "startup": startup.run,
 }
-WITHOUT_REFERENCE = {"toolindex", "web", "auth", "edge", "peers", "startup"}
+WITHOUT_REFERENCE = {"toolindex", "web", "auth", "edge", "finding", "peers", "startup"}
 
 
 def main() -> int:

@@ -29,6 +29,11 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
         "worker 2026-07-28": ("<=", 4),
         "p50 / (raw p50 + NATS p50)": ("<=", 3),
     },
+    "finding": {
+        "50,000 tools: p50 / 1,000 tools": ("<=", 1.5),
+        **{f"1,000 tools: edge CPU / raw {revision}": ("<=", 8) for revision in REVISIONS},
+        **{f"50,000 tools: edge CPU / raw {revision}": ("<=", 8) for revision in REVISIONS},
+    },
     "peers": {
         **{f"calls/s / fastmcp {revision}": (">=", 3) for revision in REVISIONS},
         f"calls/s / fastmcp proxy {REVISIONS[0]}": (">=", 50),

@@ -12,17 +12,19 @@ expected    text that every response has to contain
 in_flight   connections, each with one request at a time
 count       requests on each connection
 sessions    optional: the Mcp-Session-Id of each connection
+numbered    optional: zeros in the body, which each request replaces by a number of its own
 nats_url    send plain NATS requests to RAW_SUBJECT in place of HTTP; needs only in_flight and count
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +64,8 @@ def cpu_s(pids: Iterable[int]) -> float:
 class _Connection(asyncio.Protocol):
     """Sends one request after the other on one connection, and takes the time of each."""
 
-    def __init__(self, request: bytes, count: int, expected: bytes) -> None:
-        self._request = request
+    def __init__(self, requests: Iterator[bytes], count: int, expected: bytes) -> None:
+        self._requests = requests
         self._left = count
         self._expected = expected
         self._received = b""
@@ -77,7 +79,7 @@ class _Connection(asyncio.Protocol):
     def _next(self) -> None:
         self._received = b""
         self._started_s = time.perf_counter()
-        self._transport.write(self._request)
+        self._transport.write(next(self._requests))
 
     def data_received(self, data: bytes) -> None:
         self._received += data
@@ -115,6 +117,16 @@ def _request(spec: dict[str, Any], connection: int) -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
+def _requests(spec: dict[str, Any], connection: int) -> Iterator[bytes]:
+    """The requests of one connection, without end."""
+    request = _request(spec, connection)
+    if "numbered" not in spec:
+        yield from itertools.repeat(request)
+    zeros = spec["numbered"].encode()
+    for number in itertools.count(connection * spec["count"]):
+        yield request.replace(zeros, b"%0*d" % (len(zeros), number))
+
+
 async def _http(spec: dict[str, Any]) -> tuple[list[float], float]:
     """The times of all requests, and of the whole."""
     loop = asyncio.get_running_loop()
@@ -122,9 +134,9 @@ async def _http(spec: dict[str, Any]) -> tuple[list[float], float]:
     connections = []
     started_s = time.perf_counter()
     for number in range(spec["in_flight"]):
-        request = _request(spec, number)
+        requests = _requests(spec, number)
         _, connection = await loop.create_connection(
-            lambda request=request: _Connection(request, spec["count"], expected),
+            lambda requests=requests: _Connection(requests, spec["count"], expected),
             "127.0.0.1", spec["port"],
         )  # fmt: skip
         connections.append(connection)

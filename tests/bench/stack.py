@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from searchbus_testing import NatsServer
 
-__all__ = ["nats", "service"]
+__all__ = ["nats", "raw_server", "service"]
 
 
 @asynccontextmanager
@@ -40,3 +41,19 @@ async def service(name: str, url: str, **settings: str) -> AsyncIterator[subproc
     finally:
         process.terminate()
         process.wait(30)
+
+
+@asynccontextmanager
+async def raw_server(folder: Path) -> AsyncIterator[tuple[int, int]]:
+    """The bare ASGI application under httptools, with a broker of its own; its pid and port."""
+    async with nats(folder) as url:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.bench.edge_parts", "raw", url], stdout=subprocess.PIPE
+        )
+        try:
+            assert process.stdout is not None
+            ports = (await asyncio.to_thread(process.stdout.readline)).split()
+            yield process.pid, int(ports[0])
+        finally:
+            process.terminate()
+            process.wait(30)

@@ -63,6 +63,12 @@ async def test_each_connection_has_its_session(serve: Serve) -> None:
         assert sum(b"Mcp-Session-Id: " + session in head for head in heads) == 3
 
 
+async def test_each_request_has_its_number(serve: Serve) -> None:
+    port, heads = await serve(JSON)
+    await send(spec(port, body={"query": "x 0000"}, numbered="0000"))
+    assert {head[-6:-2] for head in heads} == {b"%04d" % number for number in range(6)}
+
+
 async def test_a_wrong_response_fails(serve: Serve) -> None:
     port, _ = await serve(JSON.replace(b"hello", b"sorry"))
     with pytest.raises(RuntimeError, match="the load failed"):

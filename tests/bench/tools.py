@@ -22,7 +22,7 @@ from searchbus_vectors import load_embedder
 
 from .stack import nats, service
 
-__all__ = ["run_quality", "run_scale"]
+__all__ = ["NOUNS", "PLACES", "VERBS", "question", "reply", "run_quality", "run_scale", "worker"]
 
 CALLERS = 32
 SECONDS = 10.0
@@ -81,13 +81,13 @@ async def _measure(folder: Path, *, services: int, tools_each: int) -> dict[str,
     async with nats(folder) as url:
         buses = [await connect(url, name=f"worker{i}") for i in range(services)]
         for number, bus in enumerate(buses):
-            await bus.serve(_worker(number, tools_each, dice))
+            await bus.serve(worker(number, tools_each, dice))
         bus = await connect(url, name="callers")
         started_s = time.perf_counter()
         async with service("toolindex", url, data_dir=str(folder)) as process:
             await _answers(bus, 300)
             build_s = time.perf_counter() - started_s
-            queries = [_query(dice) for _ in range(20_000)]
+            queries = [question(dice) for _ in range(20_000)]
             questions = iter(queries)
             for _ in range(200):
                 await _ask(bus, next(questions))
@@ -120,13 +120,15 @@ async def _measure(folder: Path, *, services: int, tools_each: int) -> dict[str,
     }
 
 
-async def _reply(call: Call, request: ToolCall) -> ToolReply:
+async def reply(call: Call, request: ToolCall) -> ToolReply:
+    """Serve a call of any of them."""
     return ToolReply()
 
 
-def _worker(number: int, tools: int, dice: random.Random) -> Worker:
+def worker(number: int, tools: int, dice: random.Random) -> Worker:
+    """A worker whose tools' names and texts are thrown by dice."""
     toolset = f"app{number}"
-    worker = Worker(toolset)
+    made = Worker(toolset)
     for index in range(tools):
         verb, noun, other = dice.choice(VERBS), dice.choice(NOUNS), dice.choice(NOUNS)
         place = dice.choice(PLACES)
@@ -139,19 +141,20 @@ def _worker(number: int, tools: int, dice: random.Random) -> Worker:
             },
             "required": [f"{noun}_id"],
         }
-        worker.add_tool(
+        made.add_tool(
             ToolDescriptor(
                 name=f"{verb}_{noun}_{index}",
                 toolset=toolset,
                 description=f"{verb.title()} one {noun} {place}, with its {other}, for {toolset}.",
                 input_schema=schema,
             ),
-            _reply,
+            reply,
         )
-    return worker
+    return made
 
 
-def _query(dice: random.Random) -> str:
+def question(dice: random.Random) -> str:
+    """What one may ask of such tools."""
     return (
         f"{dice.choice(VERBS)} the {dice.choice(NOUNS)} of our {dice.choice(NOUNS)} "
         f"{dice.choice(PLACES)} {dice.randrange(10_000)}"
@@ -195,7 +198,7 @@ async def _add_one(bus: Bus, other: Bus, url: str) -> float:
             name="measure_tide", toolset="newcomer", description="Height of the tide.",
             input_schema={"type": "object"},
         ),
-        _reply,
+        reply,
     )  # fmt: skip
     started_s = time.perf_counter()
     serving = await other.serve(worker)

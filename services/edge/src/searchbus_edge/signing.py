@@ -32,7 +32,7 @@ class Signer:
     def sign(self, data: bytes, *bound_to: object) -> bytes:
         """A signature that is valid for equal `data` and equal `bound_to` only."""
         context = json.dumps([str(part) for part in bound_to]).encode() + b"\0" if bound_to else b""
-        return hmac.new(self._key, context + data, hashlib.sha256).digest()[: self.size_bytes]
+        return hmac.digest(self._key, context + data, "sha256")[: self.size_bytes]
 
     def verify(self, signature: bytes, data: bytes, *bound_to: object) -> bool:
         """Whether the signature is ours, compared in constant time."""

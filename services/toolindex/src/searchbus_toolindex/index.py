@@ -236,7 +236,9 @@ class Index:
 
     def _order(self, slots: NDArray[np.intp], scores: Floats) -> NDArray[np.intp]:
         """The order of slots, best first; equal scores by kind, toolset and name."""
-        return np.lexsort((self._columns.place[slots], -scores))
+        # One whole number for both: sorting by two arrays takes ten times as long.
+        keys = np.rint(scores * -10_000).astype(np.int64) << 32
+        return np.argsort(keys + self._columns.place[slots])
 
     def _literal(self, query: str, facet: Facet, scope: Scope) -> dict[int, float]:
         """Slots whose name or words the query repeats literally → what that adds to the score."""

@@ -98,10 +98,11 @@ class Lexicon:
 
     def contains(self, term: str, slots: NDArray[np.intp]) -> Mask:
         """Whether each of these slots contains the term."""
+        found = np.zeros(len(self._lengths), dtype=bool)
         posting = self._postings.get(term)
-        if posting is None:
-            return np.zeros(len(slots), dtype=bool)
-        return np.isin(slots, posting.arrays()[0])
+        if posting is not None:
+            found[posting.arrays()[0]] = True
+        return found[slots]
 
     def lengths(self, visible: Mask) -> Lengths:
         """Counts over these slots, for `match`."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import mcp_types as types
 import msgspec
-from cachetools import LRUCache
 from mcp.shared.exceptions import MCPError
 from msgspec import Raw, Struct, field
 
@@ -47,7 +46,8 @@ class FastSearch:
         self._server = server
         self._tracing = tracing
         self._stamp: dict[str, Any] = server.mcp.server_info_stamp
-        self._rendered: LRUCache[tuple[Any, str], Raw] = LRUCache(_MAX_RENDERED)
+        self._rendered: dict[str, Raw] = {}
+        self._rendered_of: Any = None
 
     async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
         """Serve a request; False, and nothing done, where that is the kernel's part."""
@@ -94,14 +94,13 @@ class FastSearch:
 
     def _render(self, view: View, tool: ListedTool) -> Raw:
         """The tool as tools/list shows it."""
-        key = (view.version, tool.name)
-        found = self._rendered.get(key)
+        if self._rendered_of != view.version or len(self._rendered) > _MAX_RENDERED:
+            self._rendered_of = view.version
+            self._rendered = {}
+        found = self._rendered.get(tool.name)
         if found is None:
-            found = self._rendered[key] = Raw(
-                msgspec.json.encode(
-                    render.tool(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
-                )
-            )
+            dumped = render.tool(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
+            found = self._rendered[tool.name] = Raw(msgspec.json.encode(dumped))
         return found
 
 
