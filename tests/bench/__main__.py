@@ -1,7 +1,7 @@
 """`make bench`: measures, writes build/bench.json and renders docs/performance.md from it.
 
     python -m tests.bench [cranfield] [fomc] [collections] [latency] [tools] [toolindex] [ddg] [web] [auth]
-        [tracing] [sizing] [edge] [finding] [peers] [startup]
+        [tracing] [sizing] [edge] [finding] [peers] [soak] [startup]
     python -m tests.bench.report
 
 With names only these run, and the page stays as it is until `report` renders it. Some need the
@@ -32,6 +32,7 @@ from . import (
     peers,
     report,
     sizing,
+    soak,
     startup,
     tools,
     tracing,
@@ -59,9 +60,10 @@ BENCHES = {
     "edge": edge.run,
     "finding": finding.run,
     "peers": peers.run,
+    "soak": soak.run,
     "startup": startup.run,
 }
-WITHOUT_REFERENCE = {"toolindex", "web", "auth", "edge", "finding", "peers", "startup"}
+WITHOUT_REFERENCE = {"toolindex", "web", "auth", "edge", "finding", "peers", "soak", "startup"}
 
 
 def main() -> int:

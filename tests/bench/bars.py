@@ -34,6 +34,11 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
         **{f"1,000 tools: edge CPU / raw {revision}": ("<=", 8) for revision in REVISIONS},
         **{f"50,000 tools: edge CPU / raw {revision}": ("<=", 8) for revision in REVISIONS},
     },
+    "soak": {
+        "edge RSS MiB after 100,000 calls": ("<=", 120),
+        "MiB added by the last 80,000 calls": ("<=", 4),
+        "share of connected traces": (">=", 1),
+    },
     "peers": {
         **{f"calls/s / fastmcp {revision}": (">=", 3) for revision in REVISIONS},
         f"calls/s / fastmcp proxy {REVISIONS[0]}": (">=", 50),

@@ -143,8 +143,12 @@ async def _cpu_s(spec: dict[str, Any], pids: Iterable[int]) -> tuple[float, floa
 
 
 @asynccontextmanager
-async def running_parts(folder: Path, *, edges: int = 1) -> AsyncIterator[Parts]:
-    """NATS, the raw servers, a worker and edges that share a port, each a process."""
+async def running_parts(folder: Path, *, edges: int = 1, **more: object) -> AsyncIterator[Parts]:
+    """NATS, the raw servers, a worker and edges that share a port, each a process.
+
+    Args:
+        more: further settings of all.
+    """
     (folder / "nats").mkdir(parents=True)
     key, _ = KeyFile(folder / "keys.json").add("bench", ("READER",))
     async with AsyncExitStack() as stack:
@@ -155,6 +159,7 @@ async def running_parts(folder: Path, *, edges: int = 1) -> AsyncIterator[Parts]
             "nats_url": nats.url, "data_dir": folder, "trace_file": folder / "traces.jsonl",
             "auth": "static", "keys_file": folder / "keys.json", "search": "false",
             "call_rate_per_s": 0, "abuse_rate_per_s": 1_000_000, "reuse_port": edges > 1,
+            **more,
         }  # fmt: skip
         log = stack.enter_context((folder / "log").open("wb"))
 
