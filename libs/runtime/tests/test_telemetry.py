@@ -21,12 +21,13 @@ shutdown()
 """
 
 
-def run(**environment: str) -> None:
+def run(program: str = PROGRAM, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env={"PATH": "", **environment}, capture_output=True,
+        [sys.executable, "-c", program], env={"PATH": "", **environment}, capture_output=True,
         text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_without_a_collector_spans_go_to_the_data_folder(tmp_path):
@@ -67,3 +68,32 @@ def test_collector_gets_spans_and_where_wanted_metrics(tmp_path):
     server.server_close()
     assert {"/v1/traces", "/v1/metrics"} == set(paths[1:])
     assert not (tmp_path / "traces.jsonl").exists()
+
+
+DROPPING = """
+import threading
+from opentelemetry import trace
+from prometheus_client import REGISTRY, generate_latest
+from searchbus_runtime import load_settings, ServiceSettings, telemetry, tracefile
+release = threading.Event()
+tracefile.TraceFileExporter.export = lambda *_: release.wait()
+telemetry.QUEUED_SPANS = 600
+shutdown = telemetry.configure_telemetry("web", load_settings(ServiceSettings))
+for _ in range(2000):
+    with trace.get_tracer("t").start_as_current_span("work"):
+        pass
+print(generate_latest(REGISTRY).decode())
+release.set()
+shutdown()
+"""
+
+
+def test_spans_that_the_queue_drops_are_counted(tmp_path):
+    """By the SDK, as a metric of the process."""
+    text = run(DROPPING, SEARCHBUS_DATA_DIR=str(tmp_path))
+    (line,) = [
+        line for line in text.splitlines()
+        if line.startswith("otel_sdk_processor_span_processed_total") and "queue_full" in line
+    ]  # fmt: skip
+    # A batch of at most 512 is being exported, and the queue holds 600.
+    assert 2000 - 512 - 600 <= float(line.split()[-1]) <= 2000 - 600

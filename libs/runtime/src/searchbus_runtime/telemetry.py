@@ -38,6 +38,8 @@ FLUSH_DELAY_MS = 200
 
 def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[], None]:
     """Install the providers; returns a function that flushes and stops them."""
+    # The SDK counts the spans that its queue drops, and what it holds, only with this.
+    os.environ.setdefault("OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED", "true")
     endpoint = settings.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
     resource = Resource.create(
         {
