@@ -97,7 +97,15 @@ async def test_child_is_forked_first_and_then_started_as_a_program(launcher, cap
     child = Child("toy", [sys.executable, "-c", SLEEPS], service=("sleeps",), launcher=launcher)
     started = []
     keeper = asyncio.create_task(child.keep_running(lambda one: started.append(one.process)))
-    await until(lambda: len(started) == 1, timeout_s=60)
+    printed = ""
+
+    def ready() -> bool:
+        nonlocal printed
+        printed += capsys.readouterr().err
+        return "toy ready" in printed
+
+    await until(ready, timeout_s=60)
+    assert f"toy ready {started[0].pid}\n" in printed
     await launcher.close()
     started[0].kill()
     await until(lambda: len(started) == 2, timeout_s=60)
@@ -107,7 +115,6 @@ async def test_child_is_forked_first_and_then_started_as_a_program(launcher, cap
     ]
     await child.stop()
     await asyncio.wait_for(keeper, 60)
-    assert f"toy ready {started[0].pid}\n" in capsys.readouterr().err
 
 
 def test_services_end_when_the_process_that_launched_them_is_killed(tmp_path):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 
 import httpx
 import pytest
 
-from searchbus_runtime.server import HttpServer
+from searchbus_runtime.server import HttpServer, bind
 
 
 async def hello(scope, receive, send):
@@ -71,3 +72,12 @@ async def test_forced_stop_does_not_wait_for_open_requests():
         await reached.wait()
         await server.stop(force=True)
         request.cancel()
+
+
+async def test_connections_send_at_once():
+    """Also on asyncio's own loop, which would wait for the client's acknowledgement."""
+    with bind("127.0.0.1", 0) as listener:
+        client = socket.create_connection(listener.getsockname())
+        accepted, _ = listener.accept()
+        with client, accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0

@@ -103,8 +103,8 @@ class Stack:
         edge = services.get(EDGE)
         if edge is not None:
             await self._start_edges(edge, workers)
-        await self._close_launcher()
         self.publish()
+        await self._close_launcher()
 
     def want(self, toolset: str) -> None:
         """Run the services that this toolset needs as well."""
