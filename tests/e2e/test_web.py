@@ -54,3 +54,27 @@ async def test_four_tools_answer_without_a_key(stack, path, mode):
             "web_extract_content", {"urls": [r["url"] for r in results["results"][:2]]}
         )
         assert [i["status"] for i in read.structured_content["items"]] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "argument"),
+    [("research_question", "question"), ("verify_claim", "claim"), ("daily_news_brief", "topics")],
+)
+async def test_prompts_name_the_web_search_tools(stack, prompt, argument):
+    """Under the names that the endpoint lists."""
+    async with Client(stack.url + "/mcp") as client:
+        filled = await client.get_prompt(prompt, {argument: "whales"})
+    text = filled.messages[-1].content.text
+    named = text.rpartition("Tools that you may call for this: ")[2].rstrip(".").split(", ")
+    assert set(named) == TOOLS
+
+
+@pytest.mark.parametrize("word", ["day", "d"])
+async def test_time_range_may_be_a_letter_or_a_word(stack, word):
+    """Through the edge, which checks the schema; another value names the field."""
+    async with Client(stack.url + "/mcp/web") as client:
+        found = await client.call_tool("web_search_news", {"query": "whales", "timeRange": word})
+        assert not found.is_error, found.content[0].text
+        wrong = await client.call_tool("web_search_news", {"query": "x", "timeRange": "decade"})
+        assert wrong.is_error
+        assert "timeRange" in wrong.content[0].text

@@ -25,6 +25,7 @@ def dated(*dates: str | None) -> list[Result]:
         ("w", "2026-03-13", "2026-03-12"),
         ("m", "2026-02-17", "2026-02-16"),
         ("y", "2025-03-19", "2025-03-18"),
+        ("d", "9999-12-31", "0001-01-01"),
     ],
 )
 def test_result_older_than_the_range_is_left_out(time, inside, outside):

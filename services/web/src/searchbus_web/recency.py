@@ -45,11 +45,10 @@ def is_older(result: Result, time: TimeRange, now: datetime) -> bool:
     if result.published_at is None or not time:
         return False
     then = datetime.fromisoformat(result.published_at)
-    if (then.hour, then.minute, then.second) == (0, 0, 0):
-        # A date, which may have been published at any time of the day.
-        then += timedelta(days=1)
     aware = then if then.tzinfo else then.replace(tzinfo=UTC)
-    return aware < now - timedelta(days=_DAYS[time])
+    # A date stands for its whole day: the page may have been published at the end of it.
+    is_date = (then.hour, then.minute, then.second) == (0, 0, 0)
+    return aware < now - timedelta(days=_DAYS[time] + is_date)
 
 
 def _counted(number: int) -> str:

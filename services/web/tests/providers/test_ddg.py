@@ -16,18 +16,19 @@ class FakeBus:
 
     subjects = SimpleNamespace(endpoint=lambda service, verb: f"{service}.{verb}")
 
-    def __init__(self) -> None:
+    def __init__(self, published_at: str) -> None:
         self.requests: list[WebSearchRequest] = []
+        self.published_at = published_at
 
     async def request(self, subject, request, reply_type, **options):
         assert (subject, options["service"]) == ("ddg.search", "ddg")
         self.requests.append(request)
-        row = WebResult(title="t", url="http://a.org/", snippet="s", published_at="2026-03-02")
+        row = WebResult(title="t", url="http://a.org/", snippet="s", published_at=self.published_at)
         return WebSearchReply(results=(row,), provider="duckduckgo", fetched_at_ms=1, note="Old.")
 
 
-async def search(query: Query):
-    bus = FakeBus()
+async def search(query: Query, published_at: str = "2026-03-02"):
+    bus = FakeBus(published_at)
     found = await DuckDuckGoFleet(bus).search(query, actor=Actor(subject="a"), timeout_s=60.0)
     return found, bus.requests[0]
 
@@ -40,6 +41,12 @@ async def test_search_has_filters_as_operators():
     assert (len(request.query), request.limit, request.time) == (499, 30, "m")
     _, request = await search(Query("cats", 5, include_domains=("a.org",)))
     assert request.query == "cats site:a.org"
+
+
+async def test_impossible_date_of_a_page_is_none():
+    """It could not be held against a time range."""
+    found, _ = await search(Query("cats", 5), published_at="2026-13-45")
+    assert found.results[0].published_at is None
 
 
 async def test_news_are_recent_results():

@@ -6,7 +6,7 @@ from searchbus_bus import Bus
 from searchbus_contracts import Actor
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 
-from ..results import Result
+from ..results import Result, iso_date
 from .base import TIME_WORDS, Query, SearchResults
 from .operators import with_domains
 
@@ -49,5 +49,7 @@ class DuckDuckGoFleet:
         )
         if reply.note:
             notes.append(reply.note)
-        rows = tuple(Result(r.title, r.url, r.snippet, r.published_at) for r in reply.results)
+        rows = tuple(
+            Result(r.title, r.url, r.snippet, iso_date(r.published_at)) for r in reply.results
+        )
         return SearchResults(rows, tuple(notes))
