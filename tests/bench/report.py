@@ -2,6 +2,8 @@
 
     python -m tests.bench.report     # takes build/bench.json into the figures and renders the page
 
+Run it also after a merge conflict in the page: older results do not replace newer figures.
+
 The figures of the last run of each bench are kept in docs/performance/figures.json, so that a bench
 that did not run keeps its section. The page is a function of that file and of the texts beside it,
 which are written by hand: method.md, systems.md and what-did-not-help.md.
@@ -46,14 +48,15 @@ TITLES = {
 
 
 def merged(known: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
-    """The known figures of all benches, replaced by those of `results` where it has them."""
+    """The known figures of all benches, replaced by those of `results` where these are not older."""
     machine = results["machine"]
-    new = {
-        name: {"machine": machine, "figures": figures}
-        for name, figures in results.items()
-        if name != "machine"
-    }
-    return dict(sorted({**known, **new}.items()))
+    merged = dict(known)
+    for name, figures in results.items():
+        if name == "machine":
+            continue
+        if name not in known or known[name]["machine"]["date"] <= machine["date"]:
+            merged[name] = {"machine": machine, "figures": figures}
+    return dict(sorted(merged.items()))
 
 
 def render(figures: dict[str, Any]) -> dict[str, str]:
@@ -99,7 +102,9 @@ def _machines(figures: dict[str, Any]) -> str:
     ran: dict[tuple[str, ...], list[str]] = {}
     for name, bench in figures.items():
         m = bench["machine"]
-        ran.setdefault((m["date"], m["processor"], str(m["cores"]), m["versions"]), []).append(name)
+        ran.setdefault((m["date"][:10], m["processor"], str(m["cores"]), m["versions"]), []).append(
+            name
+        )
     lines = [
         f"- {date}: {processor}, {cores} cores; {versions}. Benches: {', '.join(names)}."
         for (date, processor, cores, versions), names in sorted(ran.items())

@@ -101,6 +101,12 @@ def test_a_bench_that_did_not_run_keeps_its_figures() -> None:
     assert {"machine": later, "figures": {"added share of p50": 0.02}} == figures["tracing"]
 
 
+def test_older_results_do_not_replace_newer_figures() -> None:
+    known = merged({}, RESULTS)
+    earlier = {**MACHINE, "date": "2025-12-31T23:59Z"}
+    assert merged(known, {"machine": earlier, "tracing": {"calls": 1}}) == known
+
+
 def test_the_committed_page_is_rendered_from_the_committed_figures() -> None:
     """`python -m tests.bench.report` was run after the last change."""
     for name, text in render(json.loads(FIGURES.read_text())).items():
