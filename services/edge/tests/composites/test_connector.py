@@ -41,7 +41,7 @@ class Source:
             raise self.fault
         hits = [
             Hit(f"{self.name}:{n}", f"Title {n}", f"https://{self.name}.example/{n}", self.name,
-                (f"Whale number {n} sings.",))
+                (f"Whale {n} sings to boats at night in winter.",))
             for n in range(self.count)
         ]  # fmt: skip
         return Found(hits, self.failures)
@@ -182,7 +182,7 @@ async def test_brief_reads_the_best_and_cites_them(call):
     assert [(p.citation, p.text) for p in passages] == [
         (1, "Some a:0 heard Some a:0 0"),
         (1, "Others a:0 heard Others a:0 1"),
-        (2, "Whale number 1 sings."),
+        (2, "Whale 1 sings to boats at night in winter."),
         (3, "Some a:3 heard Some a:3 0"),
         (3, "Others a:3 heard Others a:3 1"),
     ]

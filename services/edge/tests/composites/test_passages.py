@@ -48,7 +48,9 @@ def test_page_beside_the_point_has_no_passages():
 
 def test_snippet_is_a_passage_where_it_has_words_of_the_question():
     """Also of a page that could not be read."""
-    assert from_page("zebra", "", " About zebras. ") == ["About zebras."]
+    assert from_page("zebra", "", " Zebras live in large herds. ") == [
+        "Zebras live in large herds."
+    ]
 
 
 def test_question_in_a_script_without_spaces():
@@ -71,13 +73,14 @@ def test_passages_of_marked_text_are_cut_and_marked():
 def test_snippet_of_a_marked_page_is_marked_too():
     """It comes from the same page."""
     text = f"<untrusted_text_x>\n{OTHER}\n</untrusted_text_x>"
-    assert from_page("whales", text, "About whales.") == [
-        "<untrusted_text_x>\nAbout whales.\n</untrusted_text_x>"
+    assert from_page("whales", text, "Whales live in salt water.") == [
+        "<untrusted_text_x>\nWhales live in salt water.\n</untrusted_text_x>"
     ]
 
 
 def test_short_paragraphs_are_no_passages():
-    """Headings, navigation, footnote marks."""
+    """Headings, footnote marks, and snippets that only repeat the question."""
+    assert from_page("Which whales sing?", "", "All about: Which whales sing?, part 1") == []
     assert from_page("whales", "Whales\n\nAbout whales") == []
     assert from_document("whales", "Whales", ["Return to text", WHALES]) == [WHALES]
     note = "Vacation: 25 days."

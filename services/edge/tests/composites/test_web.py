@@ -67,8 +67,14 @@ async def test_passages_are_those_of_the_page(setup):
     text = "<untrusted_text_a>\nWhales sing long songs in the sea at night.\n</untrusted_text_a>"
     items = [{"url": "https://x", "content": text, "status": "ok"}]
     replies["web_extract_content"] = ToolReply(structured={"items": items})
-    hit = Hit(IDS.of_page("https://x"), "X", "https://x", "web", ("About whales that sing.",))
+    hit = Hit(
+        IDS.of_page("https://x"),
+        "X",
+        "https://x",
+        "web",
+        ("They sing, these whales, from dusk until morning.",),
+    )
     assert await web.passages("Which whales sing?", hit, **OPTIONS) == [
-        "<untrusted_text_a>\nAbout whales that sing.\n</untrusted_text_a>",
+        "<untrusted_text_a>\nThey sing, these whales, from dusk until morning.\n</untrusted_text_a>",
         "<untrusted_text_a>\nWhales sing long songs in the sea at night.\n</untrusted_text_a>",
     ]

@@ -12,10 +12,12 @@ MAX_PASSAGES = 2
 """Of one source."""
 MAX_PASSAGE_CHARS = 1200
 _MIN_WORDS = 8
-"""Headings, navigation and footnote marks have fewer."""
+"""Headings and footnote marks have fewer."""
 _LEAST_SHARE = 0.4
 """Of the question's words; a page's passage with fewer is beside the point."""
 _SHARE_OF_BEST = 0.6
+_LEAST_BEYOND_QUESTION = 3
+"""Words; a heading that repeats the question answers nothing."""
 _MOST_NAMES = 0.5
 _SHINGLE_WORDS = 4
 _WORD = re.compile(r"\w+")
@@ -57,14 +59,14 @@ def from_page(question: str, text: str, snippet: str = "") -> list[str]:
     """
     wanted = set(_words(question))
     plain = _MARKS_OF_UNTRUSTED_TEXT.sub("", text)
-    shares = {
-        passage: len(wanted.intersection(_words(passage))) / (len(wanted) or 1)
-        for passage in (snippet.strip(), *_cut(plain))
-        if passage == snippet.strip() or len(_WORD.findall(passage)) >= _MIN_WORDS
-    }
+    shares = {}
+    for passage in (snippet.strip(), *_cut(plain)):
+        words = set(_words(passage))
+        if len(words - wanted) >= _LEAST_BEYOND_QUESTION:
+            shares[passage] = len(words & wanted) / (len(wanted) or 1)
     floor = max(_LEAST_SHARE, _SHARE_OF_BEST * max(shares.values(), default=0.0))
     ranked = sorted(shares, key=lambda passage: -shares[passage])
-    picked = distinct(passage for passage in ranked if passage and shares[passage] >= floor)
+    picked = distinct(passage for passage in ranked if shares[passage] >= floor)
     picked = [passage[:MAX_PASSAGE_CHARS] for passage in picked[:MAX_PASSAGES]]
     mark = _MARKS_OF_UNTRUSTED_TEXT.search(text)
     return picked if mark is None else [f"<{mark[1]}>\n{p}\n</{mark[1]}>" for p in picked]
