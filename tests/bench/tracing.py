@@ -30,7 +30,10 @@ __all__ = ["run"]
 DOCUMENTS = 200
 ROUNDS = 5
 CALLS = 400
-HEADERS = {"Accept": "application/json, text/event-stream"}
+HEADERS = {
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": "2025-11-25",  # without it, the SDK serves the call
+}
 
 
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
