@@ -77,13 +77,13 @@ def _own(one: Parts, two: Parts) -> list[System]:
 async def _counts(system: System) -> dict[int, int]:
     """Requests a connection that take about LOAD_S, by the requests in flight. Warms up, too."""
     counts = {}
-    for in_flight, load_s in ((IN_FLIGHT, LOAD_S), (1, LOAD_S / 2)):
+    for in_flight, load_s, least in ((IN_FLIGHT, LOAD_S, 2), (1, LOAD_S / 2, 10)):
         few = await send({**system.spec, "in_flight": in_flight, "count": 3})
         rate = few["requests/s"]
         if rate * load_s / in_flight > 10:
             spec = {**system.spec, "in_flight": in_flight, "count": 10}
             rate = (await send(spec))["requests/s"]
-        counts[in_flight] = max(2, round(rate * load_s / in_flight))
+        counts[in_flight] = max(least, round(rate * load_s / in_flight))
     return counts
 
 
