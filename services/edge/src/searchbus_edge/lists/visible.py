@@ -16,7 +16,7 @@ class _HasRoles(Protocol):
 
 def visible(actor: Actor, descriptor: _HasRoles) -> bool:
     """Whether the actor has every required role; used by list, search, call, read and get."""
-    return actor.holds(descriptor.required_roles)
+    return not descriptor.required_roles or actor.holds(descriptor.required_roles)
 
 
 def missing_role(actor: Actor, descriptor: _HasRoles) -> str | None:

@@ -68,8 +68,7 @@ class Finder:
     ) -> tuple[list[ListedTool], str | None]:
         """A page of tools, best first, and the cursor of the next."""
         found, following = await self._page("tool", actor, view, query, cursor)
-        listed = (view.tool_of.get((f.toolset, f.name)) for f in found)
-        return [t for t in listed if t is not None and visible(actor, t.descriptor)], following
+        return _listed(actor, view, found), following
 
     async def best_tools(
         self, actor: Actor, view: View, query: str, limit: int
@@ -77,8 +76,7 @@ class Finder:
         """The best tools, without paging."""
         query = await self._admit(actor, query)
         reply = await self._find("tool", actor, view, query, limit, 0, None)
-        listed = (view.tool_of.get((f.toolset, f.name)) for f in reply.found)
-        return [t for t in listed if t is not None and visible(actor, t.descriptor)]
+        return _listed(actor, view, reply.found)
 
     async def prompts(
         self, actor: Actor, view: View, query: str, cursor: str | None
@@ -195,6 +193,12 @@ class Finder:
 
 _UNKNOWN_CURSOR = "Unknown cursor for this query. Omit it to start from the first page."
 _CHANGED = "The results have changed since the first page. Omit the cursor to start from there."
+
+
+def _listed(actor: Actor, view: View, found: Sequence[Found]) -> list[ListedTool]:
+    """Those of the found tools that the view lists and the actor may use."""
+    listed = [view.tool_of.get((match.toolset, match.name)) for match in found]
+    return [tool for tool in listed if tool is not None and visible(actor, tool.descriptor)]
 
 
 def _fuse(rankings: Sequence[Sequence[ResourceDescriptor]]) -> list[ResourceDescriptor]:
