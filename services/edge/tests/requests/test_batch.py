@@ -115,6 +115,14 @@ async def test_notifications_alone_are_accepted(run):
     assert (status, body) == (202, b"")
 
 
+async def test_responses_alone_are_accepted(run, server):
+    """A client that answers requests of ours: 202 without a body (2025-03-26, transports)."""
+    response = {"jsonrpc": "2.0", "id": 1, "result": {}}
+    error = {"jsonrpc": "2.0", "id": 2, "error": {"code": -1, "message": "no"}}
+    status, _, body = await run(response, error, NOTE, accept="text/event-stream")
+    assert (status, body) == (202, b"")
+
+
 @pytest.mark.parametrize(
     ("bad", "code", "message_id"),
     [
