@@ -114,7 +114,7 @@ def _say_up(stack: Stack) -> None:
         f"  tools      searchbus tools list{escape(data)}",
         f"  checks     searchbus doctor{escape(data)}",
         "  clients    examples/README.md; desktop hosts: searchbus stdio",
-        "Stop with Ctrl-C.",
+        "  stop       Ctrl-C",
     )
     for line in lines:
         err.print(line, highlight=False, soft_wrap=True)
