@@ -27,7 +27,7 @@ async def load_embedder(
     folder: Path | None = None,
     allow_download: bool = False,
     document_threads: int | None = None,
-    query_threads: int = 1,
+    query_threads: int | None = None,
 ) -> Embedder:
     """Load an embedder; the other arguments concern the model only.
 
@@ -35,7 +35,7 @@ async def load_embedder(
         folder: model folder, see `resolve_model`.
         allow_download: whether the hub may be used when no wheel is installed.
         document_threads: threads for documents; `None` means one per core.
-        query_threads: how many queries may be embedded at the same time.
+        query_threads: how many queries may be embedded at the same time; `None` means one per core.
 
     Raises:
         ModelNotFound: with what to do.
