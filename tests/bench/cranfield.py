@@ -51,8 +51,8 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
             dense, sparse = await store._candidates("cranfield", vectors, None, 10)
             scores["hybrid"].append(ndcg(hits, gold))
             scores["recall"].append(recall(hits, gold, 10))
-            scores["dense"].append(ndcg([c.payload["id"] for c in dense], gold))
-            scores["bm25"].append(ndcg([c.payload["id"] for c in sparse], gold))
+            scores["dense"].append(ndcg([str(uuid.UUID(c.id).int) for c in dense], gold))
+            scores["bm25"].append(ndcg([str(uuid.UUID(c.id).int) for c in sparse], gold))
     finally:
         await store.close()
         await embedder.close()

@@ -47,6 +47,7 @@ OWNERS = {
     "qdrant_edge": {"searchbus_vectors"},
     "fastembed": {"searchbus_vectors"},
     "onnxruntime": {"searchbus_vectors"},
+    "usearch": {"searchbus_vectors"},
 }
 DISTRIBUTIONS = {
     "nats-py": "nats",
@@ -56,6 +57,7 @@ DISTRIBUTIONS = {
     "qdrant-client": "qdrant_client",
     "qdrant-edge-py": "qdrant_edge",
     "fastembed": "fastembed",
+    "usearch": "usearch",
 }
 
 

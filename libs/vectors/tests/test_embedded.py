@@ -1,4 +1,4 @@
-"""The embedded engine alone: its files, its lock, its index in the background."""
+"""The embedded engine alone: its files, its lock, its index."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import textwrap
+import uuid
 
 import pytest
 
@@ -79,26 +80,78 @@ async def test_kill_minus_nine_loses_nothing_that_was_acknowledged(tmp_path):
     await store.close()
 
 
-async def test_background_index_keeps_the_answers(tmp_path):
-    """Past the size the HNSW index is built, and searches go on meanwhile and afterwards."""
-    store = EmbeddedStore(tmp_path, hnsw_from_points=1500)
+def clustered(number: int) -> Point:
+    """A point near axis `number % 300`; every third is of kind b."""
+    rng = random.Random(number)
+    dense = [rng.gauss(0, 0.02) for _ in range(384)]
+    dense[number % 300] += 1.0
+    payload = {"n": number, "kind": "b" if number % 3 == 0 else "a"}
+    return Point(uid(number), payload, Vectors(dense, Sparse([number], [1.0])))
+
+
+async def filled(store: EmbeddedStore, count: int = 2000) -> None:
     await store.ensure_collection("c", FIELDS)
-    rng = random.Random(1)
-
-    def clustered(number: int) -> Point:
-        dense = [rng.gauss(0, 0.05) for _ in range(384)]
-        dense[number % 300] += 1.0
-        return Point(uid(number), {"n": number}, Vectors(dense, Sparse([number], [1.0])))
-
-    for start in range(1, 2001, 250):
+    for start in range(1, count + 1, 250):
         await store.upsert("c", [clustered(i) for i in range(start, start + 250)])
-        hit = (await store.search("c", query(5, 5), limit=1))[0]
-        assert hit.payload["n"] % 300 == 5
-    await asyncio.gather(*store._optimizing.values())
-    info = store._shards["c"].info()
-    assert info.points_count == 2000
-    hits = await store.search("c", query(5, 5), limit=3)
-    assert hits[0].payload["n"] == 5
+
+
+async def nearest(store: EmbeddedStore, axis: int, limit: int = 7, **more) -> list[int]:
+    """Numbers of the candidates by meaning."""
+    dense, _ = await store._candidates("c", query(axis), more.get("where"), limit)
+    return [uuid.UUID(candidate.id).int for candidate in dense]
+
+
+async def test_large_collection_is_searched_by_its_index_with_equal_answers(tmp_path):
+    """Above `exact_up_to` the index proposes; the candidates and their order are the same."""
+    store = EmbeddedStore(tmp_path, exact_up_to=10_000)
+    await filled(store)
+    assert store._index("c") is None
+    exact = [await nearest(store, axis) for axis in range(20)]
+    store._exact_up_to = 100
+    assert store._index("c") is not None
+    assert [await nearest(store, axis) for axis in range(20)] == exact
+    await store.close()
+
+
+async def test_filter_that_few_of_the_nearest_pass_still_finds_all(tmp_path):
+    """The index proposes by meaning alone; what it misses is searched exactly."""
+    store = EmbeddedStore(tmp_path, exact_up_to=100)
+    await filled(store)
+    found = await nearest(store, 6, 40, where=Equals("kind", "b"))
+    assert len(found) == 40
+    assert all(number % 3 == 0 for number in found)
+    await store.close()
+
+
+async def test_index_forgets_deleted_points_and_follows_new_vectors(tmp_path):
+    """A deleted point is not proposed, and a replaced one by its new vector only."""
+    store = EmbeddedStore(tmp_path, exact_up_to=100)
+    await filled(store)
+    first = (await nearest(store, 5))[0]
+    await store.delete("c", Equals("n", first))
+    assert first not in await nearest(store, 5)
+    moved = Point(uid(1), {"n": 1}, Vectors(clustered(5).vectors.dense, Sparse([1], [1.0])))
+    await store.upsert("c", [moved])
+    assert 1 in await nearest(store, 5, 8)
+    assert 1 not in await nearest(store, 1)
+    await store.close()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_index_is_there_after_a_restart(tmp_path, clean):
+    """It is read from its file after a clean stop, and built again after a crash."""
+    store = EmbeddedStore(tmp_path, exact_up_to=100)
+    await filled(store)
+    before = await nearest(store, 5)
+    await store.close()
+    if not clean:
+        (tmp_path / "c" / "nearest.ids").unlink()
+    store = EmbeddedStore(tmp_path, exact_up_to=100)
+    assert (store._index("c") is not None) == clean
+    await asyncio.gather(*store._rebuilding.values())
+    assert len(store._index("c")) == 2000
+    assert await nearest(store, 5) == before
+    assert not (tmp_path / "c" / "nearest.ids").exists(), "a crash now must not leave an old index"
     await store.close()
 
 

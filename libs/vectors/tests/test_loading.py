@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from searchbus_vectors import ModelNotFound, load_embedder, open_store
@@ -26,3 +29,9 @@ async def test_store_has_an_address_or_a_folder(tmp_path):
     store = await open_store(folder=tmp_path / "new" / "folder")
     assert store.engine == "embedded"
     await store.close()
+
+
+def test_index_and_model_live_in_one_process():
+    """Some releases of usearch crash a process that imports onnxruntime after them."""
+    code = "import searchbus_vectors.nearest, onnxruntime"
+    subprocess.run([sys.executable, "-c", code], check=True)

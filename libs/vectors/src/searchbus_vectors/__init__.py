@@ -5,6 +5,7 @@ from .embedder import Embedder
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
 from .loading import EmbedderKind, load_embedder, open_store
 from .model_files import MODEL_NAME, ModelNotFound, resolve_model
+from .query_cache import QueryCache
 from .stopwords import STOPWORDS
 from .store import (
     CollectionMissing,
@@ -38,6 +39,7 @@ __all__ = [
     "NumberRange",
     "Page",
     "Point",
+    "QueryCache",
     "QueryVectors",
     "Record",
     "Sparse",

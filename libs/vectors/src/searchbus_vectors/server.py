@@ -147,10 +147,10 @@ class ServerStore(VectorStore):
                 collection,
                 self._client.query_points(
                     collection, query=vector, using=using, limit=limit, query_filter=condition,
-                    with_payload=True,
+                    with_payload=False,
                 ),
             )  # fmt: skip
-            return [Candidate(str(p.id), p.score, p.payload or {}) for p in found.points]
+            return [Candidate(str(p.id), p.score) for p in found.points]
 
         if not query.sparse.indices:
             return await one(query.dense, _DENSE), []

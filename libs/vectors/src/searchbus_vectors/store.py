@@ -71,7 +71,6 @@ class Candidate:
 
     id: str
     score: float
-    payload: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +178,17 @@ class VectorStore(ABC):
         ) as span:  # fmt: skip
             wanted = max(candidates, limit or 0)
             dense, sparse = await self._candidates(collection, query, where, wanted)
-            payloads = {c.id: c.payload for c in (*sparse, *dense)}
             cosine = {c.id: c.score for c in dense}
             by_words_only = [c.id for c in sparse if c.id not in cosine]
             if by_words_only:
                 cosine |= await self._cosines(collection, query, by_words_only)
             ranked = fuse(cosine, {c.id: c.score for c in sparse if c.id in cosine})[:limit]
-            span.set_attribute("searchbus.hits", len(ranked))
-            return [Hit(key, score, cosine[key], payloads[key]) for key, score in ranked]
+            # Only now: a payload costs more to read than a score, and most are not needed.
+            records = await self.get(collection, [key for key, _ in ranked])
+            payloads = {record.id: record.payload for record in records}
+            span.set_attribute("searchbus.hits", len(payloads))
+            return [
+                Hit(key, score, cosine[key], payloads[key])
+                for key, score in ranked
+                if key in payloads  # else it was deleted meanwhile
+            ]

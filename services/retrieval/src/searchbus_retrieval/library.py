@@ -29,6 +29,7 @@ from searchbus_vectors import (
     Equals,
     Filter,
     Hit,
+    QueryCache,
     QueryVectors,
     VectorStore,
 )
@@ -36,7 +37,7 @@ from searchbus_vectors import (
 from . import identity
 from .literal import Phrase
 from .ranking import Preference, rank
-from .records import field_specs, is_live_chunk, summary_of
+from .records import field_specs, is_live, is_live_chunk, summary_of
 from .schemas import Schemas, unknown_collection
 from .where import compile_where
 from .writing import Writer
@@ -51,7 +52,7 @@ class Library:
 
     def __init__(self, store: VectorStore, embedder: Embedder) -> None:
         self._store = store
-        self._embedder = embedder
+        self._queries = QueryCache(embedder)
         self._schemas = Schemas(store, embedder.model)
         self._writer = Writer(store, embedder, self._schemas)
 
@@ -93,14 +94,14 @@ class Library:
         """
         query = check_query(query, max_chars=MAX_QUERY_CHARS)
         schema = await self._schemas.get_searchable(collection)
-        condition: Filter = is_live_chunk
+        condition: Filter = is_live
         if where:
             specs = field_specs(schema.fields)
             for alias, name in (aliases or {}).items():
                 if name in specs:
                     specs[alias] = specs.pop(name)
-            condition = AllOf((is_live_chunk, compile_where(where, specs)))
-        vectors = await self._embedder.embed_query(query)
+            condition = AllOf((is_live, compile_where(where, specs)))
+        vectors = await self._queries.embed(query)
         phrase = Phrase(query)
         # One document may have several of the best chunks.
         wanted = limit * 6 if per_document else limit

@@ -24,6 +24,7 @@ __all__ = [
     "TEXT_PART_CHARS",
     "field_specs",
     "infer_fields",
+    "is_live",
     "is_live_chunk",
     "of_document",
     "record_payload",
@@ -44,7 +45,9 @@ OWN_FIELDS: dict[str, FieldType] = {
 }
 """Indexed in every collection; the last five may be filtered by the caller."""
 
-is_live_chunk: Filter = AllOf((Equals("kind", "chunk"), Equals("live", True)))
+is_live: Filter = Equals("live", True)
+"""For searches: only chunks have vectors, so their kind needs no check at each candidate."""
+is_live_chunk: Filter = AllOf((Equals("kind", "chunk"), is_live))
 
 
 def of_document(document_id: str) -> Filter:
