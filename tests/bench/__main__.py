@@ -1,6 +1,6 @@
 """`make bench`: measures, writes build/bench.json and renders docs/performance.md from it.
 
-    python -m tests.bench [cranfield] [fomc] [collections] [latency] [tools] [toolindex] [ddg] [web] [auth]
+    python -m tests.bench [cranfield] [fomc] [collections] [latency] [passages] [tools] [toolindex] [ddg] [web] [auth]
         [tracing] [sizing] [edge] [finding] [peers] [soak] [startup]
     python -m tests.bench.report
 
@@ -29,6 +29,7 @@ from . import (
     finding,
     fomc,
     latency,
+    passages,
     peers,
     report,
     sizing,
@@ -50,6 +51,7 @@ BENCHES = {
     "fomc": fomc.run,
     "collections": collections.run,
     "latency": latency.run,
+    "passages": passages.run,
     "tools": tools.run_quality,
     "toolindex": tools.run_scale,
     "ddg": ddg.run,
