@@ -76,6 +76,34 @@ def test_codecs_that_are_no_charset_of_the_web_are_not_used(label):
     assert decode_text(page, markup=True) == page.decode()
 
 
+SHORT = [
+    ("latin-1", "naïve"),
+    ("latin-1", "Die Wale singen über große Entfernungen; café, naïve."),
+    ("latin-1", "Café au lait is £5, 5 °C ± 1."),
+    ("cp1252", "It’s “big” — über"),
+    ("cp1252", "El niño mañana ¿qué? São Paulo não há razão."),
+    ("cp1251", "Report: Песни китов"),
+    ("cp1251", "имя;город\nИван;Москва\n"),
+    ("cp1250", "Žluťoučký kůň úpěl ďábelské ódy."),
+]
+
+
+@pytest.mark.parametrize(("charset", "text"), SHORT, ids=lambda value: value[:12])
+def test_short_texts_are_detected(charset, text):
+    """Few letters beyond ASCII are taken for Windows-1252, which most such files are."""
+    assert decode_text(text.encode(charset)) == text
+
+
+@pytest.mark.parametrize("charset", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    "text", ["Wale: große Entfernungen", "Песни китов", "鲸鱼的歌声\n穿越海洋。\n"]
+)
+def test_utf_16_needs_no_mark(charset, text):
+    """Its NUL bytes give the byte order; a text with single NUL characters stays UTF-8."""
+    assert decode_text(text.encode(charset)) == text
+    assert decode_text(f"{text}\0{text}".encode()) == f"{text}\0{text}"
+
+
 def test_declaration_counts_in_markup_only():
     """A text about HTML is not HTML."""
     text = 'Write <meta charset="windows-1251"> — é.'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_pages import html
-from searchbus_pages.html import read_html
+from searchbus_pages.html import TooComplexError, read_html
 
 
 def test_html_keeps_structure_and_drops_the_rest():
@@ -31,9 +31,35 @@ def test_what_is_around_the_content_is_read_where_there_is_nothing_else():
 
 
 def test_deeply_nested_html_is_read():
-    """50,000 nested elements neither crash nor hang."""
-    _, text = read_html("<div>" * 50_000 + "deep" + "</div>" * 50_000)
-    assert len(text) < 100
+    """Without recursion."""
+    assert read_html("<div>" * 10_000 + "deep" + "</div>" * 10_000).text == "deep"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<div>" * 40_000 + "deep" + "</div>" * 40_000,
+        "<div>" * 5_000 + "<p></p>" * 100_000,
+        "<div " + " ".join(f"a{number}=1" for number in range(40_000)) + ">x</div>",
+    ],
+    ids=["nested", "many tags in nested ones", "attributes"],
+)
+def test_page_that_takes_quadratic_time_is_refused(page, monkeypatch):
+    """Before it is parsed."""
+    monkeypatch.delattr(html, "LexborHTMLParser")
+    with pytest.raises(TooComplexError, match="nested too deeply or has too many attributes"):
+        read_html(page)
+
+
+def test_long_pages_are_not_complex():
+    """Nor such as leave elements open that the next one closes."""
+    page = "<ul>" + "<li><p>One<br>two<img src=a>" * 30_000
+    assert read_html(page).text.count("two") == 30_000
+
+
+def test_title_of_a_drawing_is_not_the_pages():
+    """Only the head's."""
+    assert read_html("<body><svg><title>Menu</title></svg><p>Text.</p>") == (None, "Text.")
 
 
 def test_selector_limits_the_page_to_its_content():

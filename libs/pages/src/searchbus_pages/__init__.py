@@ -1,6 +1,14 @@
 """The text of pages: bytes of any charset to text, HTML to Markdown."""
 
-from .charset import decode_text
-from .html import HtmlText, read_html
+from .binary import looks_binary
+from .charset import decode_text, detect_charset
+from .html import HtmlText, TooComplexError, read_html
 
-__all__ = ["HtmlText", "decode_text", "read_html"]
+__all__ = [
+    "HtmlText",
+    "TooComplexError",
+    "decode_text",
+    "detect_charset",
+    "looks_binary",
+    "read_html",
+]

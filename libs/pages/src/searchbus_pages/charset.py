@@ -1,6 +1,6 @@
 """Bytes to text, whatever their charset is.
 
-byte order mark → header → declaration in the page → UTF-8 → detection
+byte order mark → header → declaration in the page → UTF-16 by its NUL bytes → UTF-8 → detection
 
 A page may name only the charsets of the web: the codecs of Python include some that are no charset,
 and UTF-7, in which markup can be hidden.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 import re
 
-__all__ = ["decode_text"]
+__all__ = ["decode_text", "detect_charset"]
 
 _HEAD_BYTES = 4096
 _DETECTED_BYTES = 200_000
@@ -28,12 +28,14 @@ _SUPERSETS = {
     "euc_kr": "cp949", "big5": "big5hkscs",
 }  # fmt: skip
 """Labels that browsers decode as a larger charset (WHATWG Encoding Standard)."""
+_LATIN = ("cp1252", "cp1250", "cp1254", "cp1257", "cp1258", "iso-8859-2")
 _DETECTED = (
-    "cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258",
-    "cp866", "cp874", "koi8_r", "koi8_u", "iso8859_2", "iso8859_5", "iso8859_7", "cp932", "euc_jp",
-    "iso2022_jp", "gb18030", "big5hkscs", "cp949", "utf_8",
+    *_LATIN, "cp1251", "cp1253", "cp1255", "cp1256", "cp866", "cp874", "koi8-r", "koi8-u",
+    "iso-8859-5", "iso-8859-7", "cp932", "euc-jp", "iso-2022-jp", "gb18030", "big5hkscs", "cp949",
 )  # fmt: skip
-_ALLOWED = {codecs.lookup(name).name for name in (*_DETECTED, *_SUPERSETS)} | {
+_FEW_BYTES = 4
+"""Of Latin letters beyond ASCII: too few to tell one Latin charset from another."""
+_ALLOWED = {codecs.lookup(name).name for name in (*_DETECTED, *_SUPERSETS, "utf-8")} | {
     *(f"iso8859-{part}" for part in (3, 4, 6, 8, 10, 13, 14, 15, 16)),
     "mac-cyrillic", "mac-roman", "utf-16", "utf-16-be", "utf-16-le",
 }  # fmt: skip
@@ -52,12 +54,13 @@ def decode_text(body: bytes, declared: str | None = None, *, markup: bool = Fals
             return body[len(mark) :].decode(name, "replace")
     # ISO-2022-JP has ASCII bytes only: as UTF-8 it would fit.
     japanese = "iso-2022-jp" if b"\x1b$B" in body else None
-    for label in (declared, _declared_in(body) if markup else None, japanese, "utf-8"):
+    wide = _utf_16(body)
+    for label in (declared, _declared_in(body) if markup else None, japanese, wide, "utf-8"):
         codec = _codec(label)
         text = _fitting(body, codec) if codec is not None else None
         if text is not None:
             return text
-    return body.decode(_detected(body), "replace")
+    return body.decode(detect_charset(body), "replace")
 
 
 def _declared_in(body: bytes) -> str | None:
@@ -91,8 +94,48 @@ def _fitting(body: bytes, codec: str) -> str | None:
     return text if bad <= _MAX_BAD_SHARE * beyond_ascii else None
 
 
-def _detected(body: bytes) -> str:
-    from charset_normalizer import from_bytes  # slow to import, and needed seldom
+def detect_charset(sample: bytes) -> str:
+    """Python's name of the most likely charset of bytes that are not UTF-8."""
+    import chardet  # slow to import, and needed seldom
 
-    best = from_bytes(body[:_DETECTED_BYTES], cp_isolation=list(_DETECTED)).best()
-    return best.encoding if best is not None else "utf-8"
+    sample = sample[:_DETECTED_BYTES]
+    among: tuple[str, ...] = _DETECTED
+    if _is_latin(sample):
+        if len(_HIGH.findall(sample)) < _FEW_BYTES:
+            return "cp1252"
+        among = _LATIN
+    found = chardet.detect(
+        sample, encoding_era=chardet.EncodingEra.MODERN_WEB, include_encodings=among
+    )["encoding"]
+    return _codec(found) or "cp1252"
+
+
+_HIGH = re.compile(rb"[\x80-\xff]")
+_HIGH_RUN = re.compile(rb"[\x80-\xff]{2,}")
+
+
+def _is_latin(sample: bytes) -> bool:
+    """Whether most bytes beyond ASCII stand alone; in other scripts whole words consist of them."""
+    high = len(_HIGH.findall(sample))
+    return 2 * sum(map(len, _HIGH_RUN.findall(sample))) < high
+
+
+def _utf_16(body: bytes) -> str | None:
+    """The byte order of UTF-16 without a mark; None where the bytes are not UTF-16.
+
+    Its ASCII characters, of which every text has spaces or line ends, have a NUL byte each: on the
+    odd places in little-endian text, on the even ones in big-endian text.
+    """
+    sample = body[: min(_DETECTED_BYTES, len(body) // 2 * 2)]
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    name = "utf-16-le" if odd > even else "utf-16-be"
+    if max(even, odd) == 0 or 20 * min(even, odd) > max(even, odd):
+        return None
+    try:
+        text = sample.decode(name)
+    except UnicodeDecodeError:
+        return None
+    if any(c in text for c in "\0\ufffe\uffff"):
+        return None
+    mostly_ascii = 5 * max(even, odd) > len(sample) * 2
+    return name if mostly_ascii or " " in text or "\n" in text else None

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-__all__ = ["HtmlText", "read_html"]
+__all__ = ["HtmlText", "TooComplexError", "read_html"]
 
 MAX_HTML_CHARS = 32 * 1024 * 1024
+MAX_WORK = 200_000_000
+"""Steps of the parser: 200 million take about a second. Usual pages need under a million."""
+_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)([^>]*)")
+_CLOSED_BY_THE_NEXT = frozenset(
+    "area base br col embed hr img input link meta param source track wbr "
+    "p li dt dd option optgroup tr td th thead tbody tfoot colgroup rp rt".split()
+)
 _NO_TEXT = ["script", "style", "noscript", "template", "svg", "iframe", "button", "select",
             "textarea"]  # fmt: skip
 _AROUND = ("nav", "header", "footer", "aside")
@@ -27,6 +35,10 @@ class HtmlText(NamedTuple):
     text: str
 
 
+class TooComplexError(ValueError):
+    """The page nests so deeply, or has so many attributes, that parsing it would take long."""
+
+
 def read_html(html: str, *, selector: str | None = None) -> HtmlText:
     """Title and text of a page.
 
@@ -35,17 +47,40 @@ def read_html(html: str, *, selector: str | None = None) -> HtmlText:
 
     Raises:
         ValueError: the page is larger than 32 Mi characters.
+        TooComplexError: it would take the parser more than about a second for its nesting or
+            attributes alone.
     """
     if len(html) > MAX_HTML_CHARS:
         raise ValueError("the page is larger than 32 Mi characters")
+    _check_work(html)
     tree = LexborHTMLParser(html)
-    title_node = tree.css_first("title")
+    title_node = tree.css_first("head > title")  # a drawing in the body may have a title too
     title = title_node.text(strip=True) if title_node is not None else None
     root = (tree.css_first(selector) if selector else None) or tree.body
     if root is None:
         return HtmlText(title, "")
     root.strip_tags(_NO_TEXT)
     return HtmlText(title, _text_of(root, without=_AROUND) or _text_of(root))
+
+
+def _check_work(html: str) -> None:
+    """Refuse what takes the parser quadratic time.
+
+    It walks up all open elements for most tags, and compares each attribute with those before it.
+    """
+    depth = work = 0
+    for match in _TAG.finditer(html):
+        closing, name, rest = match.groups()
+        deepens = name.lower() not in _CLOSED_BY_THE_NEXT and not rest.endswith("/")
+        if closing:
+            depth = max(0, depth - deepens)
+            continue
+        work += depth
+        if len(rest) > 1000:
+            work += len(rest.split()) ** 2 // 2
+        if work > MAX_WORK:
+            raise TooComplexError("the page is nested too deeply or has too many attributes")
+        depth += deepens
 
 
 def _text_of(root: LexborNode, *, without: tuple[str, ...] = ()) -> str:

@@ -14,6 +14,7 @@ import sys
 
 import msgspec
 
+from searchbus_pages import TooComplexError
 from searchbus_runtime.parent import end_with_parent
 
 from .reading import PageBytes, PageText, read_page
@@ -41,7 +42,7 @@ def main() -> None:
         page = msgspec.msgpack.decode(body, type=PageBytes)
         try:
             text = read_page(page)
-        except MemoryError:
+        except (MemoryError, TooComplexError):
             text = PageText(problem="too_complex")
         except Exception:  # parsers raise errors of every kind on hostile pages
             text = PageText(problem="parse_error")
