@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_cli import up as module
+from searchbus_cli import stack as module
 from searchbus_cli.children import Child
 from searchbus_cli.errors import StackError
 from searchbus_testing import run_command
@@ -82,7 +82,7 @@ def test_start_says_what_a_person_needs_in_ten_lines(monkeypatch, tmp_path):
             raise StackError("Enough.")
 
         async def stop(self) -> None:
-            pass
+            await self._close_launcher()
 
     monkeypatch.setattr(module, "Stack", Started)
     lines = run_command("up", "--data", tmp_path).stderr.splitlines()

@@ -25,9 +25,14 @@ def _adopting():
 
 @pytest.mark.usefixtures("_adopting")
 def test_forks_for_each_request_until_its_socket_is_closed(tmp_path):
-    """A service sees neither the socket nor the descriptors of other services."""
+    """A service sees neither the socket nor the descriptors of other services.
+
+    What is to be preloaded is imported once, in the launcher.
+    """
+    imported = tmp_path / "imported"
+    (tmp_path / "slow.py").write_text(f"open({str(imported)!r}, 'a').write('x')")
     (tmp_path / "toy.py").write_text(
-        "import os, sys; print(len(os.listdir('/proc/self/fd'))); sys.exit(0)"
+        "import os, sys; assert 'slow' in sys.modules; print(len(os.listdir('/proc/self/fd'))); sys.exit(0)"
     )
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
@@ -39,8 +44,8 @@ def test_forks_for_each_request_until_its_socket_is_closed(tmp_path):
         ours.settimeout(600)
         for _ in range(2):
             read, write = os.pipe()
-            request = json.dumps({"arguments": ["toy"], "environment": {}}).encode()
-            socket.send_fds(ours, [request], [write])
+            request = {"arguments": ["toy"], "environment": {}, "preload": ["slow", "missing"]}
+            socket.send_fds(ours, [json.dumps(request).encode()], [write])
             os.close(write)
             pid = int(ours.recv(64))
             with os.fdopen(read) as output:
@@ -48,3 +53,4 @@ def test_forks_for_each_request_until_its_socket_is_closed(tmp_path):
                 assert output.read() == "4\n"
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert launcher.wait(600) == 0
+    assert imported.read_text() == "x"

@@ -46,6 +46,7 @@ class Child:
         color: of the name, in rich's terms; by default chosen by the name.
         service: arguments of `python -m searchbus_runtime`, where the command is that: then
             `launcher` starts it while it is open, which takes a fraction of the time.
+        preload: modules that the launcher imports before.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Child:
     environment: Mapping[str, str] = field(default_factory=dict)
     color: str = ""
     service: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
     launcher: Launcher | None = None
     log: LogFile | None = None
     verbose: bool = True
@@ -140,7 +142,7 @@ class Child:
     async def _start(self) -> None:
         environment = {**os.environ, **self.environment}
         if self.launcher is not None and self.service:
-            self.process = await self.launcher.start(self.service, environment)
+            self.process = await self.launcher.start(self.service, environment, self.preload)
             if self.pid is not None:
                 return
         kernel = KERNEL_ENDS_CHILDREN

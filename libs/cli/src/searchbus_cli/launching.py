@@ -21,6 +21,8 @@ from searchbus_runtime.parent import adopt_orphans
 __all__ = ["ForkedProcess", "Launcher"]
 
 _LINE_BYTES = 1024 * 1024
+_PRELOADED = ("searchbus_upstream",)
+"""What several services import, besides the runtime."""
 
 
 class ForkedProcess:
@@ -76,7 +78,7 @@ class Launcher:
         self._open = True
 
     @classmethod
-    def open(cls, modules: Sequence[str] = ()) -> Launcher | None:
+    def open(cls, modules: Sequence[str] = _PRELOADED) -> Launcher | None:
         """Start a launcher; None where the system has no such means.
 
         Args:
@@ -96,15 +98,25 @@ class Launcher:
         return cls(process, ours)
 
     async def start(
-        self, arguments: Sequence[str], environment: Mapping[str, str]
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        preload: Sequence[str] = (),
     ) -> ForkedProcess | None:
         """Start a service; None where the launcher has ended or refuses the request.
 
         Args:
             arguments: of `python -m searchbus_runtime`.
             environment: the whole one of the process.
+            preload: modules that are imported before the fork; later requests wait meanwhile.
         """
-        request = json.dumps({"arguments": list(arguments), "environment": dict(environment)})
+        request = json.dumps(
+            {
+                "arguments": list(arguments),
+                "environment": dict(environment),
+                "preload": list(preload),
+            }
+        )
         loop = asyncio.get_running_loop()
         async with self._one_at_a_time:
             if not self._open:

@@ -37,8 +37,6 @@ READY_TIMEOUT_S = 600.0
 NATS_TIMEOUT_S = 120.0
 FAKES_TIMEOUT_S = 300.0
 LOCK_ATTEMPTS = 5
-PRELOADED = ("searchbus_upstream",)
-"""What several services import, besides the runtime."""
 
 
 @dataclass
@@ -53,6 +51,7 @@ class Stack:
         environment: settings for every service.
         verbose: whether the lines of all processes are printed; they are in `logs` in any case.
         toolsets: run only the services that these need, and the edge; `None` runs all.
+        launcher: forks the services; by default one is opened.
     """
 
     data: Path
@@ -65,12 +64,12 @@ class Stack:
     environment: dict[str, str] = field(default_factory=dict)
     verbose: bool = False
     toolsets: set[str] | None = None
+    launcher: Launcher | None = None
     children: list[Child] = field(default_factory=list)
     nats_url: str = ""
     url: str = ""
     _security: Security | None = None
     _lock: IO[str] | None = None
-    _launcher: Launcher | None = None
     _edges: list[str] = field(default_factory=list)
     _keepers: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _one_ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -90,8 +89,8 @@ class Stack:
         services = find_services(self.extra)
         self._check(services)
         self._lock_folder()
-        # It imports while the NATS server starts.
-        self._launcher = Launcher.open(PRELOADED)
+        if self.launcher is None:
+            self.launcher = Launcher.open()
         if self.secure:
             self._security = self._open_keys(services)
         nats_port = await self._start_nats()
@@ -99,10 +98,12 @@ class Stack:
         if self.fake_upstreams:
             await self._start_fakes()
         self._services = services
-        workers = self._start_services()
         edge = services.get(EDGE)
-        if edge is not None:
-            await self._start_edges(edge, workers)
+        # The edge is forked before the launcher imports what only some of the others need.
+        first = self._start_first_edge(edge) if edge is not None else None
+        self._start_services()
+        if edge is not None and first is not None:
+            await self._start_edges(edge, first)
         self.publish()
         await self._close_launcher()
 
@@ -167,9 +168,9 @@ class Stack:
 
     async def _close_launcher(self) -> None:
         """A process that ends later is started again as a program, with its present code."""
-        if self._launcher is not None:
-            await self._launcher.close()
-            self._launcher = None
+        if self.launcher is not None:
+            await self.launcher.close()
+            self.launcher = None
 
     def _check(self, services: Mapping[str, StackService]) -> None:
         for name, count in self.scale.items():
@@ -208,19 +209,22 @@ class Stack:
         self._lock = lock
         self.withdraw()
 
-    def _start_services(self) -> list[str]:
-        """Start those that are needed and do not run yet; returns the workers of all needed."""
+    def _needed(self) -> dict[str, StackService]:
+        """The services beside the edge, those with most to import first."""
         services = {name: s for name, s in self._services.items() if name != EDGE}
         if self.toolsets is not None:
             needed = needed_services(self._services, self.toolsets)
             services = {name: s for name, s in services.items() if name in needed}
-        for name, service in sorted(services.items()):
+        return dict(sorted(services.items(), key=lambda item: (not item[1].preload, item[0])))
+
+    def _start_services(self) -> None:
+        """Start those that are needed and do not run yet."""
+        for name, service in self._needed().items():
             if name in self._keepers:
                 continue
             for number in range(self.scale.get(name, 1)):
                 label = name if number == 0 else f"{name}-{number + 1}"
                 self._keep(self._child(service, label, {"SEARCHBUS_WORKER_INDEX": str(number)}))
-        return sorted(s.worker for s in services.values() if s.worker is not None)
 
     def _open_keys(self, services: Mapping[str, StackService]) -> Security:
         users = {OPERATOR.name: OPERATOR}
@@ -272,23 +276,27 @@ class Stack:
             await asyncio.sleep(0.05)
         self.environment |= json.loads(written.read_text())["environment"]
 
-    async def _start_edges(self, edge: StackService, workers: list[str]) -> None:
-        """Start the first edge, which may choose the port; then the others on the same port."""
+    def _start_first_edge(self, edge: StackService) -> Child:
+        """Start the edge that may choose the port."""
+        workers = sorted(s.worker for s in self._needed().values() if s.worker is not None)
         environment = {
             "SEARCHBUS_HOST": self.host,
+            "SEARCHBUS_PORT": str(self.port),
             "SEARCHBUS_REQUIRED_SERVICES": json.dumps(workers),
         }
-        count = self.scale.get(EDGE, 1)
-        if count > 1:
+        if self.scale.get(EDGE, 1) > 1:
             environment["SEARCHBUS_REUSE_PORT"] = "true"
-        first = self._start_edge(edge, EDGE, {**environment, "SEARCHBUS_PORT": str(self.port)})
+        return self._start_edge(edge, EDGE, environment)
+
+    async def _start_edges(self, edge: StackService, first: Child) -> None:
+        """Start the other edges on the port of the first, and wait for all."""
         port = await self._port_of(EDGE)
         url = f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
         # A restarted edge keeps its address.
         first.environment = {**first.environment, "SEARCHBUS_PORT": port}
-        labels = [f"{EDGE}-{number}" for number in range(2, count + 1)]
+        labels = [f"{EDGE}-{n}" for n in range(2, self.scale.get(EDGE, 1) + 1)]
         for label in labels:
-            self._start_edge(edge, label, {**environment, "SEARCHBUS_PORT": port})
+            self._start_edge(edge, label, first.environment)
         for label in labels:
             await self._port_of(label)
         await self._wait_until(lambda: _is_ready(url), EDGE)
@@ -340,7 +348,8 @@ class Stack:
                 **environment,
             },
             service=service.runner_arguments,
-            launcher=self._launcher,
+            preload=service.preload,
+            launcher=self.launcher,
         )
 
     def _logged(

@@ -41,6 +41,11 @@ class StackService:
         return self.arguments[2:] if self.arguments[:2] == ("-m", RUNNER) else ()
 
     @property
+    def preload(self) -> tuple[str, ...]:
+        """Modules that a launcher imports before it forks this service."""
+        return self.declaration.preload if self.declaration is not None else ()
+
+    @property
     def worker(self) -> str | None:
         """The name under which its worker is found on the bus; `None` where it serves nothing."""
         if self.declaration is None:

@@ -7,19 +7,22 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from searchbus_runtime import data_folder
-from searchbus_runtime.clients import ClientPipe
 from searchbus_runtime.state import UnusableFolder, open_data_folder
 
-from .client_follower import ClientFollower
 from .errors import StackError
+from .launching import Launcher
 from .output import err, fail
-from .stack import Stack
+
+if TYPE_CHECKING:
+    from searchbus_runtime.clients import ClientPipe
+
+    from .stack import Stack
 
 __all__ = ["up"]
 
@@ -62,15 +65,24 @@ def up(
         folder = open_data_folder(data)
     except UnusableFolder as error:
         raise fail(str(error), 2) from None
+    counts = _scale(scale or [])
+    extra = dict(_pair(text, "--service", "name=module") for text in service or [])
+    launcher = Launcher.open()
+    # Imported here: the launcher imports at the same time.
+    from searchbus_runtime.clients import ClientPipe
+
+    from .stack import Stack
+
     stack = Stack(
         data=folder,
+        launcher=launcher,
         host=host,
         port=port,
-        scale=_scale(scale or []),
+        scale=counts,
         fake_upstreams=fake_upstreams,
         secure=secure,
         verbose=verbose,
-        extra=dict(_pair(text, "--service", "name=module") for text in service or []),
+        extra=extra,
     )
     try:
         asyncio.run(_run(stack, ClientPipe(sys.stdin.fileno()) if for_clients else None))
@@ -83,6 +95,8 @@ async def _run(stack: Stack, clients: ClientPipe | None) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
+    from .client_follower import ClientFollower
+
     follower = ClientFollower(stack, clients, stop) if clients is not None else None
     err.print(f"starting on {stack.data}; logs: {stack.logs}", highlight=False, soft_wrap=True)
     starting = loop.create_task(stack.start())

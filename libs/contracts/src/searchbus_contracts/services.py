@@ -81,6 +81,7 @@ class Service:
             because the data folder has one owner. Empty: any number of processes.
         signs_callers: whether it holds the private key of the `Actor` header. For the edge only.
         queue_group: where it is not the name.
+        preload: modules that take long to import; a launcher does that once, and then forks.
         container: what its container needs.
     """
 
@@ -98,6 +99,7 @@ class Service:
     scalable_with: str = ""
     signs_callers: bool = False
     queue_group: str = ""
+    preload: tuple[str, ...] = ()
     container: Container = Container()
 
     def __post_init__(self) -> None:

@@ -5,10 +5,11 @@ them (and the given modules, where they are installed), and forks for each reque
 
 It is started with a socket (SOCK_SEQPACKET) as standard input. A request is a JSON object
 
-    {"arguments": ["ddg"], "environment": {"SEARCHBUS_NATS_URL": "..."}}
+    {"arguments": ["ddg"], "environment": {"SEARCHBUS_NATS_URL": "..."}, "preload": ["module"]}
 
-and one file descriptor, for the output of the service. The reply is the process id in decimal. The
-service is a child of the launcher's parent, which must adopt orphans (`parent.adopt_orphans`). The
+and one file descriptor, for the output of the service. The modules to preload are imported before
+the fork, and stay imported for later requests. The reply is the process id in decimal. The service
+is a child of the launcher's parent, which must adopt orphans (`parent.adopt_orphans`). The
 launcher ends when the socket is closed.
 """
 
@@ -38,18 +39,26 @@ def main(modules: list[str]) -> int:
     """Serve requests until the socket is closed; in a forked process, run the service."""
     parent = os.getppid()
     end_with_parent()
-    import_module("searchbus_runtime.process")
-    for module in modules:
-        with contextlib.suppress(ModuleNotFoundError):
-            import_module(module)
-    # Objects that no collection visits stay shared between the processes.
-    gc.collect()
-    gc.freeze()
+    # numpy's threads would not live on in the forked processes, nor do the services need them.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    _import(["searchbus_runtime.process", *modules])
     with socket.socket(fileno=os.dup(0)) as requests:
         arguments = _serve(requests, parent)
     if arguments is None:
         os._exit(0)  # nothing is to be flushed, and freeing all modules takes a while
     return run_service(arguments)
+
+
+def _import(modules: list[str]) -> None:
+    """Import the modules that are installed and not imported yet."""
+    missing = [name for name in modules if name not in sys.modules]
+    for name in missing:
+        with contextlib.suppress(ModuleNotFoundError):
+            import_module(name)
+    if missing:
+        # Objects that no collection visits stay shared between the processes.
+        gc.collect()
+        gc.freeze()
 
 
 def _serve(requests: socket.socket, parent: int) -> list[str] | None:
@@ -58,6 +67,8 @@ def _serve(requests: socket.socket, parent: int) -> list[str] | None:
         data, descriptors, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, 1)
         if not data:
             return None
+        request = json.loads(data)
+        _import(request.get("preload", []))
         between = os.fork()
         if between == 0:
             # Its child is an orphan as soon as it ends, and then a child of the launcher's parent.
@@ -66,7 +77,6 @@ def _serve(requests: socket.socket, parent: int) -> list[str] | None:
             if service:
                 requests.send(str(service).encode())
                 os._exit(0)
-            request = json.loads(data)
             while os.getppid() == between:
                 time.sleep(_POLL_S)
             _become(request, descriptors[0], parent)
