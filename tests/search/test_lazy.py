@@ -7,7 +7,7 @@ import json
 import pytest
 from mcp import Client
 
-from .test_search_methods import MODES
+from .test_search_methods import MODES, ToolsSearch, ask, indexed, raw
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -82,3 +82,34 @@ async def test_both_are_on_the_endpoint_of_everything_last(stack):
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert names[-2:] == ["find_tools", "call_tool"]
         assert "get_forecast" in names
+
+
+async def tools_of(url: str, query: str) -> list[str]:
+    answer = await raw(url, "tools/search", {"query": query})
+    return [tool["name"] for tool in answer["result"]["tools"]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_search_finds_what_call_tool_can_call(stack, mode):
+    """Not only the two that are listed; hidden tools stay hidden."""
+    async with Client(f"{stack.url}/mcp/lazy", mode=mode) as client:
+        found = await ask(client, ToolsSearch, "will it rain tomorrow")
+        name = found.tools[0].name
+        assert name == "get_forecast"
+        called = await client.call_tool("call_tool", {"name": name, "arguments": {}})
+        assert called.content[0].text == "get_forecast was called"
+    assert "get_secret_forecast" not in await tools_of(f"{stack.url}/mcp/lazy", "forecast")
+
+
+async def test_both_are_found_by_what_they_do(stack):
+    """By tools/search; find_tools leaves them out, since call_tool cannot call them."""
+    await stack.serve(stack.edge.connector)
+    await indexed(stack, "find_tools")
+    for endpoint in ("/mcp", "/mcp/lazy"):
+        url = stack.url + endpoint
+        assert (await tools_of(url, "which tools are there for my task"))[0] == "find_tools"
+        assert (await tools_of(url, "run a tool that was found"))[0] == "call_tool"
+    async with Client(f"{stack.url}/mcp/lazy") as client:
+        found = await client.call_tool("find_tools", {"query": "find_tools"})
+        names = [result["name"] for result in found.structured_content["results"]]
+        assert not {"find_tools", "call_tool"} & set(names)

@@ -27,6 +27,7 @@ from .calls.telemetry import Tracing
 from .composites.connector import Connector, build_worker
 from .composites.documents import Documents
 from .composites.ids import Ids
+from .composites.lazy import add_lazy_tools
 from .composites.sources import Source
 from .composites.web import Web
 from .edge import Edge
@@ -134,6 +135,9 @@ async def open_edge(
             sources = (documents, Web(calls, ids, registry))
         weights = settings.connector_sources
         connector = Connector([(source, weights.get(source.name, 0.0)) for source in sources])
+        worker = build_worker(connector)
+        if settings.search:
+            add_lazy_tools(worker, calls)
 
         await directory.start()
         stack.push_async_callback(directory.close)
@@ -153,7 +157,7 @@ async def open_edge(
             endpoints=Endpoints(registry, servers, calls, policy),
             authenticator=authenticator,
             documents=documents,
-            connector=build_worker(connector),
+            connector=worker,
             changes=changes,
             audit=audit,
         )

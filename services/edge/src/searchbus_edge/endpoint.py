@@ -32,6 +32,7 @@ from .lists.resources import Resources
 from .lists.view import View
 from .lists.visible import visible
 from .requests.tool_calls import Served, ToolCalls, ToolRequest
+from .search.lazy import LAZY
 from .search.methods import ListToolsParams, SearchMethods, SearchParams
 
 __all__ = ["EndpointServer", "EndpointServers", "Handlers"]
@@ -110,12 +111,13 @@ class EndpointServer:
             on_subscriptions_listen=handlers.listen,
         )
         self.mcp.add_request_handler("tools/list", ListToolsParams, _guarded(self._list_tools))
-        for method, search in (
-            ("tools/search", handlers.search.tools),
-            ("prompts/search", handlers.search.prompts),
-            ("resources/search", handlers.search.resources),
+        for method, search, view in (
+            ("tools/search", handlers.search.tools, lambda: self.searched),
+            ("prompts/search", handlers.search.prompts, lambda: self.view),
+            ("resources/search", handlers.search.resources, lambda: self.view),
         ):
-            self.mcp.add_request_handler(method, SearchParams, _guarded(self._searching(search)))
+            handler = _guarded(self._searching(search, view))
+            self.mcp.add_request_handler(method, SearchParams, handler)
         self.mcp.middleware[:] = handlers.middleware
         # Deprecated in 2026-07-28, and the constructor warns of it; older clients still send it.
         self.mcp.add_request_handler(
@@ -126,6 +128,11 @@ class EndpointServer:
     def view(self) -> View:
         """What the endpoint offers now."""
         return self._handlers.registry.view(self._toolset)
+
+    @property
+    def searched(self) -> View:
+        """What tools/search finds: on `/mcp/lazy`, everything that call_tool can call."""
+        return self._handlers.registry.view(None) if self._toolset == LAZY else self.view
 
     @property
     def search(self) -> SearchMethods:
@@ -145,7 +152,7 @@ class EndpointServer:
         search = self._handlers.search
         if params.query is not None and search.available:
             query = SearchParams(query=params.query, cursor=params.cursor)
-            return await search.tools(self._actor(ctx), self.view, query)
+            return await search.tools(self._actor(ctx), self.searched, query)
         return self._handlers.pages.tools(self._actor(ctx), self.view, params.cursor)
 
     async def _call_tool(
@@ -220,11 +227,13 @@ class EndpointServer:
         return types.EmptyResult()
 
     def _searching(
-        self, search: Callable[[Actor, View, SearchParams], Awaitable[BaseModel]]
+        self,
+        search: Callable[[Actor, View, SearchParams], Awaitable[BaseModel]],
+        view: Callable[[], View],
     ) -> Callable[[Context, SearchParams], Awaitable[dict[str, Any]]]:
         async def handler(ctx: Context, params: SearchParams) -> dict[str, Any]:
             params.check()
-            found = await search(self._actor(ctx), self.view, params)
+            found = await search(self._actor(ctx), view(), params)
             return self._handlers.search.dump(found, ctx.protocol_version)
 
         return handler

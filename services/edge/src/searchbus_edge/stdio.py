@@ -134,8 +134,8 @@ async def _wait_for_services(
 
 
 def _declared(services: Mapping[str, Service]) -> set[str]:
-    """The toolsets of the installed services, and the edge's own."""
-    return {LAZY}.union(*(service.offers for service in services.values()))
+    """The toolsets of the installed services."""
+    return set[str]().union(*(service.offers for service in services.values()))
 
 
 def _refuse_unknown(toolset: str | None, known: set[str]) -> None:

@@ -68,10 +68,24 @@ async def test_own_tools_come_last_and_only_while_offered(directory, make_tool):
     assert names(registry)[-1] == "find"
     assert names(registry, "lazy") == ["find", "say"]
     assert "find" not in names(registry, "atlas")
+    assert registry.view(None).tool_of["lazy", "find"].name == "find"
     assert registry.toolsets[-1] == "lazy"
     offered = False
     assert "find" not in names(registry)
     assert "lazy" not in registry.toolsets
+
+
+async def test_own_tools_on_the_bus_are_listed_once(broker, directory, make_tool):
+    """An edge announces its own tools, and lists them itself."""
+    own = make_tool("find", toolset="lazy").descriptor
+    worker = Worker("connector")
+    worker.add_tool(own, None)
+    await broker.connect(name="connector").serve(worker)
+    await directory.refresh()
+    registry = Registry(directory, ("dictionary",), own=[own])
+    assert names(registry).count("find") == 1
+    assert "lazy_find" not in names(registry)
+    assert registry.view("lazy").tools["find"].service == ""
 
 
 @pytest.mark.parametrize(

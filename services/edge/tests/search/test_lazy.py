@@ -53,9 +53,16 @@ async def test_found_tools_are_brief_unless_asked(find, finder, make_tool):
     finder.found = [make_tool("x", listed_as="t_x", description=text, input_schema=schema)]
     (brief,) = (await find(query="q")).structured["results"]
     assert brief == {"name": "t_x", "summary": "First sentence.", "required": ["a"]}
-    assert finder.limit == 5
+    assert finder.limit == 5 + len(LAZY_TOOLS)
     (full,) = (await find(query="q", detail="full")).structured["results"]
     assert (full["description"], full["input_schema"]) == (text, schema)
+
+
+async def test_tools_that_call_tool_cannot_call_are_left_out(find, finder, make_tool):
+    """find_tools and call_tool; the limit is filled with others."""
+    finder.found = [make_tool("call_tool", toolset=LAZY), make_tool("x"), make_tool("y")]
+    found = (await find(query="q", limit=1)).structured["results"]
+    assert [result["name"] for result in found] == ["x"]
 
 
 async def test_long_sentences_are_cut(find, finder, make_tool):

@@ -118,7 +118,8 @@ class Registry:
         for tool in own:
             listed = self._listed_name(view.tools, tool.toolset, tool.name)
             if listed is not None and self._has_valid_schema(tool):
-                view.tools[listed] = ListedTool(listed, tool, "")
+                found = ListedTool(listed, tool, "")
+                view.tools[listed] = view.tool_of[tool.toolset, tool.name] = found
         if view.toolset is not None:
             everything = self.view(None).tools
             for name in self._pinned:
@@ -137,6 +138,7 @@ class Registry:
             for catalog in catalogs
             for item in items(catalog)
             if toolset in (None, item.toolset)  # type: ignore[attr-defined]
+            and item.toolset not in self._own  # type: ignore[attr-defined]
             and self._directory.owner(item.toolset) == catalog.service  # type: ignore[attr-defined]
         ]
         return sorted(found, key=lambda pair: self._rank(pair[0].toolset))

@@ -59,7 +59,7 @@ class FastSearch:
             return False
         modern = is_modern(head.revision)
         meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
-        view = self._server.view
+        view = self._server.searched
         try:
             with self._tracing.message(
                 request.method, head.revision, request.id,

@@ -1,6 +1,7 @@
 """find_tools and call_tool: two tools that give access to all others.
 
 `/mcp/lazy` lists only these and the pinned tools, for hosts whose context cannot hold every schema.
+tools/search finds there what call_tool can call.
 """
 
 from __future__ import annotations
@@ -108,17 +109,19 @@ class LazyTools:
         return msgspec.convert(arguments, CallTool)
 
     async def find(self, view: View, actor: Actor, arguments: dict[str, Any]) -> ToolReply:
-        """Serve find_tools.
+        """Serve find_tools: the best tools that call_tool can call, so not these two.
 
         Args:
             view: what `/mcp` offers.
         """
         wanted = msgspec.convert(arguments, FindTools)
         try:
-            tools = await self._finder.best_tools(actor, view, wanted.query, wanted.limit)
+            limit = wanted.limit + len(LAZY_TOOLS)
+            tools = await self._finder.best_tools(actor, view, wanted.query, limit)
         except Fault as fault:
             return failed_reply(fault)
-        found = [_brief(tool, full=wanted.detail == "full") for tool in tools]
+        callable_ = [tool for tool in tools if tool.descriptor.toolset != LAZY][: wanted.limit]
+        found = [_brief(tool, full=wanted.detail == "full") for tool in callable_]
         return ToolReply(structured={"results": msgspec.to_builtins(found)})
 
 
