@@ -65,7 +65,7 @@ def test_commands_without_a_stack_say_how_to_start_one(stack, tmp_path):
 
 
 def test_folder_of_mixed_files_is_ingested(stack, tmp_path):
-    """Markdown, text and HTML become documents; the unknown and the hidden are left alone."""
+    """Markdown, text and HTML become documents; the unknown and the hidden are counted."""
     folder = tmp_path / "docs"
     (folder / "sub").mkdir(parents=True)
     (folder / "a.md").write_text("# Whales\n\nWhales sing.\n\n## Far\n\nTheir songs travel far.\n")
@@ -78,7 +78,8 @@ def test_folder_of_mixed_files_is_ingested(stack, tmp_path):
     (folder / ".hidden.md").write_text("secret")
     done = stack.command("ingest", str(folder), "--collection", "sea", "--json")
     summary = json.loads(done.stdout)
-    assert (summary["stored"], summary["skipped"], done.returncode) == (3, [], 0)
+    assert (summary["stored"], summary["failed"], done.returncode) == (3, 0, 0)
+    assert summary["skipped_by_reason"] == {"hidden or generated": 1, "unsupported type": 1}
     found = stack.command("search", "songs of whales", "--collection", "sea", "--json")
     assert json.loads(found.stdout)["hits"][0]["section"] == "Far"
     (folder / "sub" / "b.txt").unlink()

@@ -60,6 +60,51 @@ def test_skipped_documents_are_named_and_exit_with_one(run, notes):
     assert "2 stored" in done.stdout
 
 
+def test_what_is_left_out_is_counted_by_reason(run, notes):
+    """And named with --verbose or as JSON; it is no failure."""
+    for name in ("c.xlsx", "d.png", ".hidden"):
+        (notes / name).write_text("x")
+    done = run(notes, "--collection", "c")
+    assert done.exit_code == 0
+    assert "3 skipped" in done.stdout
+    assert "skipped: 2 unsupported type, 1 hidden or generated" in done.stdout
+    assert "c.xlsx" not in done.stderr
+    assert (
+        "c.xlsx: .xlsx files are not read; save"
+        in run(notes, "--collection", "c", "--verbose").stderr
+    )
+    summary = json.loads(run(notes, "--collection", "c", "--json").stdout)
+    assert summary["skipped_by_reason"] == {"unsupported type": 2, "hidden or generated": 1}
+    assert [text.partition(":")[0] for text in summary["skipped"]] == [".hidden", "c.xlsx", "d.png"]
+    assert summary["failed"] == 0
+
+
+def test_losses_are_noted(run, notes):
+    """On standard error."""
+    (notes / "c.txt").write_bytes("Größe ".encode() * 100 + b"\xe4!")
+    done = run(notes, "--collection", "c")
+    assert "note c.txt: 1 bytes" in done.stderr
+
+
+def test_more_documents_than_the_limit_end_the_ingest(run, tmp_path, monkeypatch, retrieval):
+    """The message has the place, the limit and what to do."""
+    monkeypatch.setattr(ingest_command, "MAX_DOCUMENTS", 2)
+    path = tmp_path / "d.jsonl"
+    path.write_text("".join(f'{{"id": {n}, "text": "Whale {n}."}}\n' for n in range(4)))
+    done = run(path, "--collection", "c", "--prune")
+    assert done.exit_code == 2
+    assert "d.jsonl:3: more than 2 documents, the limit of one ingest." in done.stderr
+    assert "Ingest parts of the source" in done.stderr
+
+
+@pytest.mark.timeout(120)
+def test_device_as_source_is_refused(run):
+    """It is not read: this one has no end."""
+    done = run("/dev/zero", "--collection", "c")
+    assert done.exit_code == 1
+    assert "0 stored" in done.stdout
+
+
 def test_lines_of_a_file_are_counted_first(run, tmp_path):
     """For the time left."""
     path = tmp_path / "d.jsonl"

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import io
+
+import pytest
+from rich.console import Console
+
 from searchbus_ingest import progress
 from searchbus_ingest.progress import ProgressReport
 from searchbus_ingest.sending import Summary
+from searchbus_testing import eventually
 
 
-def test_lines_show_count_and_rate_where_there_is_no_terminal(capsys, monkeypatch):
-    """With the time left where the total is known; `quiet` shows nothing."""
-    monkeypatch.setattr(progress, "_LINE_EVERY_S", -1.0)
-    summary = Summary(stored=3, unchanged=1, chunks=9, skipped=["x: bad"])
-    for total, quiet in ((10, False), (None, False), (10, True)):
-        with ProgressReport(total, quiet=quiet) as report:
-            report.show(summary)
-    first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith("5 of 10, about ")
-    assert "s left; " in first
-    assert second.startswith("5; ")
-    assert second.endswith("passages/s")
+def test_lines_are_written_while_nothing_happens(capsys, monkeypatch):
+    """The first passages may take long. Standard output stays free."""
+    monkeypatch.setattr(progress, "_LINE_EVERY_S", 0.01)
+    report = ProgressReport()
+    report.files_total = 40
+    with report:
+        for name in "abc":
+            report.file_done(name)
+        report.show(Summary(stored=3, unchanged=1, chunks=9))
+        shown = eventually(lambda: capsys.readouterr().err, timeout_s=60)
+    assert "3 of 40 files, 4 documents, 9 passages, " in shown
+    assert shown.endswith("passages/s\n")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("files", "documents", "text"),
+    [(7, None, "1 of 7 files, 2 documents, 5 passages, "), (None, 9, "2 of 9 documents, 5 "),
+     (None, None, "2 documents, 5 passages, ")],
+)  # fmt: skip
+def test_terminal_shows_a_bar_with_counts(monkeypatch, files, documents, text):
+    """Of files, or of the lines of one file."""
+    screen = io.StringIO()
+    monkeypatch.setattr(progress, "err", Console(file=screen, force_terminal=True, width=200))
+    report = ProgressReport()
+    report.files_total, report.documents_total = files, documents
+    with report:
+        report.file_done("a")
+        report.show(Summary(stored=2, chunks=5))
+    assert text in screen.getvalue()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_ingest import sending
 from searchbus_ingest.sending import delete_documents, send
-from searchbus_ingest.sources.item import Item, make_document
+from searchbus_ingest.sources.item import Item, Reason, make_document
 
 from .conftest import bus_with
 
@@ -47,8 +49,9 @@ async def test_problems_and_refusals_are_reported_and_skipped(retrieval):
         [Item("x.pdf", problem="not a PDF"), *items("a"), *items("b", text="refuse me")],
     )  # fmt: skip
     assert summary.stored == 1
-    assert summary.skipped[0] == "x.pdf: not a PDF"
-    assert summary.skipped[1].endswith(": Refused.")
+    assert str(summary.skipped[0]) == "x.pdf: not a PDF"
+    assert str(summary.skipped[1]).endswith(": Refused.")
+    assert summary.reasons == {"unreadable": 1, "refused by the service": 1}
 
 
 async def test_prune_deletes_what_the_source_lacks(retrieval):
@@ -58,6 +61,26 @@ async def test_prune_deletes_what_the_source_lacks(retrieval):
     assert (await send(bus, "c", items("a"))).deleted == 0
     assert (await send(bus, "c", items("a"), prune=True)).deleted == 1
     assert [d.title for d in retrieval.documents.values()] == ["a"]
+
+
+async def test_prune_keeps_what_could_not_be_read(retrieval):
+    """A file that is locked today was not deleted; nor is anything where a line is faulty."""
+    bus = await bus_with(retrieval)
+    await send(bus, "c", items("a", "b"))
+    summary = await send(bus, "c", [Item("a", problem="locked"), *items("b")], prune=True)
+    assert summary.deleted == 0
+    faulty = Item("d.jsonl:1", problem="not valid JSON", reason=Reason.BAD_LINE)
+    summary = await send(bus, "c", [faulty, *items("b")], prune=True)
+    assert summary.deleted == 0
+    assert "Nothing was deleted" in summary.notes[0]
+
+
+async def test_loss_in_a_document_is_noted(retrieval):
+    """Which is stored nevertheless."""
+    bus = await bus_with(retrieval)
+    (item,) = items("a")
+    summary = await send(bus, "c", [replace(item, note="1 byte lost")])
+    assert (summary.stored, summary.notes) == (1, ["a: 1 byte lost"])
 
 
 async def test_failure_of_the_service_ends_the_run(retrieval):

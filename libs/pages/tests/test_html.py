@@ -18,6 +18,12 @@ def test_html_keeps_structure_and_drops_the_rest():
     assert text.split("\n\n") == ["## Head", "One two.", "- a", "- b"]
 
 
+def test_row_of_a_table_is_one_line():
+    """Also where each cell has a paragraph; a cell of several keeps them, as layouts have."""
+    page = "<table><tr><td><p>a <b>b</b></p></td>\n<td> <p>c</p> </td></tr><tr><td><p>d</p><p>e</p></table>"
+    assert read_html(page).text.split("\n\n") == ["a b | c |", "d", "e", "|"]
+
+
 def test_page_inside_of_a_form_is_read():
     """Some frameworks put the whole page into one; its fields have no text."""
     page = "<form><p>Text.</p><select><option>A</option></select><textarea>B</textarea></form>"

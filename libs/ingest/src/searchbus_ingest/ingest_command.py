@@ -10,22 +10,27 @@ from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 import typer
+from rich.markup import escape
 
 from searchbus_bus import connect
 from searchbus_cli.output import err, fail
-from searchbus_contracts import Fault, is_token
+from searchbus_contracts import ErrorCode, Fault, is_token
 from searchbus_contracts.retrieval import FieldType
 from searchbus_runtime import BusAddress, data_folder, find_bus
 
 from .progress import ProgressReport
 from .sending import Summary, delete_documents, send
-from .sources.files import read_path
+from .sources.files import SUFFIXES, read_files
 from .sources.fomc_site import BASE_URL, FomcSite
 from .sources.item import Item
+from .sources.jsonl import count_lines
+from .sources.walk import find_files
 
 __all__ = ["ingest"]
 
 _USAGE = 2
+MAX_DOCUMENTS = 1_000_000
+"""Of one run, which keeps the id of each in memory."""
 
 
 def ingest(
@@ -49,6 +54,9 @@ def ingest(
     site: Annotated[str, typer.Option(hidden=True)] = BASE_URL,
     pause_s: Annotated[float, typer.Option(hidden=True)] = 1.0,
     data: Annotated[Path | None, typer.Option(help="Data folder of the running stack.")] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Name every file that is skipped.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Read documents, cut them into passages and store them.
@@ -74,10 +82,11 @@ def ingest(
             raise fail(str(fault), _USAGE) from None
         typer.echo(json.dumps({"deleted": count}) if as_json else f"{count} deleted")
         return
-    items, total = _open(source, collection, tuple(include or ()), folder, site, pause_s)
+    progress = ProgressReport()
+    items = _open(source, collection, tuple(include or ()), folder, site, pause_s, progress)
     started_s = time.monotonic()
     try:
-        with ProgressReport(total, quiet=as_json) as progress:
+        with progress:
             summary = asyncio.run(_send(address, collection, items, fields, prune, progress))
     except* Fault as group:
         first: BaseException = group
@@ -86,12 +95,12 @@ def ingest(
         raise fail(str(first), _USAGE) from None
     except* KeyboardInterrupt:
         raise fail("Interrupted. Run the same command again to continue.", 130) from None
-    _print(summary, collection, time.monotonic() - started_s, as_json)
-    if summary.skipped:
+    _print(summary, collection, time.monotonic() - started_s, as_json, verbose)
+    if summary.failed:
         raise typer.Exit(1)
 
 
-def _print(summary: Summary, collection: str, seconds: float, as_json: bool) -> None:
+def _print(summary: Summary, collection: str, seconds: float, as_json: bool, verbose: bool) -> None:
     rate = (summary.stored + summary.replaced) / seconds if seconds else 0.0
     if as_json:
         body: dict[str, Any] = {
@@ -101,36 +110,67 @@ def _print(summary: Summary, collection: str, seconds: float, as_json: bool) -> 
             "unchanged": summary.unchanged,
             "deleted": summary.deleted,
             "chunks": summary.chunks,
-            "skipped": summary.skipped,
+            "skipped": [str(item) for item in summary.skipped],
+            "skipped_by_reason": summary.reasons,
+            "failed": len(summary.failed),
+            "notes": summary.notes,
             "seconds": round(seconds, 2),
             "documents_per_s": round(rate, 2),
         }
         typer.echo(json.dumps(body))
         return
-    for problem in summary.skipped:
-        err.print(f"[yellow]skipped[/] {problem}", highlight=False, soft_wrap=True)
+    for item in summary.skipped if verbose else summary.failed:
+        err.print(f"[yellow]skipped[/] {escape(str(item))}", highlight=False, soft_wrap=True)
+    for note in summary.notes:
+        err.print(f"[yellow]note[/] {escape(note)}", highlight=False, soft_wrap=True)
+    if len(summary.failed) < len(summary.skipped) and not verbose:
+        err.print("--verbose names every file that was left out", highlight=False)
     deleted = f", {summary.deleted} deleted" if summary.deleted else ""
     typer.echo(
         f"{collection}: {summary.stored} stored, {summary.replaced} replaced, "
         f"{summary.unchanged} unchanged, {len(summary.skipped)} skipped{deleted}; "
         f"{summary.chunks} passages in {seconds:.1f} s ({rate:.1f} documents/s)"
     )
+    if summary.skipped:
+        counts = ", ".join(f"{count} {reason}" for reason, count in summary.reasons.items())
+        typer.echo(f"skipped: {counts}")
 
 
 def _open(
-    source: str, collection: str, include: tuple[str, ...], folder: Path, site: str, pause_s: float
-) -> tuple[Iterator[Item], int | None]:
+    source: str,
+    collection: str,
+    include: tuple[str, ...],
+    folder: Path,
+    site: str,
+    pause_s: float,
+    progress: ProgressReport,
+) -> Iterator[Item]:
     if source == "fomc" and not Path(source).exists():
         cache = folder / "fomc-site"
-        return FomcSite(cache, base_url=site, pause_s=pause_s).read(collection), None
+        return FomcSite(cache, base_url=site, pause_s=pause_s).read(collection)
     path = Path(source)
     if not path.exists():
         raise fail(f"{source}: there is no such file or folder.", _USAGE)
-    total = None
-    if path.is_file() and path.suffix in (".jsonl", ".ndjson"):
-        with path.open("rb") as lines:
-            total = sum(1 for line in lines if line.strip())
-    return read_path(path, collection, include=include), total
+    files = list(find_files(path, SUFFIXES, include=include))
+    if path.is_file() and path.suffix.lower() in (".jsonl", ".ndjson"):
+        progress.documents_total = count_lines(path)
+    else:
+        progress.files_total = len(files)
+    return _limited(read_files(files, collection, on_file=progress.file_done))
+
+
+def _limited(items: Iterator[Item]) -> Iterator[Item]:
+    """The items, as far as the limit of one ingest."""
+    documents = 0
+    for item in items:
+        documents += item.document is not None
+        if documents > MAX_DOCUMENTS:
+            message = (
+                f"{item.origin}: more than {MAX_DOCUMENTS:,} documents, the limit of one ingest. "
+                "Those before it are stored. Ingest parts of the source, one after the other."
+            )
+            raise Fault(ErrorCode.INVALID_ARGUMENT, message)
+        yield item
 
 
 async def _send(

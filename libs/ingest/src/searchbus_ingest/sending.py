@@ -7,12 +7,13 @@ second run after an interruption sends the rest.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 
 from searchbus_bus import Bus
 from searchbus_contracts import Actor
-from searchbus_contracts.document_ids import revision_of
+from searchbus_contracts.document_ids import document_id, revision_of
 from searchbus_contracts.errors import ErrorCode, Fault
 from searchbus_contracts.retrieval import (
     DeleteReply,
@@ -25,7 +26,7 @@ from searchbus_contracts.retrieval import (
     NewDocument,
 )
 
-from .sources.item import Item
+from .sources.item import Item, Reason
 
 __all__ = ["Summary", "delete_documents", "send"]
 
@@ -38,19 +39,33 @@ _OPERATOR = Actor(subject="searchbus-ingest", roles=("*",))
 
 @dataclass(slots=True)
 class Summary:
-    """How many documents of one run had which outcome; `skipped` has a sentence for each."""
+    """How many documents of one run had which outcome.
+
+    `skipped` has what was not stored, each with its reason; `notes` what was stored with a loss.
+    """
 
     stored: int = 0
     replaced: int = 0
     unchanged: int = 0
     deleted: int = 0
     chunks: int = 0
-    skipped: list[str] = field(default_factory=list)
+    skipped: list[Item] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def documents(self) -> int:
         """Documents that are in the collection now."""
         return self.stored + self.replaced + self.unchanged
+
+    @property
+    def failed(self) -> list[Item]:
+        """What was asked for and not stored; the rest of `skipped` was left out by rule."""
+        return [item for item in self.skipped if not item.left_out]
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Reason → number of skipped items, the most frequent first."""
+        return dict(Counter(item.reason.value for item in self.skipped).most_common())
 
 
 async def send(
@@ -66,7 +81,8 @@ async def send(
 
     Args:
         items: read in a thread, as fast as they are taken.
-        prune: delete documents of the collection that are not among the items.
+        prune: delete documents of the collection that are not among the items; what could not be
+            read stays.
 
     Raises:
         Fault: the service is not running, or it failed.
@@ -92,7 +108,9 @@ async def send(
         for result in reply.results:
             summary.chunks += result.chunks
             if result.outcome == "refused":
-                summary.skipped.append(f"{result.document_id}: {result.reason}")
+                summary.skipped.append(
+                    Item(result.document_id, problem=result.reason, reason=Reason.REFUSED)
+                )
             else:
                 setattr(summary, result.outcome, getattr(summary, result.outcome) + 1)
         on_progress(summary)
@@ -101,9 +119,13 @@ async def send(
         batch: list[NewDocument] = []
         async for item in _in_thread(items):
             if item.document is None:
-                summary.skipped.append(f"{item.origin}: {item.problem}")
+                summary.skipped.append(item)
+                # What cannot be read now may be stored since an earlier run: it is not pruned.
+                seen.add(document_id(collection, item.origin))
                 on_progress(summary)
                 continue
+            if item.note is not None:
+                summary.notes.append(str(item))
             seen.add(item.document.document_id)
             if present.get(item.document.document_id) == revision_of(item.document):
                 summary.unchanged += 1
@@ -119,7 +141,13 @@ async def send(
             group.create_task(deliver(batch))
     if prune:
         gone = tuple(sorted(set(present) - seen))
-        summary.deleted = await delete_documents(bus, collection, gone) if gone else 0
+        if gone and any(item.reason is Reason.BAD_LINE for item in summary.skipped):
+            summary.notes.append(
+                "Nothing was deleted: the faulty lines may belong to stored documents. "
+                "Correct them, then run the ingest again."
+            )
+        elif gone:
+            summary.deleted = await delete_documents(bus, collection, gone)
     return summary
 
 

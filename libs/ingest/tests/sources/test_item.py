@@ -30,7 +30,9 @@ def test_lone_surrogate_is_replaced():
 @pytest.mark.parametrize("text", ["", " \n "])
 def test_text_without_a_word_is_a_problem(text):
     """Not an exception: the next document is read."""
-    assert make(text) == item.Item("origin", problem="it contains no text")
+    assert make(text) == item.Item(
+        "origin", problem="it contains no text", reason=item.Reason.EMPTY
+    )
 
 
 def test_too_large_text_is_a_problem(monkeypatch):

@@ -119,4 +119,9 @@ def _walk(root: LexborNode, out: list[str], skipped: frozenset[str]) -> None:
         out.append(opening)
         stack.append((None, ending))
         children = list(node.iter(include_text=True))
+        if tag in ("td", "th"):
+            # A row stays one line also where each cell has a paragraph, as editors write it.
+            visible = [c for c in children if c.tag != "-text" or (c.text_content or "").strip()]
+            if len(visible) == 1 and visible[0].tag == "p":
+                children = list(visible[0].iter(include_text=True))
         stack.extend((child, "") for child in reversed(children))

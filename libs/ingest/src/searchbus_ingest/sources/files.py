@@ -1,108 +1,112 @@
-"""Single files and folders: Markdown, text, HTML, PDF, JSON Lines."""
+"""Single files and folders: Markdown, text, HTML, PDF, Word, CSV, JSON Lines."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from fnmatch import fnmatch
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from searchbus_pages import decode_text, read_html
+from searchbus_pages import TooComplexError, decode_text, looks_binary, read_html
 
-from .item import Item, make_document
+from .docx import docx_to_text
+from .item import Item, Reason, SkipError, make_document
 from .jsonl import read_jsonl
 from .pdf import pdf_to_text
+from .regular_file import read_regular
+from .table import csv_to_text
+from .titles import usable_title
+from .walk import FoundFile, find_files
 
-__all__ = ["SUFFIXES", "read_path"]
+__all__ = ["SUFFIXES", "read_files", "read_path"]
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
-_SKIPPED = frozenset({"node_modules", "__pycache__"})
 _MARKDOWN = frozenset({".md", ".markdown"})
 _HTML = frozenset({".html", ".htm", ".xhtml"})
 _TEXT = frozenset({".txt", ".text", ".rst", ".log"})
-SUFFIXES = frozenset({*_MARKDOWN, *_HTML, *_TEXT, ".pdf", ".jsonl", ".ndjson"})
+_TABLE = frozenset({".csv", ".tsv"})
+_LINES = frozenset({".jsonl", ".ndjson"})
+SUFFIXES = frozenset({*_MARKDOWN, *_HTML, *_TEXT, *_TABLE, *_LINES, ".pdf", ".docx"})
 
 
-def read_path(
-    path: Path,
-    collection: str,
-    *,
-    include: tuple[str, ...] = (),
-    on_file: Callable[[Path], None] | None = None,
-) -> Iterator[Item]:
+class _Content(NamedTuple):
+    title: str | None
+    text: str
+    markdown: bool
+    note: str | None = None
+
+
+def read_path(path: Path, collection: str, *, include: tuple[str, ...] = ()) -> Iterator[Item]:
     """A file, or every known file below a folder in a stable order.
 
     Args:
         include: glob patterns on the path below the folder (`**` crosses folders); none: every
             known suffix.
-        on_file: called with each file before it is read.
     """
-    if path.is_file():
-        yield from _read_file(path, path.name, collection)
-        return
-    for name in _walk(path):
-        file = path / name
-        if include and not any(_matches(name.split("/"), p.split("/")) for p in include):
-            continue
-        if not include and file.suffix.lower() not in SUFFIXES:
-            continue
-        if on_file is not None:
-            on_file(file)
-        yield from _read_file(file, name, collection)
+    return read_files(find_files(path, SUFFIXES, include=include), collection)
 
 
-def _walk(folder: Path) -> Iterator[str]:
-    """Names of the files below a folder in a stable order, without hidden and generated ones."""
-    for parent, folders, files in os.walk(folder):
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _SKIPPED)
-        for name in sorted(files):
-            if not name.startswith("."):
-                yield (Path(parent) / name).relative_to(folder).as_posix()
+def read_files(
+    files: Iterable[FoundFile],
+    collection: str,
+    *,
+    on_file: Callable[[str], None] = lambda name: None,
+) -> Iterator[Item]:
+    """The documents of the files; an item with the reason for each that is skipped.
 
-
-def _matches(name: list[str], pattern: list[str]) -> bool:
-    """Match as shells do: `*` stays within a folder, `**` crosses folders."""
-    if not pattern:
-        return not name
-    if pattern[0] == "**":
-        return any(_matches(name[i:], pattern[1:]) for i in range(len(name) + 1))
-    return bool(name) and fnmatch(name[0], pattern[0]) and _matches(name[1:], pattern[1:])
-
-
-def _read_file(file: Path, name: str, collection: str) -> Iterator[Item]:
-    suffix = file.suffix.lower()
-    try:
-        if suffix in (".jsonl", ".ndjson"):
-            yield from read_jsonl(file, collection)
-            return
-        if suffix not in SUFFIXES:
-            known = ", ".join(sorted(SUFFIXES))
-            yield Item(name, problem=f"unknown file type; supported: {known}")
-            return
-        if file.stat().st_size > MAX_FILE_BYTES:
-            yield Item(name, problem="the file is larger than 256 MiB")
-            return
-        if suffix == ".pdf":
-            title, text = pdf_to_text(file)
-        elif suffix in _HTML:
-            title, text = read_html(decode_text(file.read_bytes(), markup=True))
+    Args:
+        on_file: called with the name of each file when it is done.
+    """
+    for file in files:
+        if file.skipped is not None:
+            yield file.skipped
+        elif file.path.suffix.lower() in _LINES:
+            yield from read_jsonl(file.path, collection)
         else:
-            text = decode_text(file.read_bytes())
-            title = None
-    except (OSError, ValueError) as error:
-        yield Item(name, problem=f"cannot be read: {error}")
-        return
-    markdown = suffix in _MARKDOWN or suffix in _HTML
-    yield make_document(
+            yield _read_file(file.path, file.name, collection)
+        on_file(file.name)
+
+
+def _read_file(path: Path, name: str, collection: str) -> Item:
+    try:
+        body = read_regular(path, max_bytes=MAX_FILE_BYTES)
+        content = _content(body, path.suffix.lower())
+    except SkipError as skip:
+        return Item(name, problem=skip.problem, reason=skip.reason)
+    except TooComplexError as error:
+        return Item(name, problem=f"cannot be read: {error}", reason=Reason.TOO_COMPLEX)
+    except OSError as error:
+        return Item(name, problem=f"cannot be read: {error.strerror or error}")
+    except ValueError as error:
+        return Item(name, problem=f"cannot be read: {error}")
+    heading = _first_heading(content.text) if content.markdown else None
+    return make_document(
         name,
         collection=collection,
         source_id=name,
-        title=title or (_first_heading(text) if markdown else None) or file.stem,
-        text=text,
-        url=file.resolve().as_uri(),
+        title=usable_title(content.title) or usable_title(heading) or path.stem,
+        text=content.text,
+        url=path.resolve().as_uri(),
         metadata={"path": name[:2000]},
-        markdown=markdown,
+        markdown=content.markdown,
+        note=content.note,
     )
+
+
+def _content(body: bytes, suffix: str) -> _Content:
+    if suffix == ".pdf":
+        return _Content(*pdf_to_text(body), markdown=False)
+    if suffix == ".docx":
+        return _Content(*docx_to_text(body), markdown=True)
+    text = decode_text(body, markup=suffix in _HTML)
+    if looks_binary(text):
+        raise SkipError(Reason.BINARY, f"binary content, although its name ends with {suffix}")
+    lost = text.count("\ufffd") - body.count("\ufffd".encode())
+    note = f"{lost} bytes that are no character became '\ufffd'" if lost > 0 else None
+    if suffix in _HTML:
+        return _Content(*read_html(text), markdown=True, note=note)
+    if suffix in _TABLE:
+        return _Content(None, csv_to_text(text), markdown=True, note=note)
+    return _Content(None, text, markdown=suffix in _MARKDOWN, note=note)
 
 
 def _first_heading(text: str) -> str | None:

@@ -3,22 +3,62 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from searchbus_contracts.document_ids import document_id
 from searchbus_contracts.retrieval import MAX_DOCUMENT_BYTES, Metadata, NewDocument
 
 from ..chunking import cut
 
-__all__ = ["Item", "make_document"]
+__all__ = ["Item", "Reason", "SkipError", "make_document"]
+
+
+class Reason(StrEnum):
+    """Why something was not stored: what the summary counts by."""
+
+    UNSUPPORTED = "unsupported type"
+    HIDDEN = "hidden or generated"
+    OUTSIDE = "link out of the folder"
+    NOT_REGULAR = "not a regular file"
+    TOO_LARGE = "too large"
+    TOO_COMPLEX = "too complex"
+    BINARY = "binary content"
+    EMPTY = "no text"
+    CHANGED = "changed while it was read"
+    UNREADABLE = "unreadable"
+    BAD_LINE = "faulty line"
+    REFUSED = "refused by the service"
+
+
+class SkipError(Exception):
+    """A reader cannot make a document of a file."""
+
+    def __init__(self, reason: Reason, problem: str) -> None:
+        super().__init__(problem)
+        self.reason = reason
+        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A document, or the problem that prevented it; `origin` is the place (file, line)."""
+    """A document, or the problem that prevented it.
+
+    Args:
+        origin: the place (file, line).
+        problem: a sentence; `None` beside a document.
+        left_out: nobody asked for it: an unsupported or hidden file of a folder. No failure.
+        note: what was lost of a document that is stored.
+    """
 
     origin: str
     document: NewDocument | None = None
     problem: str | None = None
+    reason: Reason = Reason.UNREADABLE
+    left_out: bool = False
+    note: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.origin}: {self.problem or self.note}"
 
 
 def make_document(
@@ -31,15 +71,17 @@ def make_document(
     url: str | None = None,
     metadata: Metadata | None = None,
     markdown: bool = False,
+    note: str | None = None,
 ) -> Item:
     """Cut a text into a document; an empty or too large text gives an item with a problem."""
     # A lone surrogate cannot be encoded, so it could be neither stored nor sent.
     text = text.encode("utf-8", "replace").decode()
     if not text.strip():
-        return Item(origin, problem="it contains no text")
+        return Item(origin, problem="it contains no text", reason=Reason.EMPTY)
     if len(text.encode()) > MAX_DOCUMENT_BYTES:
-        limit = MAX_DOCUMENT_BYTES // 1024 // 1024
-        return Item(origin, problem=f"its text is larger than {limit} MiB; split it")
+        limit = f"{MAX_DOCUMENT_BYTES // 1024 // 1024} MiB"
+        problem = f"its text is larger than {limit}, the limit of a document; split it"
+        return Item(origin, problem=problem, reason=Reason.TOO_LARGE)
     document = NewDocument(
         document_id=document_id(collection, source_id),
         title=" ".join(title.split())[:1000] or source_id[:1000],
@@ -48,4 +90,4 @@ def make_document(
         url=url,
         metadata=metadata or {},
     )
-    return Item(origin, document=document)
+    return Item(origin, document=document, note=note)

@@ -2,54 +2,115 @@
 
 Keys: `id` or `_id`; `title`; `text`, `full_text` or `content`; `url` or `source_url`. Every other
 key with a string, number or boolean is metadata. A faulty line is reported with its number and
-skipped.
+skipped. The file may be larger than memory: it is read line by line, first for its charset, then
+for its documents.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from searchbus_contracts.retrieval import Metadata
+from searchbus_pages import detect_charset
 
-from .item import Item, make_document
+from .item import Item, Reason, SkipError, make_document
+from .regular_file import open_regular
 
-__all__ = ["read_jsonl"]
+__all__ = ["count_lines", "read_jsonl"]
 
 _ID = ("id", "_id")
 _TEXT = ("text", "full_text", "content")
 _URL = ("url", "source_url")
-_MAX_LINE_BYTES = 128 * 1024 * 1024
+MAX_LINE_CHARS = 128 * 1024 * 1024
+_SAMPLE_BYTES = 200_000
+_NOT_DECODED = re.compile("[\ud800-\udfff]")
 
 
 def read_jsonl(path: Path, collection: str) -> Iterator[Item]:
     """Every line of the file as an item, in order."""
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                yield _read_line(f"{path.name}:{number}", line, collection)
+    try:
+        with open_regular(path, max_bytes=None) as file:
+            charset = _charset(file)
+            for number, line in enumerate(_lines(file, charset), 1):
+                if line and not line.isspace():
+                    yield _read_line(f"{path.name}:{number}", line, charset, collection)
+    except SkipError as skip:
+        yield Item(path.name, problem=skip.problem, reason=skip.reason)
+    except OSError as error:
+        yield Item(path.name, problem=f"cannot be read: {error.strerror or error}")
 
 
-def _read_line(origin: str, line: bytes, collection: str) -> Item:
-    if len(line) > _MAX_LINE_BYTES:
-        return Item(origin, problem="the line is larger than 128 MiB")
+def count_lines(path: Path) -> int | None:
+    """The number of lines that are not empty; `None` where they cannot be counted."""
+    try:
+        with open_regular(path, max_bytes=None) as file:
+            return sum(not line.isspace() for line in _lines(file, _charset(file)))
+    except (SkipError, OSError):
+        return None
+
+
+def _charset(file: BinaryIO) -> str:
+    """The charset of the whole file: UTF-8 if most lines that are not ASCII are UTF-8."""
+    head = file.read(2)
+    file.seek(0)
+    # Every line of JSON begins with a bracket.
+    for name in ("utf-16-le", "utf-16-be"):
+        if head in ("\ufeff".encode(name), "{".encode(name)):
+            return name
+    good = bad = 0
+    sample = bytearray()
+    while line := file.readline(MAX_LINE_CHARS):
+        if line.isascii():
+            continue
+        try:
+            line.decode()
+            good += 1
+        except UnicodeDecodeError:
+            bad += 1
+            sample += line[: max(0, _SAMPLE_BYTES - len(sample))]
+    file.seek(0)
+    return "utf-8" if good >= bad else detect_charset(bytes(sample))
+
+
+def _lines(file: BinaryIO, charset: str) -> Iterator[str]:
+    """Lines of at most one character over the limit; the rest of a longer one is passed over.
+
+    Bytes that are no character of the charset become lone surrogates.
+    """
+    text = io.TextIOWrapper(file, charset, errors="surrogateescape", newline="\n")
+    try:
+        while line := text.readline(MAX_LINE_CHARS + 1):
+            yield line.removeprefix("\ufeff")
+            while len(line) > MAX_LINE_CHARS and not line.endswith("\n"):
+                line = text.readline(MAX_LINE_CHARS + 1) or "\n"
+    finally:
+        text.detach()
+
+
+def _read_line(origin: str, line: str, charset: str, collection: str) -> Item:
+    if len(line) > MAX_LINE_CHARS:
+        limit = f"{MAX_LINE_CHARS // 1024 // 1024} Mi characters"
+        problem = f"the line has more than {limit}, the limit of a line; split the document"
+        return Item(origin, problem=problem, reason=Reason.TOO_LARGE)
+    if _NOT_DECODED.search(line):
+        return _bad(origin, f"not valid {charset.upper()}, the charset of the other lines")
     try:
         row = json.loads(line)
-    except UnicodeDecodeError:
-        return Item(origin, problem="not valid UTF-8")
     except (ValueError, RecursionError) as error:
-        reason = getattr(error, "msg", "nested too deeply")
-        return Item(origin, problem=f"not valid JSON: {reason}")
+        return _bad(origin, f"not valid JSON: {getattr(error, 'msg', 'nested too deeply')}")
     if not isinstance(row, dict):
-        return Item(origin, problem="not a JSON object")
+        return _bad(origin, "not a JSON object")
     key, source_id = _first(row, _ID)
     if not isinstance(source_id, str | int) or isinstance(source_id, bool) or source_id == "":
-        return Item(origin, problem='"id" is missing (a string or a whole number)')
+        return _bad(origin, '"id" is missing (a string or a whole number)')
     text_key, text = _first(row, _TEXT)
     if not isinstance(text, str):
-        return Item(origin, problem='"text" is missing (a string)')
+        return _bad(origin, '"text" is missing (a string)')
     title = row.get("title")
     url_key, url = _first(row, _URL)
     used = {key, text_key, url_key, "title"}
@@ -68,6 +129,10 @@ def _read_line(origin: str, line: bytes, collection: str) -> Item:
         url=url if isinstance(url, str) else None,
         metadata=metadata,
     )
+
+
+def _bad(origin: str, problem: str) -> Item:
+    return Item(origin, problem=problem, reason=Reason.BAD_LINE)
 
 
 def _first(row: dict[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:

@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
+
+from .item import Reason, SkipError
 
 __all__ = ["pdf_to_text"]
 
 MAX_PAGES = 5000
 
 
-def pdf_to_text(path: Path) -> tuple[str | None, str]:
+def pdf_to_text(body: bytes) -> tuple[str | None, str]:
     """Title (where the file has one) and text; pages are separated by blank lines.
 
     Raises:
-        ValueError: not a PDF, encrypted, or of more than 5,000 pages.
+        SkipError: not a PDF, encrypted, without text, or of more than 5,000 pages.
     """
     import pypdfium2
 
     try:
-        document = pypdfium2.PdfDocument(path)
+        document = pypdfium2.PdfDocument(body)
+        try:
+            if len(document) > MAX_PAGES:
+                problem = f"more than {MAX_PAGES:,} pages, the limit of a PDF; split it"
+                raise SkipError(Reason.TOO_LARGE, problem)
+            text = "\n\n".join(filter(None, map(_text_of, document)))
+            title = document.get_metadata_value("Title")
+        finally:
+            document.close()
     except pypdfium2.PdfiumError as error:
-        raise ValueError(f"not a readable PDF ({error})") from None
+        problem = f"cannot be read: not a readable PDF ({error})"
+        raise SkipError(Reason.UNREADABLE, problem) from None
+    if not text:
+        problem = "its pages contain no text; recognise the text of scans first (OCR)"
+        raise SkipError(Reason.EMPTY, problem)
+    return title, text
+
+
+def _text_of(page: Any) -> str:
+    text_page = page.get_textpage()
     try:
-        if len(document) > MAX_PAGES:
-            raise ValueError(f"more than {MAX_PAGES} pages")
-        pages = []
-        for page in document:
-            text_page = page.get_textpage()
-            pages.append(text_page.get_text_bounded().replace("\r\n", "\n").strip())
-            text_page.close()
-            page.close()
-        title = document.get_metadata_value("Title").strip() or None
-        return title, "\n\n".join(text for text in pages if text)
+        text: str = text_page.get_text_bounded()
+        return text.replace("\r\n", "\n").strip()
     finally:
-        document.close()
+        text_page.close()
+        page.close()

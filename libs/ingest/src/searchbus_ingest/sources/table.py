@@ -1,0 +1,72 @@
+"""CSV to text: one line a row, with the name of its column before each value.
+
+    name;city            - name: Ann; city: Oslo
+    Ann;Oslo         →   - name: José; city: Málaga
+    José;Málaga
+
+A passage of it is understood without the header. The first row has the names of the columns; a
+delimiter is found by the standard library's sniffer, or named by Excel's first line `sep=;`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from .item import Reason, SkipError
+
+__all__ = ["csv_to_text"]
+
+MAX_ROWS = 100_000
+_SNIFFED_CHARS = 20_000
+_DELIMITERS = ",;\t|"
+
+
+def csv_to_text(text: str) -> str:
+    """The rows as lines; empty values are left out.
+
+    Raises:
+        SkipError: no rows, more than 100,000, or a field of more than 128 Ki characters.
+    """
+    first, _, rest = text.partition("\n")
+    if first.strip().lower().startswith("sep=") and len(first.strip()) == 5:
+        delimiter, text = first.strip()[4], rest
+    else:
+        delimiter = _delimiter(text)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    lines: list[str] = []
+    try:
+        names = [" ".join(name.split()) for name in next(rows, [])]
+        for row in rows:
+            line = _line(names, row)
+            if not line:
+                continue
+            if len(lines) == MAX_ROWS:
+                problem = f"more than {MAX_ROWS:,} rows, the limit of a table; split the file"
+                raise SkipError(Reason.TOO_LARGE, problem)
+            lines.append(line)
+    except csv.Error as error:
+        problem = f"cannot be read: line {rows.line_num}: {error}"
+        raise SkipError(Reason.UNREADABLE, problem) from None
+    if not lines:
+        raise SkipError(Reason.EMPTY, "it has no rows below its first line, the column names")
+    return "\n".join(lines)
+
+
+def _delimiter(text: str) -> str:
+    """Only the delimiter is taken: of quotes the sniffer is often wrong."""
+    try:
+        return csv.Sniffer().sniff(text[:_SNIFFED_CHARS], _DELIMITERS).delimiter
+    except csv.Error:
+        first = text.partition("\n")[0]
+        return max(_DELIMITERS, key=first.count)
+
+
+def _line(names: list[str], row: list[str]) -> str:
+    cells = []
+    for position, value in enumerate(row):
+        value = " ".join(value.split())
+        if value:
+            name = names[position] if position < len(names) else ""
+            cells.append(f"{name or f'column {position + 1}'}: {value}")
+    return f"- {'; '.join(cells)}" if cells else ""

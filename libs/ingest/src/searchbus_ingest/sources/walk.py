@@ -1,0 +1,120 @@
+"""Finds the files of a folder: regular ones of a known type. Says why it leaves out the others."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from .item import Item, Reason
+from .regular_file import kind_of
+
+__all__ = ["FoundFile", "find_files"]
+
+_GENERATED = frozenset({"node_modules", "__pycache__"})
+_REMEDIES = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods", ".numbers"), "save each sheet as CSV"),
+    **dict.fromkeys((".doc", ".odt", ".rtf", ".pages"), "save it as .docx"),
+    **dict.fromkeys((".ppt", ".pptx", ".odp", ".key", ".epub"), "save it as PDF"),
+    **dict.fromkeys((".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar"), "unpack it"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file to read, or why it is not read; `name` is its path below the folder."""
+
+    name: str
+    path: Path
+    skipped: Item | None = None
+
+
+def find_files(
+    path: Path, suffixes: frozenset[str], *, include: tuple[str, ...] = ()
+) -> Iterator[FoundFile]:
+    """The file itself, or what lies below the folder, in a stable order.
+
+    Args:
+        suffixes: of the types that can be read.
+        include: glob patterns on the path below the folder (`**` crosses folders). What matches
+            none is not mentioned; what matches counts as asked for, whatever its type.
+    """
+    if not path.is_dir():
+        yield FoundFile(path.name, path, _unsupported(path.name, suffixes))
+        return
+    root = path.resolve()
+    for name in _walk(path, ""):
+        if isinstance(name, Item):
+            if not include:
+                yield FoundFile(name.origin, path / name.origin, name)
+            continue
+        if include and not any(_matches(name.split("/"), p.split("/")) for p in include):
+            continue
+        skipped = _special(root, path / name, name)
+        if skipped is None:
+            skipped = _unsupported(name, suffixes, left_out=not include)
+        yield FoundFile(name, path / name, skipped)
+
+
+def _walk(root: Path, below: str) -> Iterator[str | Item]:
+    """Names of files; an item for what is hidden, generated, or a folder that cannot be listed."""
+    try:
+        with os.scandir(root / below) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except OSError as error:
+        yield Item(below or str(root), problem=f"cannot be listed: {error.strerror}")
+        return
+    folders = []
+    for entry in entries:
+        name = f"{below}{entry.name}"
+        if entry.name.startswith(".") or entry.name in _GENERATED:
+            problem = "hidden files and generated folders are not read"
+            yield Item(name, problem=problem, reason=Reason.HIDDEN, left_out=True)
+        elif entry.is_dir(follow_symlinks=False):
+            folders.append(name)
+        else:
+            yield name
+    for name in folders:
+        yield from _walk(root, f"{name}/")
+
+
+def _special(root: Path, path: Path, name: str) -> Item | None:
+    """Why this is not a regular file inside the folder."""
+    try:
+        target = path.resolve(strict=True)
+        mode = target.stat().st_mode
+    except (OSError, RuntimeError) as error:  # RuntimeError: links that form a circle
+        reason = error.strerror if isinstance(error, OSError) else "the link leads to itself"
+        return Item(name, problem=f"cannot be read: {reason}")
+    if path.is_symlink() and not target.is_relative_to(root):
+        problem = "the link leads out of the folder; ingest what it leads to, or copy it"
+        return Item(name, problem=problem, reason=Reason.OUTSIDE)
+    if stat.S_ISDIR(mode):
+        problem = "a link to a folder; its files are read at their own place"
+        return Item(name, problem=problem, reason=Reason.NOT_REGULAR, left_out=True)
+    if not stat.S_ISREG(mode):
+        problem = f"{kind_of(mode)}, not a regular file"
+        return Item(name, problem=problem, reason=Reason.NOT_REGULAR)
+    return None
+
+
+def _unsupported(name: str, suffixes: frozenset[str], *, left_out: bool = False) -> Item | None:
+    suffix = Path(name).suffix.lower()
+    if suffix in suffixes:
+        return None
+    problem = f"unknown file type; supported: {', '.join(sorted(suffixes))}"
+    if suffix in _REMEDIES:
+        problem = f"{suffix} files are not read; {_REMEDIES[suffix]}"
+    return Item(name, problem=problem, reason=Reason.UNSUPPORTED, left_out=left_out)
+
+
+def _matches(name: list[str], pattern: list[str]) -> bool:
+    """Match as shells do: `*` stays within a folder, `**` crosses folders."""
+    if not pattern:
+        return not name
+    if pattern[0] == "**":
+        return any(_matches(name[i:], pattern[1:]) for i in range(len(name) + 1))
+    return bool(name) and fnmatch(name[0], pattern[0]) and _matches(name[1:], pattern[1:])

@@ -1,0 +1,95 @@
+"""Finding the files of a folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from searchbus_ingest.sources.item import Reason
+from searchbus_ingest.sources.walk import find_files
+
+SUFFIXES = frozenset({".md"})
+
+
+def found(path, *include):
+    """Names to read, and name → reason of the others."""
+    files = list(find_files(path, SUFFIXES, include=include))
+    return (
+        [file.name for file in files if file.skipped is None],
+        {file.name: file.skipped.reason for file in files if file.skipped},
+    )
+
+
+def test_every_file_is_read_or_named(tmp_path):
+    """In a stable order."""
+    for name in ("b.md", "a.md", "sub/c.MD", "sub/deep/d.md", ".git/e.md", "node_modules/x/f.md", ".h.md",
+                 "g.xlsx", "h"):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("Text.")
+    read, skipped = found(tmp_path)
+    assert read == ["a.md", "b.md", "sub/c.MD", "sub/deep/d.md"]
+    assert skipped == {
+        ".git": Reason.HIDDEN, ".h.md": Reason.HIDDEN, "node_modules": Reason.HIDDEN,
+        "g.xlsx": Reason.UNSUPPORTED, "h": Reason.UNSUPPORTED,
+    }  # fmt: skip
+    assert all(f.skipped.left_out for f in find_files(tmp_path, SUFFIXES) if f.skipped)
+    assert found(tmp_path, "*.md") == (["a.md", "b.md"], {})
+    assert found(tmp_path, "sub/**") == (["sub/c.MD", "sub/deep/d.md"], {})
+
+
+def test_unsupported_file_that_was_asked_for_is_a_failure(tmp_path):
+    """Alone, or by a glob. The problem says what to do."""
+    (tmp_path / "g.xlsx").write_text("x")
+    for path, include in ((tmp_path / "g.xlsx", ()), (tmp_path, ("*",))):
+        (file,) = find_files(path, SUFFIXES, include=include)
+        assert not file.skipped.left_out
+        assert file.skipped.problem == ".xlsx files are not read; save each sheet as CSV"
+
+
+def test_links_out_of_the_folder_are_not_followed(tmp_path):
+    """Those within it are."""
+    folder = tmp_path / "folder"
+    (folder / "sub").mkdir(parents=True)
+    for path in (folder / "a.md", tmp_path / "secret.md"):
+        path.write_text("Text.")
+    (folder / "inside.md").symlink_to("a.md")
+    (folder / "outside.md").symlink_to("../secret.md")
+    (folder / "parent").symlink_to("..")
+    (folder / "same").symlink_to("sub")
+    (folder / "gone.md").symlink_to("nothing")
+    (folder / "circle.md").symlink_to("circle.md")
+    read, skipped = found(folder)
+    assert read == ["a.md", "inside.md"]
+    assert skipped == {
+        "outside.md": Reason.OUTSIDE, "parent": Reason.OUTSIDE, "same": Reason.NOT_REGULAR,
+        "gone.md": Reason.UNREADABLE, "circle.md": Reason.UNREADABLE,
+    }  # fmt: skip
+    (tmp_path / "link").symlink_to("folder")
+    assert found(tmp_path / "link")[0] == read
+
+
+def test_fifo_and_socket_are_named(tmp_path, monkeypatch):
+    """Whatever their names end with."""
+    monkeypatch.chdir(tmp_path)  # the path of a socket has at most about 100 bytes
+    os.mkfifo("a.md")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("b.md")
+        first, second = find_files(tmp_path, SUFFIXES)
+    assert first.skipped.problem == "a FIFO, not a regular file"
+    assert second.skipped.problem == "a socket, not a regular file"
+
+
+def test_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
+    """The rest is read."""
+    (tmp_path / "locked").mkdir()
+    (tmp_path / "a.md").write_text("Text.")
+    real = os.scandir
+
+    def scandir(path):
+        if os.fspath(path).endswith("locked/") or os.fspath(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    read, skipped = found(tmp_path)
+    assert (read, skipped) == (["a.md"], {"locked/": Reason.UNREADABLE})
