@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from searchbus_bus import Bus, MemoryBroker, connect
-from searchbus_bus.transport import Callback, Message
+from searchbus_bus.transport import Callback, DirectCallback, Message
 from searchbus_contracts import ErrorCode, Fault
 
 Connect = Callable[..., Awaitable[Bus]]
@@ -46,6 +46,7 @@ class FakeTransport:
         self.async_errors = 0
         self.published: list[Message] = []
         self.subscriptions: dict[str, Callback] = {}
+        self.direct: dict[str, DirectCallback] = {}
         self.on_publish: Callable[[Message], Any] = lambda message: None
         self._listeners: list[Callable[[], None]] = []
 
@@ -81,10 +82,14 @@ class FakeTransport:
     ) -> Any:
         self.subscriptions[subject] = callback
 
+    async def subscribe_directly(self, subject: str, callback: DirectCallback) -> None:
+        self.direct[subject] = callback
+
     async def reply(self, to: Message, data: bytes = b"{}", **headers: str) -> None:
         """Deliver a reply to a published request."""
-        (inbox,) = (s for s in self.subscriptions if s.startswith("_INBOX"))
-        await self.subscriptions[inbox](Message(to.reply, data, headers=headers))
+        (inbox,) = self.direct.values()
+        inbox(Message(to.reply, data, headers=headers))
+        await asyncio.sleep(0)
 
     def requests(self) -> list[Message]:
         """What was published, without cancellations."""

@@ -171,10 +171,11 @@ async def test_a_large_request_is_fetched_in_parts(transport):
     (request,) = transport.published
     parts = decode(request.headers["Parts"].encode(), Parts)
     assert (request.data, parts.count, parts.size_bytes) == (b"", 3, 10)
-    inbox_callback = transport.subscriptions["_INBOX.fake.>"]
+    inbox_callback = transport.direct["_INBOX.fake.>"]
     for number in (b"0", b"2", b"3", b"-1", b"x", b""):
-        await inbox_callback(Message(parts.subject, number, reply="worker"))
-    await inbox_callback(Message(parts.subject, b"0"))
+        inbox_callback(Message(parts.subject, number, reply="worker"))
+    inbox_callback(Message(parts.subject, b"0"))
+    await asyncio.sleep(0)
     assert [m.data for m in transport.published if m.subject == "worker"] == [b"abcd", b"ij"]
     await transport.reply(request, b"done")
     assert await task == b"done"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import enum
 import importlib.metadata
+from types import SimpleNamespace
 
 import pytest
 from nats.aio.client import Client
 
-from searchbus_bus.nats_overrides import DescribedService, TolerantClient
+from searchbus_bus.nats_overrides import BusClient, DescribedService, _publish_command
 from searchbus_bus.transport import ServiceRecord
 
 BAD = b"a.\xff"
@@ -29,16 +31,87 @@ async def test_nats_py_still_needs_the_overrides():
 
 async def test_invalid_utf8_is_replaced():
     """The message is delivered, and no subscription matches its subject."""
-    message = TolerantClient()._build_message(1, BAD, BAD, b"\xff", None)
+    message = BusClient()._build_message(1, BAD, BAD, b"\xff", None)
     assert (message.subject, message.reply, message.data) == ("a.\ufffd", "a.\ufffd", b"\xff")
-    assert await TolerantClient()._process_headers(BAD_STATUS) is None
+    assert await BusClient()._process_headers(BAD_STATUS) is None
 
 
 async def test_valid_messages_are_read_as_before():
     """Headers, and the status of a request without subscribers."""
-    client = TolerantClient()
+    client = BusClient()
     assert await client._process_headers(b"NATS/1.0\r\nReq-Id: 1\r\n\r\n") == {"Req-Id": "1"}
     assert await client._process_headers(b"NATS/1.0 503\r\n\r\n") == {"Status": "503"}
+
+
+class _Name(str, enum.Enum):  # noqa: UP042  (formatted differently from a StrEnum)
+    """As nats-py's own names of headers."""
+
+    STREAM = "Nats-Expected-Stream"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        None,
+        {"Req-Id": "1"},
+        {"Actor": '{"subject":"a b"}', "Traceparent": "00-1"},
+        {_Name.STREAM: "s"},
+    ],
+)
+async def test_messages_are_written_as_nats_py_writes_them(monkeypatch, headers):
+    """The same bytes for every message but one whose headers hold a line break."""
+    sent = []
+
+    async def send(self, command):
+        sent.append(bytes(command))
+
+    monkeypatch.setattr(Client, "_send_command", send)
+    await Client()._send_publish("a.b", "_INBOX.1", b"body", 4, headers)
+    assert sent == [_publish_command("a.b", "_INBOX.1", b"body", headers)]
+
+
+@pytest.mark.parametrize("value", ["a\r\nInjected: 1", "a\n", "\ra"])
+async def test_a_line_break_in_a_header_cannot_add_a_header(monkeypatch, value):
+    """Such a message goes nats-py's way, which replaces the line break."""
+    sent = []
+
+    async def send(self, command):
+        sent.append(bytes(command))
+
+    assert _publish_command("a", "", b"", {"Req-Id": value, "B": "2"}) is None
+    monkeypatch.setattr(Client, "_send_command", send)
+    await BusClient()._send_publish("a", "", b"", 0, {"Req-Id": value, "B": "2"})
+    assert (
+        sent[0].count(b"\n") == 6
+    )  # the command, the version, two headers, an empty line, the body
+
+
+async def test_messages_wait_while_there_is_no_connection():
+    """They are sent after the connection is back, in order."""
+    client = BusClient()
+    for body in (b"1", b"2"):
+        await client._send_publish("a", "", body, 1, None)
+    assert [command.splitlines()[1] for command in client._pending] == [b"1", b"2"]
+
+
+async def test_a_failing_direct_callback_does_not_end_the_read_loop(caplog):
+    """It is logged, and the next message is delivered."""
+    client = BusClient()
+    seen = []
+
+    def callback(message):
+        seen.append(message)
+        raise ValueError("x")
+
+    client.deliver_directly(SimpleNamespace(_id=7), callback)
+    await client._process_msg(7, b"a.1", b"", b"{}", b"NATS/1.0 503\r\n\r\n")
+    await client._process_msg(7, BAD, b"r", b"{}", b"")
+    assert [(m.subject, m.reply, dict(m.headers)) for m in seen] == [
+        ("a.1", "", {"Status": "503"}),
+        ("a.\ufffd", "r", {}),
+    ]
+    assert client.stats["in_msgs"] == 2
+    assert "the callback of a.1 failed" in caplog.text
 
 
 async def test_a_service_describes_the_endpoints_of_the_bus():

@@ -7,7 +7,7 @@ import asyncio
 import nats.errors
 import pytest
 
-from searchbus_bus.nats_overrides import TolerantClient
+from searchbus_bus.nats_overrides import BusClient
 from searchbus_bus.nats_transport import NatsTransport, _kind_of
 from searchbus_contracts import Fault
 from searchbus_testing import until
@@ -93,8 +93,8 @@ async def test_connecting_ends_at_its_timeout_although_the_client_loses_a_cancel
     async def close(self):
         """It was never connected."""
 
-    monkeypatch.setattr(TolerantClient, "connect", connect)
-    monkeypatch.setattr(TolerantClient, "close", close)
+    monkeypatch.setattr(BusClient, "connect", connect)
+    monkeypatch.setattr(BusClient, "close", close)
     with pytest.raises(Fault, match="No NATS server answers"):
         await NatsTransport.connect("nats://127.0.0.1:1", name="t", connect_timeout_s=0.05)
     assert cancellations == 2

@@ -21,7 +21,7 @@ from searchbus_contracts.headers import CHUNK, ERROR_CODE, ERROR_TEXT, EVENT, PA
 from .deadline import Deadline
 from .parts import Assembly, ChunkMark, part_size_bytes, split
 from .request import OnEvent
-from .transport import Message, Subscription, Transport
+from .transport import Message, Transport
 
 __all__ = ["Failed", "Inbox"]
 
@@ -59,7 +59,8 @@ class Inbox:
         self._tokens = itertools.count(1)
         self._pending: dict[str, _Pending] = {}
         self._collectors: dict[str, Callable[[bytes], None]] = {}
-        self._subscription: Subscription | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        self._opened = False
         self._opening = asyncio.Lock()
         transport.on_disconnect(self._connection_lost)
 
@@ -78,7 +79,8 @@ class Inbox:
         on_event: OnEvent | None = None,
     ) -> bytes | Failed:
         """Publish a request once and wait for its reply; never raises a Fault."""
-        await self._open()
+        if not self._opened:
+            await self._open()
         token = f"{next(self._tokens):x}"
         reply_to = f"{self._subject}.{token}"
         pending = _Pending(asyncio.get_running_loop().create_future(), on_event)
@@ -105,7 +107,8 @@ class Inbox:
         Raises:
             Fault: unavailable, without a connection.
         """
-        await self._open()
+        if not self._opened:
+            await self._open()
         token = f"{next(self._tokens):x}"
         replies: list[bytes] = []
         self._collectors[token] = replies.append
@@ -117,13 +120,10 @@ class Inbox:
         return replies
 
     async def _open(self) -> None:
-        if self._subscription is not None:
-            return
         async with self._opening:
-            if self._subscription is None:
-                self._subscription = await self._transport.subscribe(
-                    f"{self._subject}.>", self._on_message
-                )
+            if not self._opened:
+                await self._transport.subscribe_directly(f"{self._subject}.>", self._on_message)
+                self._opened = True
 
     def _connection_lost(self) -> None:
         for pending in self._pending.values():
@@ -133,7 +133,7 @@ class Inbox:
             )
             pending.end(Failed(fault, "connection_lost"))
 
-    async def _on_message(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         token, _, rest = message.subject[len(self._subject) + 1 :].partition(".")
         collector = self._collectors.get(token)
         pending = self._pending.get(token)
@@ -143,7 +143,9 @@ class Inbox:
         elif pending is None or pending.outcome.done():
             return
         elif rest:
-            await self._send_part(pending, message)
+            task = asyncio.get_running_loop().create_task(self._send_part(pending, message))
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
         else:
             outcome = _read(pending, message)
             if outcome is not None:

@@ -22,7 +22,7 @@ from searchbus_contracts import DEFAULT_PREFIX, ErrorCode, Fault
 from .bus import Bus
 from .keyvalue_memory import MemoryKeyValue
 from .tasks import wait_for_event
-from .transport import Callback, Message, ServiceRecord
+from .transport import Callback, DirectCallback, Message, ServiceRecord
 
 __all__ = ["MemoryBroker"]
 
@@ -175,6 +175,12 @@ class _MemoryTransport:
         subscription = _Subscription(self, subject, callback, queue, pending_limit)
         self.broker.subscriptions.add(subscription)
         return subscription
+
+    async def subscribe_directly(self, subject: str, callback: DirectCallback) -> None:
+        async def deliver(message: Message) -> None:
+            callback(message)
+
+        await self.subscribe(subject, deliver)
 
     async def announce(self, record: ServiceRecord) -> _Announcement:
         instance = f"M{next(_ids)}"

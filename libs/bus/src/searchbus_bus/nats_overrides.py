@@ -9,6 +9,10 @@ tests/test_nats_overrides.py fails when the pinned release no longer needs an ov
 the connection receives nothing more | decodes them tolerantly, or drops the message and goes on |
 | `Client._process_headers` | the same for the status line and its description | catches decoding \
 errors there too, as it does for the header lines |
+| `Client._send_publish` | checks and translates each header by itself, and wakes a task to write \
+each message | writes messages without waking a task |
+| `Client._process_msg` | a queue and a task between a reply and the request that waits for it; \
+only for subscriptions of `deliver_directly` | has subscriptions with a plain callback |
 | `Service.info` (public) | lists only endpoints that micro subscribes to; these run one callback \
 at a time, and stop() cuts them off instead of draining | can describe an endpoint that it does \
 not subscribe to |
@@ -16,17 +20,85 @@ not subscribe to |
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.aio.transport import TcpTransport
 from nats.micro.service import Service, ServiceConfig, ServiceInfo
 
-from .transport import ServiceRecord
+from .transport import Message, ServiceRecord
 
-__all__ = ["DescribedService", "TolerantClient"]
+__all__ = ["BusClient", "DescribedService"]
+
+log = logging.getLogger("searchbus.bus")
+_MAX_UNSENT_BYTES = 64 * 1024
+"""With more in the socket's buffer, messages wait in nats-py's queue, whose flusher slows down."""
 
 
-class TolerantClient(Client):
-    """nats-py's client, except that invalid UTF-8 in one message does not end the connection."""
+class BusClient(Client):
+    """nats-py's client, with less work a message.
+
+    Invalid UTF-8 in a message does not end the connection.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._direct: dict[int, Callable[[Message], None]] = {}
+
+    def deliver_directly(
+        self, subscription: Subscription, callback: Callable[[Message], None]
+    ) -> None:
+        """Call back for each message as it is read, instead of queueing it for a task."""
+        self._direct[subscription._id] = callback
+
+    async def _process_msg(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
+    ) -> None:
+        callback = self._direct.get(sid)
+        if callback is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+            return
+        self.stats["in_msgs"] += 1
+        self.stats["in_bytes"] += len(data)
+        found = (await self._process_headers(headers) if headers else None) or {}
+        message = Message(
+            subject.decode("utf-8", "replace"), data, reply.decode("utf-8", "replace"), found
+        )
+        try:
+            callback(message)
+        except Exception:  # it would end the read loop, and with it every subscription
+            log.exception("the callback of %s failed", message.subject)
+
+    async def _send_publish(
+        self,
+        subject: str,
+        reply: str,
+        payload: bytes,
+        payload_size: int,
+        headers: dict[str, Any] | None,
+    ) -> None:
+        command = _publish_command(subject, reply, payload, headers)
+        writer = self._idle_writer()
+        if command is None or writer is None:
+            await super()._send_publish(subject, reply, payload, payload_size, headers)
+            return
+        self.stats["out_msgs"] += 1
+        self.stats["out_bytes"] += payload_size
+        writer.write(command)
+
+    def _idle_writer(self) -> asyncio.StreamWriter | None:
+        """Where a message can be written now; None where it has to wait in nats-py's queue."""
+        if self._pending or not self.is_connected or not isinstance(self._transport, TcpTransport):
+            return None
+        writer = self._transport._io_writer
+        if writer is None or writer.transport.is_closing():
+            return None
+        return writer if writer.transport.get_write_buffer_size() < _MAX_UNSENT_BYTES else None
 
     def _build_message(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
@@ -45,6 +117,24 @@ class TolerantClient(Client):
             return await super()._process_headers(headers)
         except (ValueError, IndexError):
             return None
+
+
+def _publish_command(
+    subject: str, reply: str, payload: bytes, headers: Mapping[str, str] | None
+) -> bytes | None:
+    """PUB or HPUB of NATS's client protocol; None where a header holds a line break."""
+    if not headers:
+        return b"PUB %s %s %d\r\n%s\r\n" % (
+            subject.encode(), reply.encode(), len(payload), payload,
+        )  # fmt: skip
+    # Added, not formatted: names may be members of an Enum of strings.
+    lines = "\r\n".join([name + ": " + value for name, value in headers.items()])
+    if lines.count("\n") >= len(headers) or lines.count("\r") >= len(headers):
+        return None
+    block = f"NATS/1.0\r\n{lines}\r\n\r\n".encode()
+    return b"HPUB %s %s %d %d\r\n%s%s\r\n" % (
+        subject.encode(), reply.encode(), len(block), len(block) + len(payload), block, payload,
+    )  # fmt: skip
 
 
 class DescribedService(Service):

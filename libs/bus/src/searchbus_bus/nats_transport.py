@@ -22,9 +22,9 @@ from searchbus_contracts import ErrorCode, Fault
 
 from . import telemetry
 from .keyvalue_nats import NatsKeyValue
-from .nats_overrides import DescribedService, TolerantClient
+from .nats_overrides import BusClient, DescribedService
 from .tasks import end_task, wait_for_event
-from .transport import Callback, Message, ServiceRecord, Subscription
+from .transport import Callback, DirectCallback, Message, ServiceRecord, Subscription
 
 __all__ = ["NatsTransport"]
 
@@ -73,7 +73,7 @@ class NatsTransport:
     """One connection to a NATS server or cluster. Make it with `NatsTransport.connect`."""
 
     def __init__(self) -> None:
-        self._client = TolerantClient()
+        self._client = BusClient()
         self._find_url: Callable[[], str | None] | None = None
         self._listeners: list[Callable[[], None]] = []
         self._up = asyncio.Event()
@@ -199,6 +199,10 @@ class NatsTransport:
                 pending_bytes_limit=256 * 1024 * 1024,
             ),
         )
+
+    async def subscribe_directly(self, subject: str, callback: DirectCallback) -> None:
+        """See Transport."""
+        self._client.deliver_directly(await self._client.subscribe(subject), callback)
 
     async def announce(self, record: ServiceRecord) -> _Announcement:
         """Reply to `$SRV.*` for a worker, by nats.micro."""

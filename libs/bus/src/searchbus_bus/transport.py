@@ -13,7 +13,15 @@ from msgspec import Struct
 
 from .keyvalue import KeyValue
 
-__all__ = ["Announcement", "Callback", "Message", "ServiceRecord", "Subscription", "Transport"]
+__all__ = [
+    "Announcement",
+    "Callback",
+    "DirectCallback",
+    "Message",
+    "ServiceRecord",
+    "Subscription",
+    "Transport",
+]
 
 
 class Message(Struct, frozen=True):
@@ -32,6 +40,8 @@ class Message(Struct, frozen=True):
 
 Callback = Callable[[Message], Awaitable[None]]
 """Called for one message at a time per subscription; must be quick and must not raise."""
+DirectCallback = Callable[[Message], None]
+"""Called while the message is read: must only pass it on, and must not raise."""
 
 
 @dataclass(slots=True)
@@ -97,6 +107,9 @@ class Transport(Protocol):
         self, subject: str, callback: Callback, *, queue: str = "", pending_limit: int = 65_536
     ) -> Subscription:
         """Deliver messages of a subject (`*` and `>` match) to the callback."""
+
+    async def subscribe_directly(self, subject: str, callback: DirectCallback) -> None:
+        """Deliver messages of a subject without a queue, until the connection is closed."""
 
     async def announce(self, record: ServiceRecord) -> Announcement:
         """Reply to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS` for a worker."""
