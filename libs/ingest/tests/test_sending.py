@@ -75,6 +75,14 @@ async def test_prune_keeps_what_could_not_be_read(retrieval):
     assert "Nothing was deleted" in summary.notes[0]
 
 
+async def test_second_document_of_an_id_is_skipped(retrieval):
+    """It would replace the first one without a word."""
+    bus = await bus_with(retrieval)
+    summary = await send(bus, "c", [*items("a"), *items("a", text="Other.")])
+    assert (summary.stored, summary.reasons) == (1, {"duplicate id": 1})
+    assert [d.text for d in retrieval.documents.values()] == ["Whales of a sing."]
+
+
 async def test_loss_in_a_document_is_noted(retrieval):
     """Which is stored nevertheless."""
     bus = await bus_with(retrieval)

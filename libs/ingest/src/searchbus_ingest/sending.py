@@ -126,6 +126,11 @@ async def send(
                 continue
             if item.note is not None:
                 summary.notes.append(str(item))
+            if item.document.document_id in seen:
+                problem = "the same id as an earlier document of this ingest, which is kept"
+                summary.skipped.append(Item(item.origin, problem=problem, reason=Reason.DUPLICATE))
+                on_progress(summary)
+                continue
             seen.add(item.document.document_id)
             if present.get(item.document.document_id) == revision_of(item.document):
                 summary.unchanged += 1

@@ -45,6 +45,10 @@ class Replica(BaseHTTPRequestHandler):
             body = CALENDAR
         elif self.path == "/monetarypolicy/fomchistorical1993.htm":
             body = HISTORICAL
+        elif self.path == "/monetarypolicy/fomchistorical1994.htm":
+            self.send_response(403)
+            self.end_headers()
+            return
         elif "fomchistorical" in self.path:
             self.send_response(404)
             self.end_headers()
@@ -87,9 +91,10 @@ def test_site_is_read_politely_and_resumed(site, tmp_path):
     assert (
         statement.chunks[0].section == "Heading of /newsevents/pressreleases/monetary20240131a.htm"
     )
-    assert [item.problem for item in items if item.problem] == [
-        "not fetched: robots.txt forbids it"
-    ]
+    year, page = (item for item in items if item.problem)
+    assert year.origin == f"{site}/monetarypolicy/fomchistorical1994.htm"
+    assert "403" in year.problem
+    assert page.problem == "not fetched: robots.txt forbids it"
     first = Counter(Replica.requests)
     again = list(FomcSite(tmp_path, base_url=site, pause_s=0.0).read("fomc"))
     assert [i.document for i in again if i.document] == [i.document for i in items if i.document]

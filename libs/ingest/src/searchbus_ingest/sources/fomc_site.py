@@ -83,14 +83,16 @@ class FomcSite:
 
     def read(self, collection: str) -> Iterator[Item]:
         """Every statement and minutes of the site, oldest first."""
-        for link in self._links():
+        links, problems = self._links()
+        yield from problems
+        for link in links:
             title = f"FOMC {link.kind.capitalize()}, {link.day:%B} {link.day.day}, {link.day.year}"
             try:
                 page = self._fetch(link.url, keep=True)
+                _, text = read_html(decode_text(page, markup=True), selector=_CONTENT)
             except (httpx.HTTPError, PermissionError, ValueError) as error:
                 yield Item(link.url, problem=f"not fetched: {error}")
                 continue
-            _, text = read_html(decode_text(page, markup=True), selector=_CONTENT)
             yield make_document(
                 link.url,
                 collection=collection,
@@ -106,7 +108,8 @@ class FomcSite:
         """Close the connections."""
         self._client.close()
 
-    def _links(self) -> list[_Link]:
+    def _links(self) -> tuple[list[_Link], list[Item]]:
+        """The links of all years, and the years' pages that could not be fetched."""
         pages = [f"{self._base_url}{CALENDAR}"]
         this_year = time.gmtime().tm_year
         pages += [
@@ -114,16 +117,19 @@ class FomcSite:
             for year in range(self._first_year, this_year - 4)
         ]
         found: dict[tuple[date, str], _Link] = {}
+        problems: list[Item] = []
         for page_url in pages:
             try:
                 page = self._fetch(page_url, keep=page_url != pages[0])
-            except (httpx.HTTPError, PermissionError):
-                continue  # a year that has no page yet
+            except (httpx.HTTPError, PermissionError, ValueError) as error:
+                if not _is_missing(error):  # a year may have no page yet
+                    problems.append(Item(page_url, problem=f"not fetched: {error}"))
+                continue
             for href in _HREF.findall(decode_text(page, markup=True)):
                 link = self._link(urljoin(page_url, href))
                 if link is not None:
                     found.setdefault((link.day, link.kind), link)
-        return sorted(found.values())
+        return sorted(found.values()), problems
 
     def _link(self, url: str) -> _Link | None:
         if urlsplit(url).netloc != urlsplit(self._base_url).netloc:
@@ -193,3 +199,10 @@ class FomcSite:
                 lines = []
             self._robots.parse(lines)
         return self._robots.can_fetch(USER_AGENT, url)
+
+
+def _is_missing(error: Exception) -> bool:
+    return (
+        isinstance(error, httpx.HTTPStatusError)
+        and error.response.status_code == httpx.codes.NOT_FOUND
+    )

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     CHANGED = "changed while it was read"
     UNREADABLE = "unreadable"
     BAD_LINE = "faulty line"
+    DUPLICATE = "duplicate id"
     REFUSED = "refused by the service"
 
 
