@@ -10,6 +10,7 @@ from rich.console import Console
 from searchbus_ingest import progress
 from searchbus_ingest.progress import ProgressReport
 from searchbus_ingest.sending import Summary
+from searchbus_ingest.sources.item import Item
 from searchbus_testing import eventually
 
 
@@ -43,3 +44,15 @@ def test_terminal_shows_a_bar_with_counts(monkeypatch, files, documents, text):
         report.file_done("a")
         report.show(Summary(stored=2, chunks=5))
     assert text in screen.getvalue()
+
+
+def test_file_is_done_when_its_document_is_stored():
+    """Reading is much faster than embedding."""
+    report = ProgressReport()
+    report.files_total = 3
+    for name in "abc":
+        report.item_read()
+        report.file_done(name)
+    assert str(report).startswith("0 of 3 files")
+    report.show(Summary(stored=1, skipped=[Item("b", problem="binary")]))
+    assert str(report).startswith("2 of 3 files")

@@ -156,10 +156,10 @@ def _open(
         progress.documents_total = count_lines(path)
     else:
         progress.files_total = len(files)
-    return _limited(read_files(files, collection, on_file=progress.file_done))
+    return _counted(read_files(files, collection, on_file=progress.file_done), progress)
 
 
-def _limited(items: Iterator[Item]) -> Iterator[Item]:
+def _counted(items: Iterator[Item], progress: ProgressReport) -> Iterator[Item]:
     """The items, as far as the limit of one ingest."""
     documents = 0
     for item in items:
@@ -170,6 +170,7 @@ def _limited(items: Iterator[Item]) -> Iterator[Item]:
                 "Those before it are stored. Ingest parts of the source, one after the other."
             )
             raise Fault(ErrorCode.INVALID_ARGUMENT, message)
+        progress.item_read()
         yield item
 
 

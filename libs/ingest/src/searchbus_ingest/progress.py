@@ -35,7 +35,7 @@ class ProgressReport:
     documents_total: int | None = None
 
     def __init__(self) -> None:
-        self._files = 0
+        self._files = self._items = 0
         self._summary = Summary()
         self._started_s = time.monotonic()
         self._ended = threading.Event()
@@ -63,24 +63,34 @@ class ProgressReport:
             self._thread.join()
 
     def file_done(self, name: str) -> None:
-        """Count a file that was read or skipped."""
+        """Count a file that was read to its end or skipped."""
         self._files += 1
         self.show(self._summary)
+
+    def item_read(self) -> None:
+        """Count a document, or what was skipped, that a reader yields."""
+        self._items += 1
 
     def show(self, summary: Summary) -> None:
         """Show the counts so far."""
         self._summary = summary
         if self._bar is not None:
-            done = self._files if self.files_total else self._documents
+            done = self._files_done if self.files_total else self._documents
             self._bar.update(self._task, completed=done, description=str(self))
 
     def __str__(self) -> str:
         """`12 of 40 files, 31 documents, 340 passages, 48 passages/s`."""
         passages = self._summary.chunks
         rate = passages / max(0.001, time.monotonic() - self._started_s)
-        files = f"{self._files} of {self.files_total} files, " if self.files_total else ""
+        files = f"{self._files_done} of {self.files_total} files, " if self.files_total else ""
         of = f" of {self.documents_total}" if self.documents_total else ""
         return f"{files}{self._documents}{of} documents, {passages} passages, {rate:.0f} passages/s"
+
+    @property
+    def _files_done(self) -> int:
+        """Without the files that are read but not stored yet; most have one document each."""
+        waiting = self._items - self._summary.documents - len(self._summary.skipped)
+        return max(0, self._files - max(0, waiting))
 
     @property
     def _documents(self) -> int:
