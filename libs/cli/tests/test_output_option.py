@@ -68,3 +68,13 @@ def test_command_without_data_has_no_such_option():
         pass
 
     assert with_output_option(plain) is plain
+
+
+def test_a_command_that_has_the_option_keeps_it():
+    """A group of commands may be loaded twice in one process."""
+
+    def command(as_json: bool = False) -> None:
+        """Print."""
+
+    once = with_output_option(command)
+    assert with_output_option(once) is once

@@ -21,7 +21,8 @@ Output = Annotated[
 def with_output_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """A command with `-o json` beside its flag, the parameter `as_json`; others are unchanged."""
     signature = inspect.signature(function, eval_str=True)
-    if FLAG not in signature.parameters:
+    # A group of commands that is loaded twice in one process has the option already.
+    if FLAG not in signature.parameters or "output" in signature.parameters:
         return function
 
     @functools.wraps(function)
