@@ -30,6 +30,10 @@ _dropped = metrics.get_meter("searchbus.edge").create_counter(
 )
 
 
+_Call = tuple[float, trace.SpanContext, Actor, str, str, float, int, Any]
+"""When, where in which trace, by whom, which tool, outcome, seconds, bytes, arguments."""
+
+
 class AuditLog:
     """Queues lines and writes them in a thread of its own.
 
@@ -41,7 +45,7 @@ class AuditLog:
     def __init__(self, *, arguments: bool = False, max_queued: int = 100_000) -> None:
         self._arguments = arguments
         self._max_queued = max_queued
-        self._queue: deque[tuple[trace.SpanContext, dict[str, Any]]] = deque()
+        self._queue: deque[_Call] = deque()
         self._writing = threading.Lock()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -65,18 +69,9 @@ class AuditLog:
         if len(self._queue) >= self._max_queued:
             _dropped.add(1)
             return
-        fields: dict[str, Any] = {
-            "time_s": time.time(),
-            "audit": True,
-            "subject": actor.subject,
-            "tool": tool,
-            "outcome": outcome,
-            "duration_ms": round(duration_s * 1000, 1),
-            "bytes": size_bytes,
-        }
-        if self._arguments and arguments is not None:
-            fields["arguments"] = arguments
-        self._queue.append((trace.get_current_span().get_span_context(), fields))
+        span = trace.get_current_span().get_span_context()
+        kept = arguments if self._arguments else None
+        self._queue.append((time.time(), span, actor, tool, outcome, duration_s, size_bytes, kept))
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
             self._thread.start()
@@ -86,7 +81,7 @@ class AuditLog:
         with self._writing:
             while self._queue:
                 count = min(len(self._queue), _AT_ONCE)
-                log_lines(log, [_line(*self._queue.popleft()) for _ in range(count)])
+                log_lines(log, [_line(self._queue.popleft()) for _ in range(count)])
 
     def close(self) -> None:
         """Write what is queued and end the thread."""
@@ -100,9 +95,21 @@ class AuditLog:
             self.flush()
 
 
-def _line(span: trace.SpanContext, fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields with a text for people, and the trace and span that the line belongs to."""
-    fields["event"] = f"{fields['subject']} called {fields['tool']}: {fields['outcome']}"
+def _line(call: _Call) -> dict[str, Any]:
+    """The fields of a line, with a text for people, and the trace and span that it belongs to."""
+    time_s, span, actor, tool, outcome, duration_s, size_bytes, arguments = call
+    fields: dict[str, Any] = {
+        "time_s": time_s,
+        "audit": True,
+        "subject": actor.subject,
+        "tool": tool,
+        "outcome": outcome,
+        "duration_ms": round(duration_s * 1000, 1),
+        "bytes": size_bytes,
+        "event": f"{actor.subject} called {tool}: {outcome}",
+    }
+    if arguments is not None:
+        fields["arguments"] = arguments
     if span.is_valid:
         fields["trace_id"] = trace.format_trace_id(span.trace_id)
         fields["span_id"] = trace.format_span_id(span.span_id)
