@@ -151,21 +151,22 @@ class Requester:
         return random.uniform(0.01, 0.05)  # noqa: S311  (jitter)
 
     def _headers(self, request: Request[Any], deadline: Deadline, req_id: str) -> dict[str, str]:
-        headers = {REQ_ID: req_id, **deadline.to_headers()}
+        headers = deadline.to_headers()
+        headers[REQ_ID] = req_id
         telemetry.inject(headers)
         if request.actor is not None:
-            headers |= self._identify(request.actor)
+            self._identify(request.actor, headers)
         return headers
 
-    def _identify(self, actor: Actor) -> dict[str, str]:
-        """The headers of the actor: signed here, or as the current task received them."""
-        header = actor.to_header()
+    def _identify(self, actor: Actor, headers: dict[str, str]) -> None:
+        """Add the headers of the actor: signed here, or as the current task received them."""
+        headers[ACTOR] = header = actor.to_header()
         if self._signer is not None:
-            return {ACTOR: header, ACTOR_SIG: self._signer.sign(header)}
+            headers[ACTOR_SIG] = self._signer.sign(header)
+            return
         received = received_signature.get()
         if received is not None and Actor.from_header(received[0]) == actor:
-            return {ACTOR: received[0], ACTOR_SIG: received[1]}
-        return {ACTOR: header}
+            headers[ACTOR], headers[ACTOR_SIG] = received
 
     def _reconnecting(self) -> bool:
         """Whether the connection was lost so recently that workers may still be reconnecting."""

@@ -206,14 +206,8 @@ def name_tool(listed: ListedTool) -> None:
     """Put a listed tool on the current message's span."""
     span = trace.get_current_span()
     if span.is_recording():
-        span.update_name(f"tools/call {listed.name}")
-        span.set_attributes(
-            {
-                "gen_ai.operation.name": "execute_tool",
-                "gen_ai.tool.name": listed.name,
-                "searchbus.toolset": listed.descriptor.toolset,
-            }
-        )
+        span.update_name(listed.span_name)
+        span.set_attributes(listed.span_attributes)
 
 
 _METHODS = frozenset(

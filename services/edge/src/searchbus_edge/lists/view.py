@@ -35,6 +35,20 @@ class ListedTool:
     service: str
 
     @cached_property
+    def span_name(self) -> str:
+        """Of the span of a call."""
+        return f"tools/call {self.name}"
+
+    @cached_property
+    def span_attributes(self) -> dict[str, str]:
+        """Of the span of a call."""
+        return {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": self.name,
+            "searchbus.toolset": self.descriptor.toolset,
+        }
+
+    @cached_property
     def validator(self) -> jsonschema_rs.Validator:
         """Checks arguments; made at the first call, since it takes 5 KiB."""
         return jsonschema_rs.Draft202012Validator(self.descriptor.input_schema)
@@ -77,8 +91,8 @@ class View:
         """
         if "*" in actor.roles:
             return None
-        held = {bare_role(role) for role in actor.roles}
-        return self._deciding_roles & held
+        deciding = self._deciding_roles
+        return deciding & {bare_role(role) for role in actor.roles} if deciding else deciding
 
     @cached_property
     def _deciding_roles(self) -> frozenset[str]:

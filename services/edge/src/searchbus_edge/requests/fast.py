@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from cachetools import LRUCache
 from mcp.server.connection import Connection
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
@@ -92,7 +91,8 @@ class FastWay:
         self._calls = calls
         self._tracing = tracing
         self._stamp: dict[str, Any] = server.mcp.server_info_stamp
-        self._lists: LRUCache[tuple[Any, ...], Raw] = LRUCache(_MAX_LISTS)
+        # The one made longest ago first.
+        self._lists: dict[tuple[Any, ...], Raw] = {}
 
     async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
         """Serve a request; False, and nothing done, where that is the kernel's part."""
@@ -169,6 +169,8 @@ class FastWay:
                 await answer.finish(result.body, result.status)
                 return True
             page = self._lists[key] = Raw(msgspec.json.encode(result))
+            if len(self._lists) > _MAX_LISTS:
+                del self._lists[next(iter(self._lists))]
         else:
             meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
             with self._tracing.message(
