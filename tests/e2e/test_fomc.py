@@ -93,8 +93,9 @@ async def test_failures_have_the_contracts_codes(stack, fomc, name, arguments, t
 
 def test_command_line_calls_and_traces(stack, fomc):
     """`tools call` answers from 2022 and `trace --last` shows one connected tree."""
+    # A query of its own: the vector of a repeated one is kept, and no span would embed it.
     done = stack.command(
-        "tools", "call", "search_fomc", "query=why did the Committee raise rates in March 2022",
+        "tools", "call", "search_fomc", "query=why did the Committee raise interest rates in March 2022",
         "--json", '{"where":{"document_date":{"$lte":"2022-12-31"}}}',
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
