@@ -87,6 +87,9 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "while the limit cannot be checked."
         ),
     ] = False
+    max_request_bytes: Annotated[
+        int, Meta(ge=0, description="The largest HTTP request of a call; 0: the edge's default.")
+    ] = 0
     in_prompts: Annotated[
         bool, Meta(description="Prompts name the tool to callers who may call it.")
     ] = False

@@ -37,6 +37,7 @@ from .lists.cursors import Cursors
 from .lists.pages import Pages
 from .lists.registry import Registry
 from .lists.resources import Resources
+from .requests.body import BodyLimits
 from .requests.endpoint import Endpoints, HttpPolicy
 from .requests.head import AddressRules
 from .requests.tool_calls import ToolCalls
@@ -146,7 +147,11 @@ async def open_edge(
             abuse=limits.abuse,
             tracing=tracing,
             addresses=AddressRules(settings.hosts, settings.origins),
-            body_limit_bytes=settings.body_limit_bytes,
+            limits=BodyLimits(
+                settings.body_limit_bytes,
+                settings.call_limit_bytes,
+                timeout_s=settings.body_timeout_s,
+            ),
         )
         yield Edge(
             settings=settings,

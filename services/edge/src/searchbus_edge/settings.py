@@ -63,6 +63,12 @@ class EdgeSettings(SigningSettings):
     )
     grace_s: Annotated[float, Field(ge=0, le=86_400)] = 30.0
     body_limit_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
+    call_limit_bytes: Annotated[int, Field(ge=1024)] = Field(
+        256 * 1024,
+        description="The largest request, where its tool does not declare a larger one; never "
+        "more than BODY_LIMIT_BYTES.",
+    )
+    body_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 30.0
     search: bool = Field(True, description="Offer search while a tool index is on the bus.")
     search_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
         None,

@@ -70,3 +70,24 @@ def test_three_faults_are_shown_at_most(make_tool, schema, arguments):
     with pytest.raises(Fault) as caught:
         check_arguments(make_tool(input_schema=schema), arguments)
     assert caught.value.failure.message.count(": is ") == 3
+
+
+def test_large_arguments_are_refused_with_less_detail(make_tool):
+    """Neither all errors are made, nor a copy of the whole for each."""
+    schema = {"type": "object", "additionalProperties": {"type": "integer"}}
+    tool = make_tool(input_schema=schema)
+    with pytest.raises(Fault, match="Send fewer than 200 values"):
+        check_arguments(tool, {f"k{number}": "x" for number in range(300)})
+    with pytest.raises(Fault, match='is not of type "integer"') as caught:
+        check_arguments(tool, {"a": "x" * 30_000, "b": "x"})
+    assert "b:" not in caught.value.failure.message
+
+
+def test_arguments_nested_too_deeply_are_refused(make_tool):
+    """The validator has a limit of its own."""
+    value: list = []
+    for _ in range(400):
+        value = [value]
+    tool = make_tool(input_schema={"type": "object", "properties": {"a": {"type": "string"}}})
+    with pytest.raises(Fault, match="nested too deeply"):
+        check_arguments(tool, {"a": value})

@@ -16,6 +16,7 @@ from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.calls.limits import LocalLimiter
 from searchbus_edge.calls.telemetry import Tracing
 from searchbus_edge.lists.view import View
+from searchbus_edge.requests.body import BodyLimits
 from searchbus_edge.requests.endpoint import Endpoint, HttpPolicy
 from searchbus_edge.requests.head import AddressRules
 from searchbus_edge.requests.messages import encode_result
@@ -63,7 +64,7 @@ def post(way, make_tool, clock):
         abuse=LocalLimiter(1, 3, clock=clock),
         tracing=Tracing(trust=False),
         addresses=AddressRules(["x.example"], []),
-        body_limit_bytes=1000,
+        limits=BodyLimits(1000, 1000),
     )
     endpoint = Endpoint("/mcp", server, SimpleNamespace(everything=view), policy)
     endpoint._fast = way

@@ -93,6 +93,7 @@ def tool(
     timeout_ms: int = 30_000,
     client_capabilities: tuple[str, ...] = (),
     costly: bool = False,
+    max_request_bytes: int = 0,
     in_prompts: bool = False,
     examples: tuple[str, ...] = (),
     keywords: tuple[str, ...] = (),
@@ -109,6 +110,7 @@ def tool(
         timeout_ms: the time limit of one call, set by the edge.
         client_capabilities: of MCP, which a client must declare to call.
         costly: a call costs money.
+        max_request_bytes: of a call over HTTP; 0 leaves it to the edge (256 KiB by default).
         in_prompts: prompts name it to callers who may call it.
         examples: requests that the tool serves, indexed for search.
         keywords: words that are indexed besides the description.
@@ -116,7 +118,8 @@ def tool(
     return _declare(
         "tool", title=title, annotations=annotations, required_roles=required_roles,
         timeout_ms=timeout_ms, client_capabilities=client_capabilities, costly=costly,
-        in_prompts=in_prompts, examples=examples, keywords=keywords,
+        max_request_bytes=max_request_bytes, in_prompts=in_prompts,
+        examples=examples, keywords=keywords,
     )  # fmt: skip
 
 

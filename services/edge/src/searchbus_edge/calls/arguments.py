@@ -16,22 +16,64 @@ __all__ = ["check_arguments"]
 MAX_ERRORS_SHOWN = 3
 _MAX_MESSAGE_CHARS = 200
 _MAX_NAME_CHARS = 128
+_MAX_VALUES = 200
+_MAX_TEXT_CHARS = 20_000
+_TOO_MANY = (
+    f"arguments: do not fit the tool's schema. Send fewer than {_MAX_VALUES} values to see which"
+)
 
 
 def check_arguments(listed: ListedTool, arguments: Mapping[str, Any]) -> None:
     """Validate the arguments against the tool's schema.
 
     Raises:
-        Fault: invalid_argument that names up to three fields with their allowed range.
+        Fault: invalid_argument that names up to three fields with their allowed range; less where
+            the arguments are large.
     """
-    if listed.validator.is_valid(arguments):
-        return
+    try:
+        if listed.validator.is_valid(arguments):
+            return
+        lines = _explained(listed, arguments)
+    except ValueError:  # the validator's limit of nesting
+        lines = ["arguments: are nested too deeply"]
+    raise Fault(ErrorCode.INVALID_ARGUMENT, f"{'; '.join(lines[:MAX_ERRORS_SHOWN])}.")
+
+
+def _explained(listed: ListedTool, arguments: Mapping[str, Any]) -> list[str]:
+    """What is wrong with arguments that are not valid.
+
+    The validator makes all errors at once, each with a copy of the value that it is about: for
+    many values that would take the square of their number.
+    """
+    chars = _text_chars(arguments)
+    if chars is None:
+        return [_TOO_MANY]
+    if chars > _MAX_TEXT_CHARS:
+        try:
+            listed.validator.validate(arguments)
+        except ValidationError as first:
+            return _lines(first)
     lines: list[str] = []
     for error in listed.validator.iter_errors(arguments):
         lines += _lines(error)
         if len(lines) >= MAX_ERRORS_SHOWN:
             break
-    raise Fault(ErrorCode.INVALID_ARGUMENT, f"{'; '.join(lines[:MAX_ERRORS_SHOWN])}.")
+    return lines
+
+
+def _text_chars(arguments: Mapping[str, Any]) -> int | None:
+    """Characters of all keys and texts; None where there are too many values."""
+    values: list[Any] = [arguments]
+    chars = 0
+    for value in values:  # it grows
+        if isinstance(value, str):
+            chars += len(value)
+        elif isinstance(value, dict | list):
+            if len(values) + len(value) > _MAX_VALUES:
+                return None
+            values += value.values() if isinstance(value, dict) else value
+            chars += sum(map(len, value)) if isinstance(value, dict) else 0
+    return chars
 
 
 def _lines(error: ValidationError) -> list[str]:
@@ -41,7 +83,10 @@ def _lines(error: ValidationError) -> list[str]:
         case ValidationErrorKind.Required(property=name):
             return [f"{'.'.join([*path, name])}: is required"]
         case ValidationErrorKind.AdditionalProperties(unexpected=names):
-            return [f"{'.'.join([*path, name])[:_MAX_NAME_CHARS]}: is unknown" for name in names]
+            return [
+                f"{'.'.join([*path, name])[:_MAX_NAME_CHARS]}: is unknown"
+                for name in names[:MAX_ERRORS_SHOWN]
+            ]
     message = error.message
     if len(message) > _MAX_MESSAGE_CHARS:  # it repeats the value
         message = "…" + message[-_MAX_MESSAGE_CHARS:]

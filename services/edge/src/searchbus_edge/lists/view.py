@@ -95,6 +95,11 @@ class View:
         return deciding & {bare_role(role) for role in actor.roles} if deciding else deciding
 
     @cached_property
+    def max_request_bytes(self) -> int:
+        """The largest request that a tool declares; 0 where none does."""
+        return max((t.descriptor.max_request_bytes for t in self.tools.values()), default=0)
+
+    @cached_property
     def _deciding_roles(self) -> frozenset[str]:
         items: list[Any] = [tool.descriptor for tool in self.tools.values()]
         items += [*self.prompts.values(), *self.resources.values(), *(t for _, t in self.templates)]

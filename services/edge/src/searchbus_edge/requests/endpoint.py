@@ -23,9 +23,10 @@ from ..lists.visible import missing_role
 from ..search.lazy import is_call_tool
 from .answers import Answer, DisconnectWatch, HttpAnswer
 from .batch import Batch, BatchRefused, check_batch
+from .body import BodyLimits
 from .fast import FastWay
 from .fast_search import FastSearch
-from .head import AddressRules, Head, Refusal, parse_head
+from .head import AddressRules, Refusal, parse_head
 from .kernel import Kernel, Received, is_modern
 from .messages import Invalid, Notification, Request, encode_error, parse_body
 from .tool_calls import ToolCalls
@@ -45,7 +46,7 @@ class HttpPolicy:
     abuse: LocalLimiter
     tracing: Tracing
     addresses: AddressRules
-    body_limit_bytes: int
+    limits: BodyLimits
 
 
 class Endpoint:
@@ -87,9 +88,13 @@ class Endpoint:
             await self._too_many(send, fault)
             return
         refusal = self._policy.addresses.check(head) or head.check_media_types()
-        body = refusal or await self._read(head, receive)
+        limits, everything = self._policy.limits, self._calls.everything
+        body = refusal or await limits.read(head, receive, everything)
+        if isinstance(body, bytes):
+            body = limits.check(body, self._server.view, everything) or body
         if isinstance(body, Refusal):
-            await json_rpc_error(send, body.status, body.code, body.message)
+            closing = [(b"connection", b"close")] if body.status == 408 else None
+            await json_rpc_error(send, body.status, body.code, body.message, extra=closing)
             return
         await self._serve(Received(head, actor), body, receive, send)
 
@@ -98,25 +103,6 @@ class Endpoint:
         if self._policy.authenticator.open:
             return str((scope.get("client") or ("",))[0])
         return actor.subject
-
-    async def _read(self, head: Head, receive: Any) -> bytes | Refusal:
-        """The body, up to the limit."""
-        limit = self._policy.body_limit_bytes
-        too_large = Refusal(413, f"The body is over {limit} bytes.")
-        if head.content_length.isdigit() and int(head.content_length) > limit:
-            return too_large
-        message = await receive()
-        body: bytes = message.get("body", b"")
-        if message.get("more_body"):
-            parts, size = [body], len(body)
-            while message.get("more_body"):
-                message = await receive()  # a disconnect has neither body nor more_body
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > limit:
-                    return too_large
-            body = b"".join(parts)
-        return too_large if len(body) > limit else body
 
     async def _serve(self, received: Received, body: bytes, receive: Any, send: Any) -> None:
         """Serve the message, or each message of a batch."""

@@ -22,6 +22,7 @@ __all__ = [
     "encode_result",
     "parse_body",
     "read_message",
+    "read_request",
 ]
 
 RequestId = int | str
@@ -102,15 +103,22 @@ def parse_body(body: bytes, *, modern: bool) -> Message | list[Any]:
     Args:
         modern: of revision 2026-07-28 or later, where clients send no responses.
     """
-    try:
-        return _request.decode(body)
-    except _FAILED:
-        pass
+    request = read_request(body)
+    if request is not None:
+        return request
     try:
         value = decode_json(body)
     except ValueError:
         return Invalid(PARSE_ERROR, "The body is not valid JSON.")
     return value if isinstance(value, list) else read_message(value, modern=modern)
+
+
+def read_request(body: bytes) -> Request | None:
+    """The request of a body; None where it is not a well-formed one."""
+    try:
+        return _request.decode(body)
+    except _FAILED:
+        return None
 
 
 def read_message(value: Any, *, modern: bool) -> Message:

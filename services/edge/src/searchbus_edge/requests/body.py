@@ -1,0 +1,115 @@
+"""The body of a request: how large it may be, and how long its client may take to send it.
+
+Most requests come in one piece; the deadline and the count of held bytes apply to the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from ..lists.view import View
+from ..search.lazy import is_call_tool
+from .head import Head, Refusal
+from .messages import Request, read_request
+
+__all__ = ["BodyLimits"]
+
+_MAX_STRINGS = 20_000
+"""Keys and texts of a body over the usual limit: each costs time in all that reads it."""
+
+
+class BodyLimits:
+    """The limits of one edge.
+
+    Args:
+        most_bytes: of any body.
+        call_bytes: of a body whose tool does not declare more (`max_request_bytes`).
+        timeout_s: from the head of a request to the end of its body.
+        held_bytes: of all bodies together that are not complete.
+    """
+
+    def __init__(
+        self,
+        most_bytes: int,
+        call_bytes: int,
+        *,
+        timeout_s: float = 30.0,
+        held_bytes: int = 64 * 1024 * 1024,
+    ) -> None:
+        self._most_bytes = most_bytes
+        self._call_bytes = min(most_bytes, call_bytes)
+        self._timeout_s = timeout_s
+        self._free_bytes = held_bytes
+
+    async def read(self, head: Head, receive: Any, everything: View) -> bytes | Refusal:
+        """The body, or why it is refused.
+
+        Args:
+            receive: of the ASGI request.
+            everything: the tools of the edge; the largest request of one limits what is read.
+        """
+        limit = min(self._most_bytes, max(self._call_bytes, everything.max_request_bytes))
+        if head.content_length.isdigit() and int(head.content_length) > limit:
+            return _too_large(limit)
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        if message.get("more_body"):
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    return await self._read_rest(body, receive, limit)
+            except TimeoutError:
+                text = f"The body did not arrive within {self._timeout_s:g} seconds. Send it again."
+                return Refusal(408, text)
+        return _too_large(limit) if len(body) > limit else body
+
+    async def _read_rest(self, body: bytes, receive: Any, limit: int) -> bytes | Refusal:
+        parts, size = [body], len(body)
+        self._free_bytes -= size
+        try:
+            while True:
+                if size > limit:
+                    return _too_large(limit)
+                if self._free_bytes < 0:
+                    return Refusal(
+                        503, "Too many requests are being received. Send it again later."
+                    )
+                message = await receive()  # a disconnect has neither body nor more_body
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                self._free_bytes -= len(parts[-1])
+                if not message.get("more_body"):
+                    return b"".join(parts) if size <= limit else _too_large(limit)
+        finally:
+            self._free_bytes += size
+
+    def check(self, body: bytes, view: View, everything: View) -> Refusal | None:
+        """Why a body is refused that is too large for what it asks; None where it is allowed.
+
+        Args:
+            view: the tools of the endpoint.
+            everything: those that call_tool calls.
+        """
+        if len(body) <= self._call_bytes:
+            return None
+        limit = self._call_bytes
+        request = read_request(body)
+        if request is not None:
+            limit = max(limit, _declared(request, view, everything))
+        if len(body) > limit:
+            return _too_large(limit)
+        # A quote within a string is escaped.
+        if body.count(b'"') - body.count(b'\\"') > 2 * _MAX_STRINGS:
+            return Refusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
+        return None
+
+
+def _declared(request: Request, view: View, everything: View) -> int:
+    listed = view.tools.get(request.called_tool())
+    if listed is not None and is_call_tool(listed):
+        listed = everything.tools.get(request.named_argument())
+    return listed.descriptor.max_request_bytes if listed is not None else 0
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, f"The body is over {limit} bytes.")
