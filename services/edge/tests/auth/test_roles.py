@@ -12,11 +12,16 @@ from searchbus_edge.auth.roles import roles_of
     [
         ({"roles": ["B", "A", "A"]}, None, ("A", "B")),
         ({"realm_access": {"roles": ["ROLE_A"]}}, None, ("A",)),
-        ({"resource_access": {"x": {"roles": ["A"]}, "y": {"roles": ["B"]}}}, None, ("A", "B")),
+        ({"resource_access": {"x": {"roles": ["A"]}, "y": {"roles": ["B"]}}}, None, ()),
+        (
+            {"resource_access": {"x": {"roles": ["A"]}, "y": {"roles": ["B"]}}},
+            ("resource_access.x.roles",),
+            ("A",),
+        ),
         ({"cognito:groups": ["A"]}, None, ("A",)),
         ({"scope": "A B"}, ("scope",), ("A", "B")),
         ({"https://x.example/roles": ["A"]}, ('"https://x.example/roles"',), ("A",)),
-        ({"roles": ["ROLE_ROLE_A"]}, None, ("ROLE_A",)),
+        ({"roles": ["ROLE_ROLE_A"]}, None, ("ROLE_ROLE_A",)),
         ({"roles": ["*", "A"]}, None, ("A",)),
         ({"roles": [1, None, "", {}, "A"]}, None, ("A",)),
         ({"roles": {"A": True}, "groups": 5, "realm_access": "x"}, None, ()),

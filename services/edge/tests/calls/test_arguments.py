@@ -83,11 +83,11 @@ def test_large_arguments_are_refused_with_less_detail(make_tool):
     assert "b:" not in caught.value.failure.message
 
 
-def test_arguments_nested_too_deeply_are_refused(make_tool):
+def test_deeply_nested_arguments_are_refused(make_tool):
     """The validator has a limit of its own."""
     value: list = []
     for _ in range(400):
         value = [value]
     tool = make_tool(input_schema={"type": "object", "properties": {"a": {"type": "string"}}})
-    with pytest.raises(Fault, match="nested too deeply"):
+    with pytest.raises(Fault, match="Send fewer than 200 values"):
         check_arguments(tool, {"a": value})

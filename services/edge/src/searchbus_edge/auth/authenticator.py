@@ -7,6 +7,7 @@ error as its body.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from mcp.shared.auth import ProtectedResourceMetadata
@@ -92,19 +93,22 @@ class Authenticator:
         ).encode("latin-1", "replace")
 
 
-def metadata(authenticator: Authenticator, path: str, issuer: str) -> ProtectedResourceMetadata:
-    """Protected Resource Metadata of an endpoint (RFC 9728, 2).
+def metadata(authenticator: Authenticator, path: str, issuer: str | None) -> dict[str, Any]:
+    """Protected Resource Metadata of an endpoint (RFC 9728, 2), as JSON.
+
+    With static keys there is no authorization server to name.
 
     The SDK's type, but not its routes: these are made once per resource, and toolsets come and go.
     """
     host = urlsplit(authenticator.resource_url).hostname or "searchbus"
     # Validated from strings: an AnyHttpUrl of an empty path would get a slash at its end, and
     # clients compare issuers and resources exactly.
-    return ProtectedResourceMetadata.model_validate(
-        {
-            "resource": f"{authenticator.resource_url}{path}",
-            "authorization_servers": [issuer],
-            "bearer_methods_supported": ["header"],
-            "resource_name": f"searchbus at {host}",
-        }
-    )
+    found = {
+        "resource": f"{authenticator.resource_url}{path}",
+        "bearer_methods_supported": ["header"],
+        "resource_name": f"searchbus at {host}",
+    }
+    if issuer is None:
+        return found
+    checked = ProtectedResourceMetadata.model_validate(found | {"authorization_servers": [issuer]})
+    return checked.model_dump(mode="json", exclude_none=True)

@@ -2,7 +2,7 @@
 
 | provider | path |
 | --- | --- |
-| Keycloak | `realm_access.roles`, `resource_access.<client>.roles` |
+| Keycloak | `realm_access.roles`; `resource_access.<client>.roles` if configured |
 | Entra ID | `roles` |
 | Auth0 | `permissions`, or a custom claim: `https://example.org/roles` |
 | Cognito | `cognito:groups` |
@@ -10,7 +10,8 @@
 
 The names of a path are separated by dots; `*` matches any one name; a claim with dots in its name
 is written in quotes. A claim is a list, or a string separated by spaces. The prefix `ROLE_` is
-removed once.
+removed once. Roles that Keycloak gives for one client (`resource_access.<client>.roles`) count only
+where the setting ROLE_PATHS names that client: they were not given for this resource.
 """
 
 from __future__ import annotations
@@ -21,12 +22,11 @@ from typing import Any
 
 from searchbus_contracts.headers import bare_role
 
-__all__ = ["DEFAULT_PATHS", "roles_of"]
+__all__ = ["DEFAULT_PATHS", "kept_role", "roles_of"]
 
 DEFAULT_PATHS = (
     "roles",
     "realm_access.roles",
-    "resource_access.*.roles",
     "permissions",
     "authorities",
     "cognito:groups",
@@ -44,8 +44,17 @@ def roles_of(claims: Mapping[str, Any], paths: Iterable[str] = DEFAULT_PATHS) ->
         for value in _values(claims, parts):
             items = value.split() if isinstance(value, str) else value
             if isinstance(items, list):
-                found |= {bare_role(item) for item in items if isinstance(item, str) and item}
+                found |= {kept_role(item) for item in items if isinstance(item, str) and item}
     return tuple(sorted(found - {"*"}))[:_MAX_ROLES]
+
+
+def kept_role(role: str) -> str:
+    """A role without one prefix `ROLE_`; unchanged where a second one would be left.
+
+    Checks of roles remove one prefix too, and `ROLE_ROLE_A` must not become `A`.
+    """
+    bare = bare_role(role)
+    return role if bare != bare_role(bare) else bare
 
 
 def _values(node: Any, parts: list[str]) -> Iterable[Any]:

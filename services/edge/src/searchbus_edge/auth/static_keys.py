@@ -20,10 +20,10 @@ from pathlib import Path
 from opentelemetry import metrics
 
 from searchbus_contracts import Actor
-from searchbus_contracts.headers import bare_role
 from searchbus_runtime.files import write_atomically
 
 from .identity import Identity, Unauthenticated
+from .roles import kept_role
 
 __all__ = ["KeyFile", "KeyRecord", "StaticKeys"]
 
@@ -78,7 +78,7 @@ class KeyFile:
         key_id = secrets.token_hex(4)
         key = f"{_PREFIX}_{key_id}_{secrets.token_urlsafe(32)}"
         record = KeyRecord(
-            id=key_id, name=name, sha256=_hash(key), roles=tuple(bare_role(r) for r in roles),
+            id=key_id, name=name, sha256=_hash(key), roles=tuple(kept_role(r) for r in roles),
             created_s=int(time.time()), expires_s=expires_s,
         )  # fmt: skip
         self._write([*self.read(), record])

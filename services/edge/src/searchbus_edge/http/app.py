@@ -8,13 +8,14 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 from starlette.requests import Request
 
-from searchbus_contracts import VERSION, ErrorCode, Fault
+from searchbus_contracts import VERSION, Actor, ErrorCode, Fault
 from searchbus_runtime import Health
 from searchbus_runtime.health import respond
 
 from ..auth.authenticator import METADATA_PATH, metadata
 from ..auth.identity import Unauthenticated
 from ..edge import Edge
+from ..requests.head import AddressRules, parse_head
 from .errors import json_rpc_error
 
 __all__ = ["EdgeApp", "build_app"]
@@ -23,30 +24,62 @@ DOCUMENT_TIMEOUT_S = 30.0
 
 
 def build_app(edge: Edge, health: Health) -> EdgeApp:
-    """The ASGI application of an edge."""
+    """The ASGI application of an edge.
+
+    Where callers must sign in, nothing but the probes and the metadata of the resource answers
+    without a credential, and metrics are on the health port only.
+    """
+    signed_in = not edge.authenticator.open
+    addresses = AddressRules(edge.settings.hosts, edge.settings.origins)
     app = FastAPI(
         title="searchbus",
         version=VERSION,
         docs_url=None,
         redoc_url=None,
+        openapi_url=None if signed_in else "/openapi.json",
+        # The address of a redirect would be the Host that the client sends.
+        redirect_slashes=False,
         # Its span would take any client's context as the parent; calls/telemetry.py decides that.
         telemetry={"tracing": False},
     )
 
+    async def caller(request: Request, path: str) -> Actor | Response:
+        """Who sends a request, or the response that refuses it."""
+        head = parse_head(request.headers.raw)
+        refusal = addresses.check(head)
+        if refusal is not None:
+            return Response(refusal.message, refusal.status, media_type="text/plain")
+        if "authorization" in head.repeated:
+            message = "Send one Authorization header."
+            return Response(message, status_code=400, media_type="text/plain")
+        try:
+            return await edge.authenticator.identify(head.authorization, path)
+        except Unauthenticated as error:
+            challenge = edge.authenticator.challenge(path, error).decode("latin-1")
+            headers = {"WWW-Authenticate": challenge}
+            return Response(error.message, 401, headers=headers, media_type="text/plain")
+
     @app.get("/")
-    async def about() -> dict[str, Any]:
+    async def about(request: Request) -> Response:
         """Name, version and endpoints."""
-        return {
-            "name": "searchbus",
-            "version": VERSION,
-            "endpoints": ["/mcp", *(f"/mcp/{name}" for name in edge.registry.toolsets)],
-        }
+        actor = await caller(request, "/mcp")
+        if isinstance(actor, Response):
+            return actor
+        return JSONResponse(
+            {
+                "name": "searchbus",
+                "version": VERSION,
+                "endpoints": ["/mcp", *(f"/mcp/{name}" for name in edge.registry.toolsets)],
+            }
+        )
 
     @app.get("/healthz")
     @app.get("/readyz")
     @app.get("/metrics")
     async def state(request: Request) -> Response:
         """Liveness, readiness, metrics."""
+        if signed_in and request.url.path == "/metrics":
+            return _not_found()
         status, content_type, body = await respond(health, request.url.path)
         return Response(body, status_code=status, media_type=content_type)
 
@@ -54,31 +87,20 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
     @app.get(METADATA_PATH + "/{path:path}")
     async def resource_metadata(path: str = "") -> Response:
         """OAuth 2.0 Protected Resource Metadata (RFC 9728), of the edge and of each endpoint."""
-        toolset = path.removeprefix("mcp").strip("/") or None
-        known = path in ("", "mcp") or toolset in edge.registry.toolsets
-        if edge.settings.mode != "jwt" or not known or not (path == "" or path.startswith("mcp")):
-            return Response("not found", status_code=404, media_type="text/plain")
-        found = metadata(edge.authenticator, f"/{path}" if path else "", edge.settings.issuer or "")
-        return JSONResponse(
-            found.model_dump(mode="json", exclude_none=True),
-            headers={"Cache-Control": "max-age=300"},
-        )
+        root, _, toolset = path.partition("/")
+        known = path in ("", "mcp") or (root == "mcp" and toolset in edge.registry.toolsets)
+        if not signed_in or not known:
+            return _not_found()
+        issuer = edge.settings.issuer if edge.settings.mode == "jwt" else None
+        found = metadata(edge.authenticator, f"/{path}" if path else "", issuer)
+        return JSONResponse(found, headers={"Cache-Control": "max-age=300"})
 
     @app.get("/documents/{collection}/{document_id:path}")
     async def document(request: Request, collection: str, document_id: str) -> Response:
         """A document that has no address of its own, for people who follow a citation."""
-        if not _host_allowed(request, edge.settings.hosts):
-            return Response("unknown Host", status_code=421, media_type="text/plain")
-        credentials = request.headers.getlist("authorization")
-        if len(credentials) > 1:
-            message = "Send one Authorization header."
-            return Response(message, status_code=400, media_type="text/plain")
-        try:
-            actor = await edge.authenticator.identify("".join(credentials), "/mcp/connector")
-        except Unauthenticated as error:
-            challenge = edge.authenticator.challenge("/mcp/connector", error).decode("latin-1")
-            headers = {"WWW-Authenticate": challenge}
-            return Response(error.message, 401, headers=headers, media_type="text/plain")
+        actor = await caller(request, "/mcp/connector")
+        if isinstance(actor, Response):
+            return actor
         try:
             found = await edge.documents.get(
                 collection, document_id, actor=actor, timeout_s=DOCUMENT_TIMEOUT_S
@@ -97,11 +119,8 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
     return EdgeApp(edge, app)
 
 
-def _host_allowed(request: Request, allowed: list[str]) -> bool:
-    """The same check against DNS rebinding as in the MCP transport."""
-    host = request.headers.get("host", "")
-    name = host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
-    return host in allowed or f"{name}:*" in allowed
+def _not_found() -> Response:
+    return Response("not found", status_code=404, media_type="text/plain")
 
 
 class EdgeApp:

@@ -142,10 +142,14 @@ class AddressRules:
 class _Allowed:
     def __init__(self, values: Sequence[str]) -> None:
         self._exact = frozenset(values)
-        self._prefixes = tuple(value[:-1] for value in values if value.endswith(":*"))
+        self._any_port = frozenset(value[:-2] for value in values if value.endswith(":*"))
 
     def allows(self, value: str) -> bool:
-        return value in self._exact or value.startswith(self._prefixes)
+        if value in self._exact:
+            return True
+        name, _, port = value.rpartition(":")
+        # Digits only: a browser reads `127.0.0.1:80@evil.example` as evil.example.
+        return name in self._any_port and port.isascii() and port.isdigit()
 
 
 @lru_cache(maxsize=1024)
