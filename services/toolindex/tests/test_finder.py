@@ -111,3 +111,13 @@ async def test_query_is_checked(query):
     """1 to 2,000 characters."""
     with pytest.raises(Fault, match="invalid_query"):
         await Finder(index_of(), RecordingEmbedder()).find(query)
+
+
+@pytest.mark.parametrize("query", ["a", "7", "..", "???!!!", "{}", "$ne", "AND OR NOT", "🙂🙂"])
+async def test_query_without_a_word_is_empty_at_once(query):
+    """Nothing is embedded; the generation is that of any other page."""
+    embedder, index = RecordingEmbedder(), index_of(tool("a", "send a mail"))
+    finder = Finder(index, embedder)
+    reply = await finder.find(query, actor=EVERY_ROLE)
+    assert (reply.found, reply.total, embedder.embedded) == ((), 0, [])
+    assert reply.generation == (await finder.find("mail", actor=EVERY_ROLE)).generation

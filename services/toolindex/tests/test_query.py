@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from searchbus_toolindex.glossary import Glossary
-from searchbus_toolindex.query import parse_query
+from searchbus_toolindex.query import is_searchable, parse_query
 
 WORDS = ["weather", "forecast", "send", "mail", "convert"]
 GLOSSARY = Glossary("weather\twetter*\nsend\tsenden")
@@ -43,6 +44,39 @@ def test_typos_are_corrected_in_a_second_reading():
 def test_foreign_words_are_read_in_english():
     """With the known words of the query, without the others."""
     assert parse("Wetter forecast senden bitte").readings == ("weather forecast send",)
+
+
+def test_words_left_out_of_a_translation_count_as_words_without_a_match():
+    """So that one word that means something does not stand for the whole query."""
+    parsed = parse("Wetter forecast senden bitte")
+    assert parsed.terms(parsed.readings[0])[-1] == "bitt"
+    assert "bitt" not in parse("wether forcast").terms("weather forecast")
+
+
+@pytest.mark.parametrize(
+    ("query", "guessed"),
+    [
+        ("Wetter in Bonn", False), ("what is Wetter", True), ("forcast", False), ("bail", True),
+    ],
+)  # fmt: skip
+def test_reading_that_may_be_wrong_is_no_evidence(query, guessed):
+    """A translated word of an English query, a correction of a first letter."""
+    parsed = parse(query)
+    assert parsed.readings
+    assert parsed.is_evidence(parsed.whole)
+    assert parsed.is_evidence(parsed.readings[0]) is not guessed
+
+
+@pytest.mark.parametrize(
+    ("query", "searchable"),
+    [
+        ("mail", True), ("天", True), ("a b2b", False), ("NOT mail", True), ("{}", False),
+        ("$and $or", False), ("x", False), ("42", True), ("what is it", True), ("_ . -", False),
+    ],
+)  # fmt: skip
+def test_only_words_are_searched_for(query, searchable):
+    """Punctuation, operators, single letters and digits are none."""
+    assert is_searchable(query) is searchable
 
 
 @given(st.text(max_size=300))

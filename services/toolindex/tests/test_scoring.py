@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from searchbus_toolindex.lexicon import Matches
-from searchbus_toolindex.scoring import Best, Facet, combine, fused
+from searchbus_toolindex.scoring import Best, Facet, combine, fused, least_score
 
 
 def floats(*values: float):
@@ -31,7 +31,7 @@ def test_maxima_are_those_of_visible_slots():
     visible = np.array([True, True, False])
     one = facet((0.7, 0.6, 0.9), (2.0, 1.0, 9.0)).best(visible)
     other = facet((0.7, 0.6, 0.1), (2.0, 1.0, 0.0)).best(visible)
-    assert one == other == Best(pytest.approx(0.7), 2.0)
+    assert one == other == Best(pytest.approx(0.7), 2.0, pytest.approx((1.3 + 8 * 0.5) / 10))
 
 
 def test_facet_of_some_slots_scores_like_the_whole():
@@ -41,14 +41,25 @@ def test_facet_of_some_slots_scores_like_the_whole():
     some = whole.at(slots, whole.cosine[slots])
     best = whole.best(EVERY)
     assert fused(some, best).tolist() == fused(whole, best)[slots].tolist()
-    assert some.evidence.tolist() == whole.evidence[slots].tolist()
+    assert some.evidence(0.5).tolist() == whole.evidence(0.5)[slots].tolist()
 
 
-def test_evidence_adds_coverage_to_the_cosine():
-    """By .3."""
-    assert facet((0.5, 0.5, 0), (0, 0, 0), (1.0, 0.5, 0)).evidence.tolist() == pytest.approx(
-        [0.8, 0.65, 0.0]
-    )
+def test_evidence_is_cosine_contrast_and_coverage():
+    """.5 of the distance to the typical cosine, .3 of the coverage."""
+    found = facet((0.6, 0.5, 0.4), (0, 0, 0), (1.0, 0.5, 0))
+    assert found.evidence(0.5).tolist() == pytest.approx([0.95, 0.65, 0.35])
+
+
+def test_tail_begins_between_typical_and_best():
+    """Between .2 and .4."""
+    assert least_score(floats(1.0, *[0.0] * 91)) == pytest.approx(0.01 + 0.3 * 0.99, abs=1e-3)
+    assert least_score(floats(1.0, *[0.9] * 91)) == 0.4
+    assert least_score(floats(1.0, *[-1.0] * 91)) == 0.2
+
+
+def test_two_good_entries_are_both_kept():
+    """The mean of so few says little about what is typical."""
+    assert least_score(floats(1.0, 0.6)) < 0.6
 
 
 def test_better_of_query_and_reading_counts_with_the_best_sentence():

@@ -76,7 +76,7 @@ class DdgTools(Toolset, name="ddg"):
         title="Search the web (DuckDuckGo)",
         annotations=_ANNOTATIONS,
         timeout_ms=30_000,
-        examples=("find recent articles about solar power", "look something up on the internet"),
+        examples=("find websites about a topic", "look something up on the internet"),
         keywords=("web", "internet", "google", "bing", "DuckDuckGo", "websites", "news"),
     )
     async def web_search(self, call: Call, arguments: WebSearch) -> ToolReply:
@@ -95,7 +95,12 @@ class DdgTools(Toolset, name="ddg"):
         title="Instant answer (DuckDuckGo)",
         annotations=_ANNOTATIONS,
         timeout_ms=15_000,
-        examples=("what is Rust", "define photosynthesis"),
+        examples=(
+            "what is this thing",
+            "define a word",
+            "who is this person",
+            "facts about a place",
+        ),
         keywords=("definition", "encyclopedia", "Wikipedia", "facts", "meaning"),
     )
     async def instant_answer(self, call: Call, arguments: InstantQuery) -> str:

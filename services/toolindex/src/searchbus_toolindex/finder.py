@@ -18,7 +18,7 @@ from searchbus_vectors import Vector
 
 from .glossary import load_glossary
 from .index import Index, Ranking
-from .query import ParsedQuery, parse_query
+from .query import ParsedQuery, is_searchable, parse_query
 from .scope import Scope, ScopeKey
 
 __all__ = ["Embeds", "Finder"]
@@ -67,6 +67,8 @@ class Finder:
         """
         check_query(query, max_chars=MAX_FIND_CHARS)  # lines stay: each is a sentence
         actor = actor or Actor()
+        if not is_searchable(query):
+            return FindReply(generation=self._index.scope(actor, kind, toolsets).fingerprint)
         ranking, now = await self._rank(query.strip(), kind, actor, toolsets)
         if generation is not None and generation != now:
             raise Fault(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from cachetools import LRUCache
@@ -28,17 +28,17 @@ from .entries import Entry, Key, phrase
 from .lexicon import Floats, Lexicon
 from .query import ParsedQuery
 from .scope import Scope, ScopeKey
-from .scoring import FLOOR, MIN_SCORE, Best, Facet, combine, fused
+from .scoring import FLOOR, Best, Facet, combine, fused, least_score
 from .vectors import EntryVectors
 from .vocabulary import Vocabulary
-from .words import split_words, terms, word_terms
+from .words import split_words, word_terms
 
 __all__ = ["Index", "Ranked", "Ranking"]
 
 REFINED = 200
 """How many entries of a ranking have exact scores; estimated cosines are off by about .001."""
 _MARGIN = 0.02
-"""Below MIN_SCORE, for entries whose exact score may reach it."""
+"""Below the least score, for entries whose exact score may reach it."""
 _SCOPES_KEPT = 64
 _EXACT, _NAME, _PHRASE, _MENTION = 8.0, 6.0, 4.0, 2.0
 """What a literal match adds; other scores are at most 1, so that it stands before them."""
@@ -185,25 +185,26 @@ class Index:
             return _NOTHING
         given = [vectors[text] for text in query.texts]
         facets = [
-            Facet(cosine, self._lexicon.match(terms(text), scope.lengths))
+            Facet(cosine, self._lexicon.match(query.terms(text), scope.lengths))
             for text, cosine in zip(query.texts, self._vectors.estimate(given), strict=True)
         ]
         best = [facet.best(scope.mask) for facet in facets]
         literal = self._literal(query.whole, facets[0], scope)
         score = _combined(query, facets, best)
+        least = least_score(score[scope.mask])
         for slot, bonus in literal.items():
             score[slot] += bonus
-        slots = np.flatnonzero(scope.mask & (score >= MIN_SCORE - _MARGIN))
+        slots = np.flatnonzero(scope.mask & (score >= least - _MARGIN))
         slots = slots[self._order(slots, score[slots])]
         near, far = slots[:REFINED], slots[REFINED:]
         exact = [
             facet.at(near, self._vectors.cosines(near, vector))
             for facet, vector in zip(facets, given, strict=True)
         ]
-        if not len(near) or (not literal and _evidence(exact) < FLOOR):
+        if not len(near) or (not literal and _evidence(query, exact, best) < FLOOR):
             return _NOTHING
         best = [
-            Best(float(facet.cosine.max()), estimated.words)
+            replace(estimated, cosine=float(facet.cosine.max()))
             for facet, estimated in zip(exact, best, strict=True)
         ]
         refined = _combined(query, exact, best)
@@ -216,7 +217,7 @@ class Index:
         cosines = np.concatenate(
             [_cosine(exact)[order], np.max([facet.cosine[far] for facet in facets], axis=0)]
         )
-        kept = scores >= MIN_SCORE
+        kept = scores >= least
         slots = np.concatenate([near[order], far])
         return Ranking(slots[kept], scores[kept], cosines[kept])
 
@@ -276,8 +277,12 @@ def _combined(query: ParsedQuery, facets: Sequence[Facet], best: Sequence[Best])
     return combine(whole=scores[0], sentences=scores[1 : number + 1], readings=scores[number + 1 :])
 
 
-def _evidence(facets: Sequence[Facet]) -> float:
-    return max((float(f.evidence.max()) for f in facets if len(f.evidence)), default=0.0)
+def _evidence(query: ParsedQuery, facets: Sequence[Facet], best: Sequence[Best]) -> float:
+    return max(
+        float(facet.evidence(found.typical).max())
+        for text, facet, found in zip(query.texts, facets, best, strict=True)
+        if query.is_evidence(text)
+    )
 
 
 def _cosine(facets: Sequence[Facet]) -> Floats:

@@ -14,14 +14,27 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from .glossary import Glossary
-from .words import STOPWORDS, fold, is_unspaced, split_words, stem
+from .words import STOPWORDS, fold, is_unspaced, split_words, stem, terms
 
-__all__ = ["ParsedQuery", "parse_query"]
+__all__ = ["ParsedQuery", "is_searchable", "parse_query"]
 
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=[。！？；])")
 _MIN_SENTENCE_CHARS = 12
 _MAX_SENTENCES = 8
 _MIN_TYPO_CHARS = 4
+_ENGLISH = frozenset(
+    "the this that these those with what which who how and from my your about please".split()
+)
+"""Words that show that a query is English; the other languages of the glossary lack them."""
+
+
+_OPERATOR = re.compile(r"\$\w+|\b(?:AND|OR|NOT|NEAR|XOR)\b")
+
+
+def is_searchable(query: str) -> bool:
+    """Whether it has a word: neither punctuation, nor an operator, nor a single letter or digit."""
+    words = split_words(_OPERATOR.sub(" ", query))
+    return any(len(word) > 1 or is_unspaced(word) for word in words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +45,28 @@ class ParsedQuery:
         whole: the query as it was sent.
         sentences: its sentences; empty if there is only one.
         readings: the query with misspelt words corrected, or foreign words in English.
+        unread: words that a reading in English leaves out, since they are in no table.
+        guessed: the readings may be wrong. They help to rank, but a match with them is no evidence.
     """
 
     whole: str
     sentences: tuple[str, ...] = ()
     readings: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    guessed: bool = False
 
     @property
     def texts(self) -> tuple[str, ...]:
         """All of them, the whole query first."""
         return (self.whole, *self.sentences, *self.readings)
+
+    def is_evidence(self, text: str) -> bool:
+        """Whether a match with one of the texts shows that an entry fits."""
+        return not (self.guessed and text in self.readings)
+
+    def terms(self, text: str) -> list[str]:
+        """The terms of one of the texts; what a reading leaves out is a word without a match."""
+        return terms(" ".join((text, *self.unread)) if text in self.readings else text)
 
 
 def parse_query(
@@ -59,23 +84,29 @@ def parse_query(
     """
     sentences = [s.strip() for s in _SENTENCE_END.split(query)]
     sentences = [s for s in sentences if len(s) >= _MIN_SENTENCE_CHARS][:_MAX_SENTENCES]
+    reading, guessed, unread = _reading(query, is_known, vocabulary, glossary)
     return ParsedQuery(
         whole=query,
         sentences=tuple(sentences) if len(sentences) > 1 else (),
-        readings=tuple(_readings(query, is_known, vocabulary, glossary)),
+        readings=() if reading is None else (reading,),
+        unread=tuple(unread),
+        guessed=guessed,
     )
 
 
-def _readings(
+def _reading(
     query: str,
     is_known: Callable[[str], bool],
     vocabulary: Callable[[], list[str]],
     glossary: Glossary,
-) -> list[str]:
+) -> tuple[str | None, bool, list[str]]:
+    """The query in other words, if it needs them, whether guessed, and what these leave out."""
     english: list[str] = []
     corrected: list[str] = []
-    translated = spelt = False
-    for word in split_words(query):
+    unread: list[str] = []
+    translated = spelt = misread = False
+    words = split_words(query)
+    for word in words:
         lower = word.lower()
         if lower in STOPWORDS:
             corrected.append(word)
@@ -91,13 +122,18 @@ def _readings(
                 corrected.append(near)
                 english.append(near)
                 spelt = True
+                # Few err in the first letter: "book" is hardly a misspelt "look".
+                misread = misread or near[0] != fold(word)[0]
                 continue
+            unread.append(word)
         else:
             english.append(word)
         corrected.append(word)
     if translated:
-        return [" ".join(dict.fromkeys(english))]
-    return [" ".join(corrected)] if spelt else []
+        # Words of an English query are words of other languages by chance: "image", "convert".
+        is_english = any(word.lower() in _ENGLISH for word in words)
+        return " ".join(dict.fromkeys(english)), is_english or misread, unread
+    return (" ".join(corrected) if spelt else None), misread, []
 
 
 def _nearest(word: str, vocabulary: list[str]) -> str | None:

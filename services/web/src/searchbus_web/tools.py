@@ -137,7 +137,7 @@ class WebTools(Toolset, name="web"):
         required_roles=(ROLE,),
         in_prompts=True,
         timeout_ms=30_000,
-        examples=("look something up on the internet", "find pages about solar power"),
+        examples=("look something up on the internet", "find websites about a topic"),
         keywords=("web", "internet", "google", "bing", "websites"),
     )
     async def web_search(self, call: Call, arguments: WebSearch) -> WebSearchResponse:
@@ -151,7 +151,11 @@ class WebTools(Toolset, name="web"):
         required_roles=(ROLE,),
         in_prompts=True,
         timeout_ms=30_000,
-        examples=("search only on python.org", "pages of the last month about OAuth"),
+        examples=(
+            "results from one website only",
+            "leave out a website",
+            "pages of the last month",
+        ),
         keywords=("site", "domain", "recent", "filter", "web", "internet"),
     )
     async def web_search_advanced(
@@ -173,7 +177,7 @@ class WebTools(Toolset, name="web"):
         required_roles=(ROLE,),
         in_prompts=True,
         timeout_ms=30_000,
-        examples=("what happened today in Paris", "latest headlines about the election"),
+        examples=("what is happening right now", "latest headlines about a topic"),
         keywords=("headlines", "press", "current events", "today"),
     )
     async def web_search_news(self, call: Call, arguments: WebSearchNews) -> WebSearchResponse:

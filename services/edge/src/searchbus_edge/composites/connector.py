@@ -137,7 +137,7 @@ class Connector(Toolset, name="connector"):
         title="Search documents and the web",
         annotations=_READ_ONLY,
         timeout_ms=20_000,
-        examples=("find documents about a topic", "search everything"),
+        examples=("search our documents and the internet together", "search everything"),
         keywords=("documents", "web", "knowledge", "sources", "internet"),
     )
     async def search(self, call: Call, arguments: Search) -> WithMeta[SearchResults]:
@@ -153,6 +153,7 @@ class Connector(Toolset, name="connector"):
         title="Fetch a search result",
         annotations=_READ_ONLY,
         timeout_ms=45_000,
+        examples=("open a result of an earlier search by its id",),
         keywords=("document", "full text", "read", "page"),
     )
     async def fetch(self, call: Call, arguments: Fetch) -> FetchedDocument:
@@ -166,7 +167,11 @@ class Connector(Toolset, name="connector"):
         title="Gather evidence for a question",
         annotations=_READ_ONLY,
         timeout_ms=60_000,
-        examples=("gather evidence with citations", "research a question in several sources"),
+        examples=(
+            "gather evidence with citations",
+            "research a question in several sources",
+            "evidence for and against a claim",
+        ),
         keywords=("research", "citations", "evidence", "summary", "report"),
     )
     async def research_brief(self, call: Call, arguments: Brief) -> WithMeta[BriefAnswer]:
