@@ -9,8 +9,8 @@ tests/test_nats_overrides.py fails when the pinned release no longer needs an ov
 the connection receives nothing more | decodes them tolerantly, or drops the message and goes on |
 | `Client._process_headers` | the same for the status line and its description | catches decoding \
 errors there too, as it does for the header lines |
-| `Client._send_publish` | checks and translates each header by itself, and wakes a task to write \
-each message | writes messages without waking a task |
+| `Client._send_publish` | checks and translates each header by itself | checks all headers of a \
+message at once |
 | `Client._process_msg` | a queue and a task between a reply and the request that waits for it; \
 only for subscriptions of `deliver_directly` | has subscriptions with a plain callback |
 | `Service.info` (public) | lists only endpoints that micro subscribes to; these run one callback \
@@ -20,15 +20,12 @@ not subscribe to |
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from nats.aio.client import Client
-from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
-from nats.aio.transport import TcpTransport
 from nats.micro.service import Service, ServiceConfig, ServiceInfo
 
 from .transport import Message, ServiceRecord
@@ -36,8 +33,6 @@ from .transport import Message, ServiceRecord
 __all__ = ["BusClient", "DescribedService"]
 
 log = logging.getLogger("searchbus.bus")
-_MAX_UNSENT_BYTES = 64 * 1024
-"""With more in the socket's buffer, messages wait in nats-py's queue, whose flusher slows down."""
 
 
 class BusClient(Client):
@@ -83,40 +78,15 @@ class BusClient(Client):
         headers: dict[str, Any] | None,
     ) -> None:
         command = _publish_command(subject, reply, payload, headers)
-        writer = self._idle_writer()
-        if command is None or writer is None:
+        if command is None:
             await super()._send_publish(subject, reply, payload, payload_size, headers)
             return
         self.stats["out_msgs"] += 1
         self.stats["out_bytes"] += payload_size
-        writer.write(command)
-
-    def _idle_writer(self) -> asyncio.StreamWriter | None:
-        """Where a message can be written now; None where it has to wait in nats-py's queue."""
-        if self._pending or not self.is_connected or not isinstance(self._transport, TcpTransport):
-            return None
-        writer = self._transport._io_writer
-        if writer is None or writer.transport.is_closing():
-            return None
-        return writer if writer.transport.get_write_buffer_size() < _MAX_UNSENT_BYTES else None
-
-    def _build_message(
-        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
-    ) -> Msg:
-        return Msg(
-            _client=self,
-            subject=subject.decode("utf-8", "replace"),
-            reply=reply.decode("utf-8", "replace"),
-            data=data,
-            headers=headers,
-            _sid=sid,
-        )
-
-    async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
-        try:
-            return await super()._process_headers(headers)
-        except (ValueError, IndexError):
-            return None
+        await self._send_command(command)
+        # The flusher writes many messages at once: a write for each cost more than its task.
+        if self._flush_queue is not None and self._flush_queue.empty():
+            await self._flush_pending()
 
 
 def _publish_command(
