@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.micro.service import Service, ServiceConfig, ServiceInfo
 
@@ -87,6 +88,24 @@ class BusClient(Client):
         # The flusher writes many messages at once: a write for each cost more than its task.
         if self._flush_queue is not None and self._flush_queue.empty():
             await self._flush_pending()
+
+    def _build_message(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
+    ) -> Msg:
+        return Msg(
+            _client=self,
+            subject=subject.decode("utf-8", "replace"),
+            reply=reply.decode("utf-8", "replace"),
+            data=data,
+            headers=headers,
+            _sid=sid,
+        )
+
+    async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
+        try:
+            return await super()._process_headers(headers)
+        except (ValueError, IndexError):
+            return None
 
 
 def _publish_command(
