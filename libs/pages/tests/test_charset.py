@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from searchbus_pages import charset as charset_module
 from searchbus_pages.charset import decode_text
 
 SENTENCES = [
@@ -125,3 +128,25 @@ def test_page_that_was_cut_in_a_character_keeps_its_charset():
 def test_any_bytes_become_text(body, charset, markup):
     """Whatever charset is declared."""
     assert isinstance(decode_text(body, charset, markup=markup), str)
+
+
+@pytest.mark.parametrize(
+    "codec", ["punycode", "idna", "utf-7", "unicode_escape", "raw_unicode_escape"]
+)
+@pytest.mark.parametrize(
+    "page", ["{}", '<meta charset="{}">', '<?xml version="1.0" encoding="{}"?>']
+)
+def test_codecs_that_are_no_charsets_are_never_used(codec, page, monkeypatch):
+    """Punycode takes quadratic time; markup may hide in the others. Here they would end the test."""
+    find = codecs.lookup
+
+    def lookup(name):
+        found = find(name)
+        if found.name not in charset_module._ALLOWED:
+            found = codecs.CodecInfo(None, None, name=found.name)  # its use raises
+        return found
+
+    monkeypatch.setattr(codecs, "lookup", lookup)
+    body = page.format(codec) + " <p>+AGE- \\u0061 xn--a-ecp x-"
+    declared = codec if page == "{}" else None
+    assert decode_text(body.encode(), declared, markup=True) == body

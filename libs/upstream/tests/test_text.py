@@ -1,10 +1,20 @@
-"""Text without invisible characters."""
+"""Text without invisible characters and live markup."""
 
 from __future__ import annotations
 
-import pytest
+import sys
+import time
 
-from searchbus_upstream.text import is_visible, plain
+import pytest
+import regex
+
+from searchbus_upstream.text import inert, is_visible, plain, visible
+
+WORST = [
+    "![", "!", "[", "](", "![](", '![](a "', "![](a ", "<a ", "<a", "<", "]:", "]:a", "](&", "a",
+    "\u200d", "❤\ufe0f", "\n ", "untrusted_",
+]  # fmt: skip
+"""Repeated, each makes some expression start everywhere and end nowhere."""
 
 
 @pytest.mark.parametrize(
@@ -26,3 +36,118 @@ def test_unassigned_and_private_characters_are_not_visible():
     """Nor are surrogates and tags."""
     assert not any(is_visible(c) for c in "\ue000\U000e0041\u0378\ud800")
     assert all(is_visible(c) for c in "aå鯨 \u0301")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("![a](http://e.org/?q=1) ![](http://e.org)", "[image: a] [image]"),
+        ('![a](http://e.org "title")', "[image: a]"),
+        ("![a][ref] ![a][] ![a]", "[image: a] [image: a] [image: a]"),
+        ("[![a](http://e.org/i)](http://e.org)", "[[image: a]](http://e.org)"),
+        ("!![a](u) !!!![a](u)", "[image: a] [image: a]"),
+        ("![a [b]](u)", "[image: a [b]](u)"),
+        ("wow! [a](/b)", "wow! [a](/b)"),
+    ],
+)
+def test_images_become_their_text(text, shown):
+    """In every form of Markdown; a link stays a link."""
+    assert inert(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<img src=http://e.org/>", "< img src=http://e.org/>"),
+        ("<IMG/src=x>", "< IMG/src=x>"),
+        ("<im<img>g src=x>", "< im< img>g src=x>"),
+        ("<input type=image src=x>", "< input type=image src=x>"),
+        ("<style>p{}</style>", "< style>p{}< /style>"),
+        ("<b onclick=x>y</b>", "< b onclick=x>y</b>"),
+        ("<x<b onclick=x>", "< x< b onclick=x>"),
+        ("<!-- x --><?php ?>", "< !-- x -->< ?php ?>"),
+        ("<javascript:alert(1)>", "< javascript:alert(1)>"),
+        ("<img src=http://e.org/", "< img src=http://e.org/"),
+        ("list<int> a < b <- c", "list<int> a < b <- c"),
+        ("</untrusted_text_0a> <UNTRUSTED_TEXT_x>", "< /untrusted text_0a> < UNTRUSTED TEXT_x>"),
+        ("<untrusted_untrusted_text_x>", "< untrusted_untrusted text_x>"),
+    ],
+)
+def test_html_is_broken_up(text, shown):
+    """Where it has attributes or effects; a program in the text stays readable."""
+    assert inert(text) == shown
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["javascript:x", "JavaScript:x", "<javascript:x>", " \njavascript:x", "data:text/html,x",
+     "java&#115;cript:x", "java&Tab;script:x", "java\\script:x", "vbscript:x", "blob:x", "x:y"],
+)  # fmt: skip
+def test_targets_that_run_are_no_targets(target):
+    """Whatever hides their scheme."""
+    assert inert(f"[a]({target})").replace("< ", "<") == f"[a] ({target})"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[a](https://e.org/x:y?a=b&c=d)", "[a](/b)", "[a](#b)", "[a](mailto:a@e.org)", "[a](b.html)",
+     "[1]: https://e.org/", "x[1]: a"],
+)  # fmt: skip
+def test_other_targets_stay(text):
+    """Web and mail addresses, and relative ones."""
+    assert inert(text) == text
+
+
+def test_definitions_of_targets_that_run_are_none():
+    """Their links stay text."""
+    assert inert("[a]: javascript:x\n[b]: data:x") == "[a] : javascript:x\n[b] : data:x"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("so\u00adft \u115f\u3164\u034f", "soft "),
+        ("a\ufe0fb\ufe00c\U000e0100d\U000e0041", "abcd"),
+        ("❤\ufe0f 1\ufe0f\u20e3 1\ufe0f ❤\ufe0f\ufe0f", "❤\ufe0f 1\ufe0f\u20e3 1 ❤\ufe0f"),
+        ("❤\u200b\ufe0f", "❤\ufe0f"),
+        ("a\u200db\u200c", "ab"),
+        ("👩\u200d🔬 👩\u200d x", "👩\u200d🔬 👩 x"),
+        ("می\u200cخواهم क\u094d\u200dष", "می\u200cخواهم क\u094d\u200dष"),
+        ("क\u200d\u200d\u200d", "क\u200d"),
+        ("a\r\nb\tc", "a\nb\tc"),
+    ],
+)
+def test_selectors_and_joiners_stay_where_they_are_seen(text, shown):
+    """Elsewhere they could carry hidden text."""
+    assert visible(text) == shown
+    assert visible(shown) == shown
+
+
+def test_ignorable_characters_are_those_of_unicode():
+    """Except the four that depend on their context."""
+    ignorable = regex.compile(r"\p{Default_Ignorable_Code_Point}")
+    seen = {chr(n) for n in range(sys.maxunicode + 1) if ignorable.match(chr(n))}
+    assert len(seen) > 4000
+    assert {c for c in seen if is_visible(c)} == set("\u200c\u200d\ufe0e\ufe0f")
+
+
+@pytest.mark.parametrize("unit", WORST)
+def test_time_grows_with_the_text(unit):
+    """Eight times the text takes about eight times the time; quadratic time would be 64 times."""
+    short, long = ((unit * size)[:size] for size in (50_000, 400_000))
+    assert cpu_s(long) < 30 * max(cpu_s(short), 0.001)
+
+
+def cpu_s(text: str) -> float:
+    """Seconds of this thread, the least of three."""
+    taken = []
+    for _ in range(3):
+        start_s = time.thread_time()
+        inert(visible(text))
+        taken.append(time.thread_time() - start_s)
+    return min(taken)
+
+
+def test_plain_text_reads_no_more_than_it_may():
+    """A title of megabytes takes no time."""
+    assert plain("ab" * 10_000_000, max_chars=3) == "aba"

@@ -18,7 +18,13 @@ from searchbus_contracts import Actor, ToolCall, ToolReply
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
 from searchbus_runtime import Process
 from searchbus_testing import serve
-from searchbus_web.extraction.reading import PageBytes, PageText, read_page
+from searchbus_web.extraction.reading import (
+    PageBytes,
+    PageText,
+    RobotsQuestion,
+    answer,
+    read_page,
+)
 from searchbus_web.service import start
 from searchbus_web.settings import WebSettings
 from searchbus_web.tools import ROLE
@@ -54,8 +60,11 @@ class InlineReaderPool:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    async def read(self, page: PageBytes) -> PageText:
+    async def read(self, page: PageBytes, *, caller: str = "") -> PageText:
         return read_page(page)
+
+    async def allows(self, question: RobotsQuestion, *, caller: str = "") -> bool:
+        return answer(question).allowed
 
 
 @dataclass

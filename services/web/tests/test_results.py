@@ -35,3 +35,11 @@ def test_cleaned_result_has_lines_without_invisible_characters():
     assert (result.title, result.snippet) == ("a bc", "s" * 2000)
     assert Result(" ", "https://www.a.org/x").cleaned().title == "www.a.org"
     assert result.source == "a.org"
+
+
+def test_title_and_snippet_are_inert():
+    """They are text of strangers like any page."""
+    shown = Result(
+        "![a](http://e.org/?q) x", "http://a.org/", "<img src=x> \u00ad\U000e0041y"
+    ).cleaned()
+    assert (shown.title, shown.snippet) == ("[image: a] x", "< img src=x> y")

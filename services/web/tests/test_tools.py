@@ -40,7 +40,7 @@ class FakeMetasearch:
 class FakeExtractor:
     """One page of text, all others missing."""
 
-    async def extract(self, urls, *, timeout_s):
+    async def extract(self, urls, *, timeout_s, caller):
         missing = [ExtractedPage(url, "", "http_404", "Gone.") for url in urls[1:]]
         return [ExtractedPage(urls[0], "text", "ok"), *missing]
 

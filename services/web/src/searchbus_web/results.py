@@ -1,4 +1,4 @@
-"""One search result: ISO dates, registrable domains, text without invisible characters."""
+"""One search result: ISO dates, registrable domains, inert text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from searchbus_upstream.text import plain
+from searchbus_upstream.text import inert, plain
 
 if TYPE_CHECKING:
     from tldextract import TLDExtract
@@ -38,8 +38,8 @@ class Result:
 
     def cleaned(self) -> Result:
         """A copy with title and snippet on one line each; the host replaces a missing title."""
-        title = plain(self.title) or (urlsplit(self.url).hostname or "")
-        return replace(self, title=title[:500], snippet=plain(self.snippet)[:2000])
+        title = inert(plain(self.title)) or (urlsplit(self.url).hostname or "")
+        return replace(self, title=title[:500], snippet=inert(plain(self.snippet))[:2000])
 
 
 @cache

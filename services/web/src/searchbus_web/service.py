@@ -62,15 +62,15 @@ async def start(process: Process[WebSettings]) -> None:
         news_fresh_s=settings.web_news_cache_ttl_s,
         stale_s=settings.web_stale_ttl_s,
     )
-    backend = GuardedBackend(routes=settings.web_routes)
-    robots_client = HttpClient("robots", backend=backend)
-    process.resources.push_async_callback(robots_client.close)
-    robots = Robots(robots_client, USER_AGENT) if settings.extract_robots else None
-    fetcher = Fetcher(backend, robots=robots)
-    process.resources.push_async_callback(fetcher.close)
     pool = await process.enter(
         ReaderPool(settings.extract_processes, timeout_s=settings.extract_page_timeout_s)
     )
+    backend = GuardedBackend(routes=settings.web_routes)
+    robots_client = HttpClient("robots", backend=backend)
+    process.resources.push_async_callback(robots_client.close)
+    robots = Robots(robots_client, pool, USER_AGENT) if settings.extract_robots else None
+    fetcher = Fetcher(backend, robots=robots)
+    process.resources.push_async_callback(fetcher.close)
     tavily_provider = next((p for p in providers if isinstance(p, tavily.Tavily)), None)
     extractor = Extractor(
         fetcher,

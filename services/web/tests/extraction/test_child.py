@@ -13,7 +13,7 @@ import pytest
 
 from searchbus_web.extraction import child
 from searchbus_web.extraction.child import LENGTH
-from searchbus_web.extraction.reading import PageBytes, PageText
+from searchbus_web.extraction.reading import Answer, PageBytes, PageText
 
 
 def run(monkeypatch, capfd, pages: list[PageBytes]) -> list[PageText]:
@@ -31,7 +31,7 @@ def run(monkeypatch, capfd, pages: list[PageBytes]) -> list[PageText]:
     found = []
     while head := replies.read(LENGTH.size):
         body = replies.read(LENGTH.unpack(head)[0])
-        found.append(msgspec.msgpack.decode(body, type=PageText))
+        found.append(msgspec.msgpack.decode(body, type=Answer))
     return found
 
 
@@ -49,11 +49,11 @@ def test_every_page_has_a_reply(monkeypatch, capfd):
 def test_errors_of_parsers_are_problems(monkeypatch, capfd, error, problem):
     """The next page is parsed all the same."""
 
-    def read_page(page: PageBytes) -> PageText:
+    def answer(page: PageBytes) -> PageText:
         if page.body == b"bad":
             raise error
         return PageText("good")
 
-    monkeypatch.setattr(child, "read_page", read_page)
+    monkeypatch.setattr(child, "answer", answer)
     pages = [PageBytes("", body, "text/plain") for body in (b"bad", b"good")]
     assert run(monkeypatch, capfd, pages) == [PageText(problem=problem), PageText("good")]

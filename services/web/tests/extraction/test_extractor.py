@@ -21,7 +21,7 @@ class FakeFetcher:
     def __init__(self) -> None:
         self.fetched: list[str] = []
 
-    async def fetch(self, url: str, *, timeout_s: float) -> FetchedPage:
+    async def fetch(self, url: str, *, timeout_s: float, caller: str = "") -> FetchedPage:
         self.fetched.append(url)
         await asyncio.sleep(0.01)
         name = url.rpartition("/")[2]
@@ -35,8 +35,10 @@ class FakeFetcher:
 class FakePool:
     """The text of a page is its name; `encrypted` has none."""
 
-    async def read(self, page) -> PageText:
+    async def read(self, page, *, caller="") -> PageText:
         name = page.body.decode()
+        if page.media_type == "text/markdown":
+            return PageText(name)
         return PageText(problem=name) if name == "encrypted" else PageText(f"Text of {name}.")
 
 

@@ -136,7 +136,7 @@ async def test_robots_forbid_and_deadlines_pass_without_a_request():
     """The page is not requested."""
 
     class Robots:
-        async def allows(self, url, left_s):
+        async def allows(self, url, left_s, *, caller=""):
             return "private" not in url
 
     fetcher, client = fetcher_of({"https://a.org/": Reply(200, b"<p>x", HTML)}, robots=Robots())

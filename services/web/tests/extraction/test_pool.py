@@ -8,9 +8,12 @@ import pytest
 
 from searchbus_web.extraction import pool as pool_module
 from searchbus_web.extraction.pool import ReaderPool
-from searchbus_web.extraction.reading import PageBytes
+from searchbus_web.extraction.reading import PageBytes, RobotsQuestion
 
-HANGING = PageBytes("", b"<div>" * 50_000 + b"x" * 3000, "text/html")
+HANGING = PageBytes(
+    "", b"<div " + b" ".join(b"a%d=1" % n for n in range(200_000)) + b">" + b"x" * 3000, "text/html"
+)
+"""The parser compares each attribute with those before it."""
 
 
 def plain(text: str) -> PageBytes:
@@ -46,10 +49,11 @@ async def test_process_is_replaced_after_many_pages(monkeypatch):
         await pool.ready()
         (child,) = pool._children
         first = child._process
-        for _ in range(2):  # after the one that loaded the parsers
+        for _ in range(2):
             assert (await pool.read(plain("x"))).text == "x"
-        assert child._process is not first
+        await pool.ready()
         last = child._process
+        assert last is not first
     assert (first.returncode, last.returncode) == (-9, -9)
 
 
@@ -70,3 +74,61 @@ async def test_size_is_the_number_of_processes(size):
         await pool.ready()
         assert all(child._process is not None for child in pool._children)
         assert len(pool._children) == size
+
+
+async def test_caller_has_half_of_the_processes():
+    """Pages that one caller chose to take long do not stop the pages of the others."""
+    async with ReaderPool(2, timeout_s=600.0) as pool:
+        await pool.ready()
+        hanging = [asyncio.create_task(pool.read(HANGING, caller="a")) for _ in range(4)]
+        await asyncio.sleep(0.1)
+        texts = [await pool.read(plain(f"page {n}"), caller="b") for n in range(3)]
+        assert [text.text for text in texts] == ["page 0", "page 1", "page 2"]
+        assert not any(task.done() for task in hanging)
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+
+
+async def test_new_process_gets_pages_once_it_is_loaded(monkeypatch):
+    """Also one that replaces another: every page has the same time, and none that of the imports."""
+    asked = []
+    ask = pool_module._Child.ask
+
+    async def recorded(child, question, timeout_s):
+        asked.append((question is pool_module._WARM, timeout_s))
+        return await ask(child, question, timeout_s)
+
+    monkeypatch.setattr(pool_module._Child, "ask", recorded)
+    async with ReaderPool(1, timeout_s=2.0) as pool:
+        for _ in range(2):
+            assert (await pool.read(HANGING)).problem == "too_complex"
+    page_s, warm_s = 2.0, pool_module._LOAD_S
+    assert asked[:4] == [(True, warm_s), (False, page_s), (True, warm_s), (False, page_s)]
+
+
+async def test_process_that_cannot_be_started_is_started_again(monkeypatch):
+    """Pages wait for it."""
+    monkeypatch.setattr(pool_module, "_AGAIN_S", 0.0)
+    start, failures = asyncio.create_subprocess_exec, [OSError("no memory")] * 2
+
+    async def failing(*args, **options):
+        if failures:
+            raise failures.pop()
+        return await start(*args, **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", failing)
+    async with ReaderPool(1, timeout_s=30.0) as pool:
+        assert (await pool.read(plain("x"))).text == "x"
+    assert failures == []
+
+
+async def test_robots_txt_is_read_by_a_process():
+    """One that takes too long forbids the page."""
+    async with ReaderPool(1, timeout_s=30.0) as pool:
+        rules = b"User-agent: *\nDisallow: /private/\n"
+        urls = ["http://a.org/private/x", "http://a.org/x"]
+        allowed = [await pool.allows(RobotsQuestion(rules, url, "searchbus")) for url in urls]
+        assert allowed == [False, True]
+        pool._timeout_s = 0.0
+        assert not await pool.allows(RobotsQuestion(rules, urls[1], "searchbus"))

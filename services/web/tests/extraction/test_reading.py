@@ -8,7 +8,14 @@ import pytest
 from tests.fakes.web import ARTICLE, article, pdf_of
 
 from searchbus_web.extraction import reading
-from searchbus_web.extraction.reading import PageBytes, read_page
+from searchbus_web.extraction.reading import (
+    PageBytes,
+    PageText,
+    RobotsAnswer,
+    RobotsQuestion,
+    answer,
+    read_page,
+)
 
 
 def read(body: bytes, media_type: str = "text/html", charset: str | None = None):
@@ -100,3 +107,27 @@ def test_page_without_an_article_is_read_whole():
 def test_parsers_are_loaded_with_the_first_page_only():
     """The service itself need not have them in memory."""
     assert "pypdfium2" not in vars(sys.modules["searchbus_web.extraction.reading"])
+
+
+def test_text_is_clean_and_limited(monkeypatch):
+    """Here, where the process may be killed, and not on the service's loop."""
+    page = PageBytes("", b"![a](http://e.org/) <img src=x> \xc2\xadb", "text/plain")
+    assert read_page(page).text == "[image: a] < img src=x> b"
+    monkeypatch.setattr(reading, "MAX_TEXT_CHARS", 5)
+    page = PageBytes("", b"0123456789", "text/plain")
+    assert read_page(page).text == "01234\n\n[The first 5 of 10 characters.]"
+
+
+def test_text_of_invisible_characters_is_empty():
+    """It has nothing to show."""
+    page = PageBytes("", "\u200b\u00ad".encode(), "text/plain")
+    assert read_page(page) == PageText(problem="empty")
+
+
+def test_robots_txt_is_read_as_well():
+    """Undecodable bytes do no harm."""
+    rules = b"User-agent: *\nDisallow: /a\xff*b\n"
+    assert answer(RobotsQuestion(rules, "http://e.org/c", "searchbus")) == RobotsAnswer(True)
+    assert answer(RobotsQuestion(b"User-agent: *\nDisallow: /", "http://e.org/c", "x")) == (
+        RobotsAnswer(False)
+    )

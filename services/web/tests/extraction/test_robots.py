@@ -7,9 +7,17 @@ import asyncio
 import pytest
 
 from searchbus_upstream import Reply, UpstreamTimeout, UpstreamUnreachable
+from searchbus_web.extraction.reading import answer
 from searchbus_web.extraction.robots import Robots
 
 RULES = b"User-agent: *\nDisallow: /private/\n\nUser-agent: searchbus\nDisallow: /bots/\n"
+
+
+class InlineReader:
+    """Reads the file in this process."""
+
+    async def allows(self, question, *, caller=""):
+        return answer(question).allowed
 
 
 class FakeClient:
@@ -37,7 +45,7 @@ def now_s():
 
 def robots_of(result, now_s) -> tuple[Robots, FakeClient]:
     client = FakeClient(result)
-    return Robots(client, "searchbus/0.1", clock=lambda: now_s[0]), client
+    return Robots(client, InlineReader(), "searchbus/0.1", clock=lambda: now_s[0]), client
 
 
 async def test_rules_for_our_name_count(now_s):

@@ -1,7 +1,7 @@
 """The process that parses pages: `python -m searchbus_web.extraction.child`, started by pool.py.
 
-Standard input: `length[4] PageBytes` as MessagePack; standard output: `length[4] PageText`. The
-process limits its own memory; pool.py kills it when a page takes too long.
+Standard input: `length[4] Question` as MessagePack (reading.py); standard output: `length[4]
+Answer`. The process limits its own memory; pool.py kills it when an answer takes too long.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from searchbus_pages import TooComplexError
 from searchbus_runtime.parent import end_with_parent
 
-from .reading import PageBytes, PageText, read_page
+from .reading import Answer, PageText, Question, answer
 
 __all__ = ["main"]
 
@@ -26,7 +26,7 @@ LENGTH = struct.Struct(">I")
 
 
 def main() -> None:
-    """Parse pages until standard input ends."""
+    """Answer until standard input ends."""
     # While a page is parsed, nothing else notices that the service was killed.
     end_with_parent(signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
@@ -39,14 +39,15 @@ def main() -> None:
     requests = sys.stdin.buffer
     while head := requests.read(LENGTH.size):
         body = requests.read(LENGTH.unpack(head)[0])
-        page = msgspec.msgpack.decode(body, type=PageBytes)
+        question: Question = msgspec.msgpack.decode(body, type=Question)
+        found: Answer
         try:
-            text = read_page(page)
+            found = answer(question)
         except (MemoryError, TooComplexError):
-            text = PageText(problem="too_complex")
+            found = PageText(problem="too_complex")
         except Exception:  # parsers raise errors of every kind on hostile pages
-            text = PageText(problem="parse_error")
-        reply = msgspec.msgpack.encode(text)
+            found = PageText(problem="parse_error")
+        reply = msgspec.msgpack.encode(found)
         replies.write(LENGTH.pack(len(reply)) + reply)
         replies.flush()
 

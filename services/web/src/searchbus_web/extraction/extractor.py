@@ -13,7 +13,7 @@ from searchbus_contracts import Fault, decode, encode
 from searchbus_upstream import Fetched, SharedCache
 
 from ..providers.tavily import Tavily
-from .envelope import clean_text, envelope, start_of
+from .envelope import envelope, start_of
 from .fetching import Fetcher, NotFetched
 from .pool import ReaderPool
 from .reading import PageBytes
@@ -89,26 +89,35 @@ class Extractor:
         self._tavily = tavily
         self._fresh_s = fresh_s
 
-    async def extract(self, urls: Sequence[str], *, timeout_s: float) -> list[ExtractedPage]:
-        """Return the pages in the order of `urls`; equal URLs are fetched once."""
+    async def extract(
+        self, urls: Sequence[str], *, timeout_s: float, caller: str = ""
+    ) -> list[ExtractedPage]:
+        """Return the pages in the order of `urls`; equal URLs are fetched once.
+
+        Args:
+            caller: the stable id of whoever asks for the pages.
+        """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s * _SHARE
-        pages = await asyncio.gather(*(self._extract(url, end_s - loop.time()) for url in urls))
+        pages = await asyncio.gather(
+            *(self._extract(url, end_s - loop.time(), caller) for url in urls)
+        )
         failed = [i for i, page in enumerate(pages) if page.status in _FOR_TAVILY]
         left_s = end_s - loop.time()
         if self._tavily is not None and self._tavily.usable and failed and left_s > _MIN_TAVILY_S:
-            texts = await _tavily_texts(self._tavily, [pages[i].url for i in failed], left_s)
+            requested = [pages[i].url for i in failed]
+            texts = await self._tavily_texts(self._tavily, requested, left_s, caller)
             for i in failed:
                 url, start = start_of(pages[i].url)
                 if url in texts:
                     pages[i] = ExtractedPage(pages[i].url, envelope(texts[url], url, start), "ok")
         return pages
 
-    async def _extract(self, requested: str, left_s: float) -> ExtractedPage:
+    async def _extract(self, requested: str, left_s: float, caller: str) -> ExtractedPage:
         url, start = start_of(requested)
 
         async def fetch() -> Fetched:
-            outcome = await self._outcome(url, left_s)
+            outcome = await self._outcome(url, left_s, caller)
             # A failure is for those who wait now, not for later requests.
             return Fetched(encode(outcome), store=outcome.status == "ok")
 
@@ -126,12 +135,13 @@ class Extractor:
             return ExtractedPage(requested, "", "invalid_url", message)
         return ExtractedPage(requested, envelope(outcome.text, url, start), "ok")
 
-    async def _outcome(self, url: str, left_s: float) -> _PageOutcome:
+    async def _outcome(self, url: str, left_s: float, caller: str) -> _PageOutcome:
         try:
             async with asyncio.timeout(left_s):
-                page = await self._fetcher.fetch(url, timeout_s=left_s)
+                page = await self._fetcher.fetch(url, timeout_s=left_s, caller=caller)
                 text = await self._pool.read(
-                    PageBytes(page.url, page.body, page.media_type, page.charset)
+                    PageBytes(page.url, page.body, page.media_type, page.charset),
+                    caller=caller,
                 )
         except TimeoutError:
             return _PageOutcome(status="timeout", message="It could not be read in time.")
@@ -139,15 +149,25 @@ class Extractor:
             return _PageOutcome(status=failure.status, message=failure.message)
         if text.problem is not None:
             return _PageOutcome(status=text.problem, message=_PROBLEMS[text.problem])
-        return _PageOutcome(clean_text(text.text))
+        return _PageOutcome(text.text)
 
-
-async def _tavily_texts(tavily: Tavily, requested: Sequence[str], left_s: float) -> dict[str, str]:
-    """URL → text of the pages that Tavily could read."""
-    urls = list(dict.fromkeys(start_of(url)[0] for url in requested))
-    try:
-        pages = await tavily.extract(urls, timeout_s=left_s)
-    except Fault as fault:
-        log.info("Tavily could not extract %d pages: %s", len(urls), fault.code)
-        return {}
-    return {page.url: clean_text(page.text) for page in pages if page.text}
+    async def _tavily_texts(
+        self, tavily: Tavily, requested: Sequence[str], left_s: float, caller: str
+    ) -> dict[str, str]:
+        """URL → text of the pages that Tavily could read."""
+        urls = list(dict.fromkeys(start_of(url)[0] for url in requested))
+        texts: dict[str, str] = {}
+        try:
+            async with asyncio.timeout(left_s):
+                for page in await tavily.extract(urls, timeout_s=left_s):
+                    body = (page.text or "").encode("utf-8", "replace")
+                    found = await self._pool.read(
+                        PageBytes(page.url, body, "text/markdown", "utf-8"), caller=caller
+                    )
+                    if found.text:
+                        texts[page.url] = found.text
+        except TimeoutError:
+            log.info("Tavily's pages could not all be read in time")
+        except Fault as fault:
+            log.info("Tavily could not extract %d pages: %s", len(urls), fault.code)
+        return texts

@@ -93,8 +93,11 @@ class Fetcher:
         # A host's semaphore exists while a request uses it or waits for it.
         self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def fetch(self, url: str, *, timeout_s: float) -> FetchedPage:
+    async def fetch(self, url: str, *, timeout_s: float, caller: str = "") -> FetchedPage:
         """Fetch a page, following its redirects.
+
+        Args:
+            caller: the stable id of whoever asks for the page.
 
         Raises:
             NotFetched: with one of the statuses of the README.
@@ -102,7 +105,7 @@ class Fetcher:
         end_s = asyncio.get_running_loop().time() + timeout_s
         for _ in range(MAX_REDIRECTS + 1):
             self._require_allowed(url)
-            reply = await self._send(url, end_s)
+            reply = await self._send(url, end_s, caller)
             location = reply.headers.get("location")
             if reply.status not in (301, 302, 303, 307, 308) or not location:
                 return self._page(url, reply)
@@ -131,13 +134,15 @@ class Fetcher:
         if port is not None and port not in ALLOWED_PORTS:
             raise NotFetched("blocked_by_policy", f"Port {port} is not allowed.")
 
-    async def _send(self, url: str, end_s: float) -> Reply:
+    async def _send(self, url: str, end_s: float, caller: str) -> Reply:
         host = urlsplit(url).hostname or ""
         async with self._hosts.setdefault(host, asyncio.Semaphore(_PER_HOST)):
             left_s = end_s - asyncio.get_running_loop().time()
             if left_s <= 0:
                 raise NotFetched("timeout", "The deadline passed before it was fetched.")
-            if self._robots is not None and not await self._robots.allows(url, left_s):
+            if self._robots is not None and not await self._robots.allows(
+                url, left_s, caller=caller
+            ):
                 raise NotFetched("robots", "The site's robots.txt asks not to fetch it.")
             try:
                 return await self._client.send(

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
+from weakref import WeakValueDictionary
 
 import msgspec
 from opentelemetry import trace
@@ -14,7 +15,7 @@ from opentelemetry import trace
 from searchbus_bus import end_task
 
 from .child import LENGTH
-from .reading import PageBytes, PageText
+from .reading import Answer, PageBytes, PageText, Question, RobotsAnswer, RobotsQuestion
 
 __all__ = ["ReaderPool"]
 
@@ -23,13 +24,19 @@ _tracer = trace.get_tracer("searchbus.web")
 
 MAX_PAGES_PER_CHILD = 200
 """A child is replaced after this many: parsers leak memory."""
-_LOAD_S = 20.0
-"""Added to the first page's time limit, for the imports of a new child."""
+_LOAD_S = 60.0
+"""For the imports of a new child, on a busy machine."""
+_AGAIN_S = 1.0
+"""Until a child that did not start is started again."""
 _MAX_REPLY_BYTES = 64 * 2**20
+_WARM = PageBytes("", b"<p>warm", "text/html")
 
 
 class ReaderPool:
     """Parses pages in `size` processes. Use as an asynchronous context manager.
+
+    One caller has at most half of the processes at a time, so that pages chosen to take long do
+    not stop the others' pages. A process takes pages once its parsers are loaded.
 
     Args:
         timeout_s: for one page; a process that takes longer is killed and replaced.
@@ -39,48 +46,80 @@ class ReaderPool:
         self._free: asyncio.Queue[_Child] = asyncio.Queue()
         self._children = [_Child() for _ in range(size)]
         self._timeout_s = timeout_s
-        self._warming: asyncio.Task[None] | None = None
-        for child in self._children:
-            self._free.put_nowait(child)
+        self._per_caller = max(1, size // 2)
+        # A caller's semaphore exists while a page of theirs is parsed or waits.
+        self._callers: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._loading: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> ReaderPool:
         # The first page should not wait for the imports, nor the service's start.
-        self._warming = asyncio.get_running_loop().create_task(self._warm())
+        for child in self._children:
+            self._load(child)
         return self
 
     async def ready(self) -> None:
-        """Wait until every process has its parsers."""
-        if self._warming is not None:
-            await asyncio.shield(self._warming)
-
-    async def _warm(self) -> None:
-        page = PageBytes("", b"<p>warm", "text/html")
-        await asyncio.gather(*(self._read(page) for _ in self._children))
+        """Wait until every process that is not in use has its parsers."""
+        await asyncio.gather(*map(asyncio.shield, self._loading))
 
     async def __aexit__(self, *_: object) -> None:
-        await end_task(self._warming)
+        for task in tuple(self._loading):
+            await end_task(task)
         await asyncio.gather(*(child.stop() for child in self._children))
 
-    async def read(self, page: PageBytes) -> PageText:
-        """Return the text of a page; no page makes it raise."""
-        with _tracer.start_as_current_span("read page", attributes={"bytes": len(page.body)}):
-            return await self._read(page)
+    async def read(self, page: PageBytes, *, caller: str = "") -> PageText:
+        """Return the text of a page; no page makes it raise.
 
-    async def _read(self, page: PageBytes) -> PageText:
-        child = await self._free.get()
-        try:
-            return await child.read(page, self._timeout_s)
-        finally:
-            self._free.put_nowait(child)
+        Args:
+            caller: the stable id of whoever asks for the page.
+        """
+        with _tracer.start_as_current_span("read page", attributes={"bytes": len(page.body)}):
+            found = await self._ask(page, caller)
+        return found if isinstance(found, PageText) else PageText(problem="parse_error")
+
+    async def allows(self, question: RobotsQuestion, *, caller: str = "") -> bool:
+        """Whether a robots.txt allows a URL; one that cannot be read in time does not."""
+        found = await self._ask(question, caller)
+        return isinstance(found, RobotsAnswer) and found.allowed
+
+    async def _ask(self, question: Question, caller: str) -> Answer:
+        async with self._callers.setdefault(caller, asyncio.Semaphore(self._per_caller)):
+            child = await self._free.get()
+            while not child.is_alive():  # it ended by itself
+                self._load(child)
+                child = await self._free.get()
+            try:
+                return await child.ask(question, self._timeout_s)
+            finally:
+                if child.is_alive():
+                    self._free.put_nowait(child)
+                else:
+                    self._load(child)
+
+    def _load(self, child: _Child) -> None:
+        task = asyncio.get_running_loop().create_task(self._start(child))
+        self._loading.add(task)
+        task.add_done_callback(self._loading.discard)
+
+    async def _start(self, child: _Child) -> None:
+        started = await child.start()
+        while not started:
+            await asyncio.sleep(_AGAIN_S)
+            started = await child.start()
+        self._free.put_nowait(child)
 
 
 class _Child:
     def __init__(self) -> None:
         self._process: Process | None = None
-        self._pages = 0
+        self._answers = 0
 
-    async def start(self) -> Process:
-        if self._process is None or self._process.returncode is not None:
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> bool:
+        """Start the process and load its parsers; False where that failed."""
+        await self.stop()
+        try:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "searchbus_web.extraction.child",
                 stdin=PIPE, stdout=PIPE, limit=2**20,
@@ -88,25 +127,29 @@ class _Child:
                 env={"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8",
                      "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
             )  # fmt: skip
-            self._pages = 0
-        return self._process
+        except OSError as error:
+            log.warning("a process that parses pages could not be started: %s", error)
+            return False
+        self._answers = 0
+        await self.ask(_WARM, _LOAD_S)
+        return self.is_alive()
 
-    async def read(self, page: PageBytes, timeout_s: float) -> PageText:
-        process = await self.start()
+    async def ask(self, question: Question, timeout_s: float) -> Answer:
+        process = self._process
+        assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
-        body = msgspec.msgpack.encode(page)
+        body = msgspec.msgpack.encode(question)
         done = False
         try:
-            limit_s = timeout_s + (_LOAD_S if self._pages == 0 else 0.0)
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(timeout_s):
                 process.stdin.write(LENGTH.pack(len(body)) + body)
                 await process.stdin.drain()
                 size = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))[0]
                 if size > _MAX_REPLY_BYTES:
                     return PageText(problem="too_large")
-                reply = msgspec.msgpack.decode(
-                    await process.stdout.readexactly(size), type=PageText
+                reply: Answer = msgspec.msgpack.decode(
+                    await process.stdout.readexactly(size), type=Answer
                 )
                 done = True
                 return reply
@@ -117,9 +160,9 @@ class _Child:
             log.warning("the process that parsed a page ended")
             return PageText(problem="too_complex")
         finally:
-            self._pages += 1
+            self._answers += 1
             # After a cancellation or a failure the pipe may hold half a reply.
-            if not done or self._pages >= MAX_PAGES_PER_CHILD:
+            if not done or self._answers > MAX_PAGES_PER_CHILD:
                 await asyncio.shield(self.stop())
 
     async def stop(self) -> None:

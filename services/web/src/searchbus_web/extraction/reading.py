@@ -1,4 +1,7 @@
-"""From the bytes of a page to its text. Runs in a child process: hostile pages hang any parser."""
+"""From the bytes of a page to clean text, and from a robots.txt to its answer.
+
+Runs in a child process: hostile input hangs any parser.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,27 @@ import msgspec
 
 from searchbus_pages import decode_text, read_html
 
-__all__ = ["PageBytes", "PageText", "read_page"]
+from .envelope import clean_text
 
+__all__ = [
+    "Answer",
+    "PageBytes",
+    "PageText",
+    "Question",
+    "RobotsAnswer",
+    "RobotsQuestion",
+    "answer",
+    "read_page",
+]
+
+MAX_TEXT_CHARS = 2_000_000
+"""Of one page; the rest is left out."""
 MAX_HTML_CHARS = 4_000_000
 MAX_PDF_PAGES = 500
 _SHORT_CHARS = 200
 
 
-class PageBytes(msgspec.Struct, array_like=True):
+class PageBytes(msgspec.Struct, array_like=True, tag="page"):
     """A page as it was fetched.
 
     Args:
@@ -28,7 +44,15 @@ class PageBytes(msgspec.Struct, array_like=True):
     charset: str | None = None
 
 
-class PageText(msgspec.Struct, array_like=True):
+class RobotsQuestion(msgspec.Struct, array_like=True, tag="robots"):
+    """Whether a robots.txt allows a URL to the crawler that it calls `token`."""
+
+    rules: bytes
+    url: str
+    token: str
+
+
+class PageText(msgspec.Struct, array_like=True, tag="text"):
     """Markdown or plain text; without text `problem` says why.
 
     Args:
@@ -39,11 +63,45 @@ class PageText(msgspec.Struct, array_like=True):
     problem: str | None = None
 
 
+class RobotsAnswer(msgspec.Struct, array_like=True, tag="allowed"):
+    """Whether the URL may be fetched."""
+
+    allowed: bool
+
+
+Question = PageBytes | RobotsQuestion
+Answer = PageText | RobotsAnswer
+
+
+def answer(question: Question) -> Answer:
+    """What a child process does for one message; see `read_page`."""
+    if isinstance(question, RobotsQuestion):
+        return RobotsAnswer(_obeys_robots(question))
+    return read_page(question)
+
+
 def read_page(page: PageBytes) -> PageText:
-    """Parse a page.
+    """Parse a page, and clean its text.
 
     It may hang or fail on hostile input: run it in a process that can be killed.
     """
+    found = _read(page)
+    text = clean_text(found.text[:MAX_TEXT_CHARS])
+    if len(found.text) > MAX_TEXT_CHARS:
+        text += f"\n\n[The first {MAX_TEXT_CHARS} of {len(found.text)} characters.]"
+    if found.problem is None and not text:
+        return PageText(problem="empty")
+    return PageText(text, found.problem)
+
+
+def _obeys_robots(question: RobotsQuestion) -> bool:
+    from protego import Protego
+
+    rules = Protego.parse(question.rules.decode("utf-8", "replace"))
+    return bool(rules.can_fetch(question.url, question.token))
+
+
+def _read(page: PageBytes) -> PageText:
     if page.media_type == "application/pdf":
         return _read_pdf(page.body)
     markup = page.media_type == "text/html" or page.media_type.endswith("xml")
