@@ -21,9 +21,11 @@ async def test_start_binds_serves_and_reports_its_port(bus, tmp_path):
     try:
         url = f"http://127.0.0.1:{int(port_file.read_text())}"
         async with httpx.AsyncClient(base_url=url) as http:
-            about = (await http.get("/")).json()
-            assert about["endpoints"] == ["/mcp", "/mcp/connector"]
-            metadata = (await http.get("/.well-known/oauth-protected-resource/mcp")).json()
-            assert metadata["resource"] == f"{url}/mcp"
+            challenge = (await http.get("/")).headers["www-authenticate"]
+            address = challenge.partition('resource_metadata="')[2].rstrip('"')
+            assert address.startswith(url)
+            assert (await http.get(address)).json()["resource"] == f"{url}/mcp"
+            path = "/.well-known/oauth-protected-resource/mcp/connector"
+            assert (await http.get(path)).status_code == 200
     finally:
         await process.drain()

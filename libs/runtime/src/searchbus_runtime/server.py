@@ -17,6 +17,8 @@ from typing import Any
 
 import uvicorn
 
+from .connections import ConnectionLimits, ConnectionWatch
+
 __all__ = ["HttpServer", "bind"]
 
 _BACKLOG = 2048
@@ -61,11 +63,19 @@ class HttpServer:
         host, port: the address it is bound to.
     """
 
-    def __init__(self, server: _Server, task: asyncio.Task[None], host: str, port: int) -> None:
+    def __init__(
+        self,
+        server: _Server,
+        task: asyncio.Task[None],
+        watching: asyncio.Task[None],
+        host: str,
+        port: int,
+    ) -> None:
         self.host = host
         self.port = port
         self._server = server
         self._task = task
+        self._watching = watching
 
     @classmethod
     async def start(
@@ -75,6 +85,7 @@ class HttpServer:
         host: str = "127.0.0.1",
         port: int = 0,
         listener: socket.socket | None = None,
+        limits: ConnectionLimits | None = None,
         **options: Any,
     ) -> HttpServer:
         """Serve an ASGI application; returns when it accepts connections.
@@ -82,6 +93,7 @@ class HttpServer:
         Args:
             port: 0 takes a free one.
             listener: of `bind`; then host and port are taken from it.
+            limits: of its connections; the usual ones by default.
             options: of uvicorn.Config.
 
         Raises:
@@ -91,7 +103,8 @@ class HttpServer:
         listener = listener or bind(host, port)
         host, port = listener.getsockname()[:2]
         # httptools parses a request in a quarter of the time that h11 takes.
-        defaults = {"http": "httptools", "log_config": None, "access_log": False}
+        watch = ConnectionWatch(limits or ConnectionLimits())
+        defaults = {"http": watch.protocol(), "log_config": None, "access_log": False}
         config = uvicorn.Config(app, **{**defaults, **options})
         server = _Server(config)
         task = asyncio.get_running_loop().create_task(_serve(server, listener))
@@ -99,7 +112,8 @@ class HttpServer:
             if task.done():
                 await task
             await asyncio.sleep(_POLL_S)
-        return cls(server, task, host, port)
+        watching = asyncio.get_running_loop().create_task(watch.run())
+        return cls(server, task, watching, host, port)
 
     @classmethod
     @asynccontextmanager
@@ -128,3 +142,4 @@ class HttpServer:
         self._server.should_exit = True
         self._server.force_exit = force
         await asyncio.wait([self._task], timeout=timeout_s)
+        self._watching.cancel()

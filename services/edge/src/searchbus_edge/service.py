@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from searchbus_runtime import Process
+from searchbus_runtime.connections import ConnectionLimits
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.server import bind
 
@@ -31,6 +32,9 @@ async def start(process: Process[EdgeSettings]) -> None:
     await process.run_server(
         build_app(edge, process.health),
         listener=listener,
+        limits=ConnectionLimits(
+            most=settings.max_connections, most_per_address=settings.max_connections_per_address
+        ),
         # httptools leaves trailing spaces in header values; requests/head.py removes them.
         timeout_graceful_shutdown=int(settings.drain_timeout_s) + 1,
         server_header=False,

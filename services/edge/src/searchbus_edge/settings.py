@@ -69,6 +69,10 @@ class EdgeSettings(SigningSettings):
         "more than BODY_LIMIT_BYTES.",
     )
     body_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 30.0
+    max_connections: Annotated[int, Field(ge=1)] = 4096
+    max_connections_per_address: Annotated[int, Field(ge=1)] = Field(
+        1024, description="Behind a proxy all clients have its address."
+    )
     search: bool = Field(True, description="Offer search while a tool index is on the bus.")
     search_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
         None,

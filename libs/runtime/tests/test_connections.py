@@ -1,0 +1,151 @@
+"""Connections of an HTTP server: those that are too slow or too many are closed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from searchbus_runtime import connections
+from searchbus_runtime.connections import ConnectionLimits, ConnectionWatch
+from searchbus_runtime.server import HttpServer
+
+HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
+AT_ONCE = ConnectionLimits(head_timeout_s=0, body_timeout_s=0)
+
+
+async def echo(scope, receive, send):
+    """Reads the whole body."""
+    if scope["type"] != "http":
+        return
+    more = True
+    while more:
+        more = (await receive()).get("more_body", False)
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]}
+    )
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.fixture
+def watches(monkeypatch):
+    """The watches that servers make; each looks only when a test says so."""
+    made = []
+
+    class Kept(ConnectionWatch):
+        def __init__(self, limits):
+            super().__init__(limits, interval_s=3600)
+            made.append(self)
+
+    monkeypatch.setattr("searchbus_runtime.server.ConnectionWatch", Kept)
+    return made
+
+
+async def connect(server, data=b""):
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(data)
+    await writer.drain()
+    return reader, writer
+
+
+async def look_until_closed(watch, reader):
+    """What the client received, once the watch has closed its connection."""
+    received = asyncio.create_task(reader.read())
+    while not received.done():
+        watch.look()
+        await asyncio.sleep(0.01)
+    return received.result()
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST / HT", HEAD[:-2], HEAD, HEAD + b"12345"])
+async def test_unfinished_request_is_closed_with_408(watches, sent):
+    """Nothing sent, a part of the head, a part of the body."""
+    async with HttpServer.serving(echo, limits=AT_ONCE) as server, asyncio.timeout(60):
+        reader, writer = await connect(server, sent)
+        assert (await look_until_closed(watches[0], reader)).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+
+
+async def test_bytes_after_an_answer_do_not_keep_a_connection(watches):
+    """A trickle without end, e.g. of a body that was refused."""
+    async with HttpServer.serving(echo, limits=AT_ONCE) as server, asyncio.timeout(60):
+        reader, writer = await connect(server, HEAD + b"1234567890")
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"P")
+        await writer.drain()
+        assert (await look_until_closed(watches[0], reader)).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+
+
+async def test_request_in_progress_and_idle_connection_stay(watches):
+    """The answer may take its time; uvicorn closes idle connections itself."""
+    reached, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(scope, receive, send):
+        reached.set()
+        await go.wait()
+        await echo(scope, receive, send)
+
+    async with HttpServer.serving(slow, limits=AT_ONCE, lifespan="off") as server:
+        async with asyncio.timeout(60):
+            reader, writer = await connect(server, HEAD + b"1234567890")
+            await reached.wait()
+            watches[0].look()
+            watches[0].look()
+            go.set()
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            watches[0].look()
+            watches[0].look()
+            writer.write(HEAD + b"1234567890")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            writer.close()
+
+
+async def test_time_starts_with_each_request(watches, monkeypatch):
+    """A connection in use is not one that waits."""
+    limits = ConnectionLimits(head_timeout_s=3600, body_timeout_s=3600)
+    async with HttpServer.serving(echo, limits=limits) as server, asyncio.timeout(60):
+        reader, writer = await connect(server, HEAD)
+        for _ in range(5):
+            watches[0].look()
+        writer.write(b"1234567890")
+        assert (await reader.read(12)) == b"HTTP/1.1 200"
+        writer.close()
+
+
+@pytest.mark.parametrize("limits", [ConnectionLimits(most=2), ConnectionLimits(most_per_address=2)])
+async def test_one_connection_too_many_is_refused(watches, limits, caplog):
+    """503, until another one ends; refusals are logged together."""
+    caplog.set_level(logging.WARNING, logger=connections.log.name)
+    async with HttpServer.serving(echo, limits=limits) as server, asyncio.timeout(60):
+        pairs = [await connect(server) for _ in range(2)]
+        reader, writer = await connect(server)
+        assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
+        writer.close()
+        pairs[0][1].close()
+        while len(watches[0]._open) == 2:
+            await asyncio.sleep(0.01)
+        reader, writer = await connect(server, HEAD + b"1234567890")
+        assert (await reader.read(12)) == b"HTTP/1.1 200"
+        watches[0].look()
+        assert "1 beyond the limit refused" in caplog.text
+        writer.close()
+        pairs[1][1].close()
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        b"Content-Length: 5\r\nContent-Length: 6\r\n",
+    ],
+)
+async def test_body_with_two_lengths_is_refused(lengths):
+    """A proxy before the server may have read the other one."""
+    async with HttpServer.serving(echo) as server, asyncio.timeout(60):
+        request = b"POST / HTTP/1.1\r\nHost: x\r\n" + lengths + b"\r\n5\r\nabcde\r\n0\r\n\r\n"
+        reader, writer = await connect(server, request)
+        assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+        writer.close()
