@@ -49,6 +49,8 @@ TITLES = {
 
 def merged(known: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
     """The known figures of all benches, replaced by those of `results` where these are not older."""
+    if not results:
+        return known
     machine = results["machine"]
     merged = dict(known)
     for name, figures in results.items():
@@ -236,5 +238,6 @@ def _images(charts: dict[str, str], prefix: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    write(json.loads((ROOT / "build" / "bench.json").read_text()))
+    new = ROOT / "build" / "bench.json"
+    write(json.loads(new.read_text()) if new.exists() else {})
     sys.stderr.write(f"rendered {PAGE.relative_to(ROOT)}\n")
