@@ -47,3 +47,38 @@ def test_table_on_a_terminal_is_as_wide_as_the_terminal(table, capsys, monkeypat
     monkeypatch.setattr(output, "out", Console(force_terminal=True, width=40))
     print_table(table)
     assert len(capsys.readouterr().out.splitlines()) > 3
+
+
+EVIL = "\x1b[2J\x1b]52;c;eA==\x07[link=http://evil]click[/link]\x9b31m\u202e"
+
+
+@pytest.fixture
+def terminal(monkeypatch) -> Console:
+    """Standard output and error are a wide terminal without colors."""
+    made = output.Terminal(force_terminal=True, width=200, no_color=True, highlight=False)
+    monkeypatch.setattr(output, "out", made)
+    monkeypatch.setattr(output, "err", made)
+    return made
+
+
+def test_text_of_others_has_no_effect_on_a_terminal(terminal, capsys):
+    """Neither its control characters nor its markup: in a line, a table, an error, a result."""
+    terminal.print(EVIL)
+    found = Table(box=None, show_header=False)
+    found.add_row(EVIL)
+    print_table(found)
+    fail(EVIL)
+    output.echo(EVIL)
+    written = capsys.readouterr().out
+    assert written.count(r"\x1b[2J\x1b]52;c;eA==") == 4
+    assert written.count("=http://evil]") == 4
+    assert "\x1b[2J" not in written
+    assert "\x1b]" not in written
+    assert "\x9b" not in written
+    assert "\u202e" not in written
+
+
+def test_result_in_a_pipe_is_unchanged(capsys):
+    """Another program reads it."""
+    output.echo("[b]\x07\u202e")
+    assert capsys.readouterr().out == "[b]\x07\u202e\n"

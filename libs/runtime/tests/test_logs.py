@@ -123,3 +123,20 @@ def test_lines_below_the_level_are_not_written(capsys):
     configure_logging("edge", level="warning", style="json")
     log_lines(logging.getLogger("searchbus.audit"), LINES)
     assert lines(capsys) == []
+
+
+def test_text_of_others_cannot_forge_lines_for_people(capsys):
+    """Control characters are shown, also line feeds; a traceback keeps its lines."""
+    configure_logging("web", style="console")
+    log = logging.getLogger("searchbus.web")
+    log.warning("title %s", "\x1b[2Jx\n2026-01-01 [info] forged\x9b31m")
+    log_lines(log, [{"event": "call \x1b[2J", "time_s": 0.0}])
+    try:
+        raise ValueError("\x1b[2J")
+    except ValueError:
+        log.exception("failed")
+    written = capsys.readouterr().err
+    assert "\x1b[2J" not in written
+    assert "\x9b" not in written
+    assert r"\x1b[2Jx\n2026-01-01 [info] forged\x9b31m" in written
+    assert "\nTraceback" in written or "Traceback (most recent call last):\n" in written

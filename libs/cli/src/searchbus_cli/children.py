@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from rich.markup import escape
+from rich.text import Text
 
 from searchbus_runtime.parent import KERNEL_ENDS_CHILDREN, end_with_parent
+from searchbus_runtime.printable import printable
 
 from .launching import ForkedProcess, Launcher
 from .logfile import LogFile
@@ -128,9 +129,8 @@ class Child:
             self.log.write(line)
 
     def _print(self, line: str) -> None:
-        err.print(
-            f"[{self.color}]{self.name:>12}[/] {escape(line)}", highlight=False, soft_wrap=True
-        )
+        text = Text.assemble((f"{self.name:>12}", self.color), f" {line}")
+        err.print(text, highlight=False, soft_wrap=True)
 
     def _last_lines(self) -> str:
         """What explains its end, where that was not printed."""
@@ -172,7 +172,7 @@ class Child:
                 continue
             if not line:
                 break
-            text = line.decode(errors="replace").rstrip()
+            text = printable(line.decode(errors="replace").rstrip())
             self._keep(text)
             if self.verbose:
                 self._print(text)

@@ -16,6 +16,7 @@ from typing import Annotated
 
 import httpx
 import typer
+from rich.text import Text
 
 from searchbus_bus import connect
 from searchbus_contracts import Fault
@@ -23,7 +24,7 @@ from searchbus_runtime import BusAddress, StackState, data_folder, find_bus, rea
 
 from .errors import StackError
 from .nats_server import nats_server_binary
-from .output import out
+from .output import echo, out
 from .stack_services import find_services
 
 __all__ = ["doctor"]
@@ -47,11 +48,12 @@ def doctor(
     checks = [*_machine(folder), *_plugins(), *_stack(folder, port)]
     if as_json:
         rows = [{"check": name, "ok": ok, "message": text} for name, ok, text in checks]
-        typer.echo(json.dumps(rows))
+        echo(json.dumps(rows))
     else:
         for name, ok, text in checks:
-            mark = "[green]ok[/]  " if ok else "[red]FAIL[/]"
-            out.print(f"{mark} {name:<18} {text}", highlight=False, soft_wrap=True)
+            mark = ("ok  ", "green") if ok else ("FAIL", "red")
+            line = Text.assemble(mark, f" {name:<18} {text}")
+            out.print(line, highlight=False, soft_wrap=True)
     if not all(ok for _, ok, _ in checks):
         raise typer.Exit(1)
 

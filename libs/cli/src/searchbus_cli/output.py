@@ -1,19 +1,50 @@
-"""What commands print: results on standard output, errors on standard error."""
+"""What commands print: results on standard output, errors on standard error.
+
+Titles, names and messages come from others. Brackets in them are no markup (`markup=True` is for
+text of our own), and their control characters never reach a terminal.
+"""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
+from typing import Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
-__all__ = ["err", "fail", "out", "print_table"]
+from searchbus_runtime.printable import printable
 
-out = Console()
-err = Console(stderr=True)
+__all__ = ["Terminal", "echo", "err", "fail", "out", "print_error", "print_table"]
+
 UNLIMITED_CHARS = 100_000
+
+
+class Terminal(Console):
+    """A console for text of others."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"markup": False, "emoji": False, **options})
+
+    def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
+        """Every text that is printed passes here, before colors are added."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable(segment.text), segment.style)
+
+
+out = Terminal()
+err = Terminal(stderr=True)
+
+
+def echo(text: str) -> None:
+    """Print a result: as it is into a pipe or a file, without control characters elsewhere."""
+    typer.echo(printable(text) if out.is_terminal else text)
 
 
 def print_table(table: Table) -> None:
@@ -22,9 +53,15 @@ def print_table(table: Table) -> None:
         out.print(table)
         return
     text = io.StringIO()
-    Console(file=text, width=UNLIMITED_CHARS).print(table)
+    Terminal(file=text, width=UNLIMITED_CHARS).print(table)
     for line in text.getvalue().splitlines():
         typer.echo(line.rstrip())
+
+
+def print_error(message: str) -> None:
+    """Print an error on standard error."""
+    text = Text.assemble(("error:", "red"), f" {message}")
+    err.print(text, highlight=False, soft_wrap=True)
 
 
 def fail(message: str, code: int = 1) -> typer.Exit:
@@ -34,5 +71,5 @@ def fail(message: str, code: int = 1) -> typer.Exit:
         message: what happened, and what to do.
         code: of the exit: 2 for wrong arguments, 1 for anything else.
     """
-    err.print(f"[red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
+    print_error(message)
     return typer.Exit(code)

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from searchbus_runtime import data_folder, read_state
 
 from .mcp_client import McpError, McpHttp
-from .output import err, fail, out, print_table
+from .output import echo, err, fail, out, print_error, print_table
 
 __all__ = ["call", "list_tools"]
 
@@ -38,7 +37,7 @@ def list_tools(
     except McpError as error:
         raise fail(str(error)) from None
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        echo(json.dumps(found, ensure_ascii=False))
         return
     table = Table(box=None)
     for heading in ("tool", "arguments", "what it does"):
@@ -48,7 +47,7 @@ def list_tools(
         required = schema.get("required", [])
         names = [n if n in required else f"[{n}]" for n in schema.get("properties", {})]
         first_line = (tool.get("description") or "").strip().split("\n")[0]
-        table.add_row(tool["name"], " ".join(names).replace("[", "\\["), first_line)
+        table.add_row(tool["name"], " ".join(names), first_line)
     print_table(table)
 
 
@@ -87,7 +86,7 @@ def call(
         if verbose:
             err.print(f"trace {client.trace_id}", highlight=False)
     if as_json:
-        typer.echo(json.dumps(result, ensure_ascii=False))
+        echo(json.dumps(result, ensure_ascii=False))
     else:
         _print(result)
     if result.get("isError"):
@@ -97,21 +96,21 @@ def call(
 def _print(result: dict[str, Any]) -> None:
     for block in result["content"]:
         if block["type"] != "text":
-            out.print(f"[{block['type']}]", markup=False)
+            out.print(f"[{block['type']}]")
             continue
         text = block["text"]
         if result.get("isError"):
-            err.print(f"[red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
+            print_error(text)
             continue
         try:
             value = json.loads(text)
         except ValueError:
-            typer.echo(text)
+            echo(text)
         else:
             if out.is_terminal:
                 out.print_json(data=value)
             else:
-                typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+                echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _arguments(

@@ -15,7 +15,7 @@ from searchbus_contracts import Actor, Fault
 from searchbus_contracts.toolindex import FindReply, FindRequest, Kind
 from searchbus_runtime import BusAddress, data_folder, find_bus
 
-from .output import fail, out, print_table
+from .output import echo, fail, out, print_table
 
 __all__ = ["search"]
 
@@ -49,7 +49,7 @@ def search(
              "matched": f.matched}
             for f in reply.found
         ]  # fmt: skip
-        typer.echo(json.dumps({"total": reply.total, "matches": matches}, ensure_ascii=False))
+        echo(json.dumps({"total": reply.total, "matches": matches}, ensure_ascii=False))
         return
     _print(reply, request.kind)
 

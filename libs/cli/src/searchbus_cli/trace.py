@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from searchbus_runtime import SpanNode, SpanRecord, build_tree, data_folder, read_spans, read_state
 
-from .output import fail, out
+from .output import Terminal, echo, fail, out
 
 __all__ = ["trace"]
 
@@ -61,12 +60,12 @@ def trace(
     wanted = found[0].trace_id
     found = [span for span in found if span.trace_id == wanted]
     if as_json:
-        typer.echo(json.dumps([asdict(span) for span in found]))
+        echo(json.dumps([asdict(span) for span in found]))
         return
-    out.print(f"trace [bold]{wanted}[/]")
+    out.print(Text.assemble("trace ", (wanted, "bold")))
     table, width = _waterfall(found, out.width)
     # Wider than the terminal if needed: a cut-off duration is worse than a wrapped line.
-    Console(width=width).print(table)
+    Terminal(width=width).print(table)
 
 
 def _sent_to(endpoint: str) -> str:
@@ -94,7 +93,7 @@ def _waterfall(spans: list[SpanRecord], width: int) -> tuple[Table, int]:
     table.add_column(no_wrap=True)
     for label, span in rows:
         bar = _bar(span, origin_ns, total_ns, min(BAR_CHARS, free)) if free >= MIN_BAR_CHARS else ""
-        table.add_row(label, f"[bold]{span.duration_ms:.2f} ms[/]", bar)
+        table.add_row(label, Text(f"{span.duration_ms:.2f} ms", "bold"), bar)
     return table, max(width, needed)
 
 
@@ -133,7 +132,7 @@ def _list(spans: list[SpanRecord], as_json: bool) -> None:
             roots[span.trace_id] = span
     newest = sorted(roots.values(), key=lambda span: -span.start_ns)[:20]
     if as_json:
-        typer.echo(json.dumps([asdict(span) for span in newest]))
+        echo(json.dumps([asdict(span) for span in newest]))
         return
     for span in newest:
         when = time.strftime("%H:%M:%S", time.localtime(span.start_ns / 1e9))

@@ -131,7 +131,7 @@ def _say_up(stack: Stack) -> None:
         "  stop       Ctrl-C",
     )
     for line in lines:
-        err.print(line, highlight=False, soft_wrap=True)
+        err.print(line, highlight=False, soft_wrap=True, markup=True)
 
 
 def _scale(texts: list[str]) -> dict[str, int]:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 from searchbus_bus import connect
-from searchbus_cli.output import err, fail
+from searchbus_cli.output import echo, err, fail
 from searchbus_contracts import ErrorCode, Fault, is_token
 from searchbus_contracts.retrieval import FieldType
 from searchbus_runtime import BusAddress, data_folder, find_bus
@@ -80,7 +80,7 @@ def ingest(
             count = asyncio.run(_delete(address, collection, tuple(delete)))
         except Fault as fault:
             raise fail(str(fault), _USAGE) from None
-        typer.echo(json.dumps({"deleted": count}) if as_json else f"{count} deleted")
+        echo(json.dumps({"deleted": count}) if as_json else f"{count} deleted")
         return
     progress = ProgressReport()
     items = _open(source, collection, tuple(include or ()), folder, site, pause_s, progress)
@@ -117,23 +117,23 @@ def _print(summary: Summary, collection: str, seconds: float, as_json: bool, ver
             "seconds": round(seconds, 2),
             "documents_per_s": round(rate, 2),
         }
-        typer.echo(json.dumps(body))
+        echo(json.dumps(body))
         return
     for item in summary.skipped if verbose else summary.failed:
-        err.print(f"[yellow]skipped[/] {escape(str(item))}", highlight=False, soft_wrap=True)
+        err.print(Text.assemble(("skipped", "yellow"), f" {item}"), highlight=False, soft_wrap=True)
     for note in summary.notes:
-        err.print(f"[yellow]note[/] {escape(note)}", highlight=False, soft_wrap=True)
+        err.print(Text.assemble(("note", "yellow"), f" {note}"), highlight=False, soft_wrap=True)
     if len(summary.failed) < len(summary.skipped) and not verbose:
         err.print("--verbose names every file that was left out", highlight=False)
     deleted = f", {summary.deleted} deleted" if summary.deleted else ""
-    typer.echo(
+    echo(
         f"{collection}: {summary.stored} stored, {summary.replaced} replaced, "
         f"{summary.unchanged} unchanged, {len(summary.skipped)} skipped{deleted}; "
         f"{summary.chunks} passages in {seconds:.1f} s ({rate:.1f} documents/s)"
     )
     if summary.skipped:
         counts = ", ".join(f"{count} {reason}" for reason, count in summary.reasons.items())
-        typer.echo(f"skipped: {counts}")
+        echo(f"skipped: {counts}")
 
 
 def _open(

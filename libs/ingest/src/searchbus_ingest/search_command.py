@@ -8,10 +8,10 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 from searchbus_bus import connect
-from searchbus_cli.output import fail, out
+from searchbus_cli.output import echo, fail, out
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.retrieval import MAX_TOP_K, SearchReply, SearchRequest
 from searchbus_runtime import BusAddress, data_folder, find_bus
@@ -44,16 +44,16 @@ def search(
     except Fault as fault:
         raise fail(str(fault)) from None
     if as_json:
-        typer.echo(msgspec.json.encode(reply).decode())
+        echo(msgspec.json.encode(reply).decode())
         return
     for hit in reply.hits:
         section = f" › {hit.section}" if hit.section else ""
         # In a pipe each stays one line.
         whole = not out.is_terminal
-        head = f"[bold]{escape(hit.title)}[/]{escape(section)}"
-        out.print(f"{head} [dim]{hit.collection} {hit.cosine:.2f}[/]", soft_wrap=whole)
+        score = (f" {hit.collection} {hit.cosine:.2f}", "dim")
+        out.print(Text.assemble((hit.title, "bold"), section, score), soft_wrap=whole)
         text = " ".join(hit.text.split())
-        out.print(f"  {text[:_SHOWN_CHARS]}", highlight=False, markup=False, soft_wrap=whole)
+        out.print(f"  {text[:_SHOWN_CHARS]}", highlight=False, soft_wrap=whole)
     if not reply.hits:
         out.print("nothing found")
 

@@ -13,6 +13,8 @@ import msgspec
 import structlog
 from opentelemetry import trace
 
+from .printable import printable
+
 __all__ = ["configure_logging", "log_lines"]
 
 _TRACE_FIELDS = ("trace_id", "span_id")
@@ -41,8 +43,10 @@ def configure_logging(
         structlog.processors.format_exc_info,
     ]
     if style == "json":
+        shown: list[Any] = []
         render: Any = structlog.processors.JSONRenderer()
     else:
+        shown = [_printable]
         render = structlog.dev.ConsoleRenderer(
             colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
         )
@@ -57,6 +61,7 @@ def configure_logging(
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             add_service,
+            *shown,
             render,
         ],
     )
@@ -134,6 +139,14 @@ def _timestamp(time_s: float) -> str:
 def _second(second: int) -> str:
     """A whole second; formatting a date costs more than the rest of a line."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _printable(_: Any, __: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Control characters of others as escapes, and one line except for a traceback."""
+    return {
+        name: printable(value, one_line=name != "exception") if isinstance(value, str) else value
+        for name, value in event.items()
+    }
 
 
 def _add_trace(_: Any, __: str, event: dict[str, Any]) -> dict[str, Any]:
