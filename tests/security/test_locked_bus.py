@@ -12,7 +12,8 @@ from searchbus_bus import Bus, connect
 from searchbus_cli.authorization import authorization
 from searchbus_cli.seeds import new_seed, public_key
 from searchbus_contracts import Fault
-from searchbus_contracts.permissions import inbox_prefix, publishes, subscribes
+from searchbus_contracts.inboxes import inbox_prefix
+from searchbus_contracts.permissions import publishes, subscribes
 from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command, until
 
@@ -64,7 +65,7 @@ async def test_forbidden_operations_are_refused(locked):
         bus = await as_service(locked, service)
         before = bus.async_errors
 
-        async def ignore(data: bytes) -> None:
+        async def ignore(subject: str, data: bytes) -> None:
             raise AssertionError("received a message that it must not receive")
 
         if verb == "publish":

@@ -60,7 +60,7 @@ class FakeTransport:
         for listener in self._listeners:
             listener()
 
-    async def replies_arrived(self, window_s: float) -> None:
+    async def replies_arrived(self, window_s: float, complete: asyncio.Event) -> None:
         await asyncio.sleep(window_s)
 
     async def wait_connected(self, timeout_s: float) -> bool:

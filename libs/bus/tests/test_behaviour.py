@@ -137,11 +137,11 @@ async def test_expired_request_is_not_worked_on(connect_bus):
     bus = await connect_bus()
     await start(bus, echo)
     answers: list[bytes] = []
-    await bus.subscribe("inbox.late", lambda data: _append(answers, data))
+    await bus.subscribe("_INBOX.late", lambda _, data: _append(answers, data))
     await bus.transport.publish(
         bus.subjects.endpoint("echo", "say"),
         b"{}",
-        reply="inbox.late",
+        reply="_INBOX.late",
         headers={"Timeout-Ms": "60000", "Deadline-Ms": str(int(time.time() * 1000) - 5)},
     )
     await until(lambda: answers)
@@ -457,12 +457,12 @@ async def test_malformed_message_gets_an_answer_and_harms_nobody(
     await start(await connect_bus(), Echo())
     bus = await connect_bus()
     answers: list[bytes] = []
-    await bus.subscribe("inbox.bad", lambda data: _append(answers, data))
+    await bus.subscribe("_INBOX.bad", lambda _, data: _append(answers, data))
     await bus.transport.flush()
     await bus.transport.publish(
         bus.subjects.endpoint("echo", subject_tail),
         data,
-        reply="inbox.bad",
+        reply="_INBOX.bad",
         headers={"Req-Id": "1", **headers},
     )
     await until(lambda: answers)

@@ -71,7 +71,7 @@ async def test_events_reach_every_subscriber_and_a_failing_handler_stays_subscri
     one, other = broker.connect(), broker.connect()
     found: list[bytes] = []
 
-    async def failing(data: bytes) -> None:
+    async def failing(subject: str, data: bytes) -> None:
         found.append(data)
         raise ValueError("no")
 

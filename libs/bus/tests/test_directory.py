@@ -120,7 +120,7 @@ async def test_malformed_descriptor_harms_no_other(connect_bus):
         await bus.transport.publish(message.reply, encode(body))
 
     # A worker in another language: announced and answering, without this library's help.
-    await bus.transport.subscribe(bus.subjects.catalog("d" * 32), describe)
+    await bus.transport.subscribe(bus.subjects.catalog("alpha", "d" * 32), describe)
     metadata = {CONTRACT_KEY: "v1", CATALOG_KEY: "d" * 32}
     await bus.transport.announce(ServiceRecord("alpha", "1.0.0", "", metadata, []))
     directory = Directory(

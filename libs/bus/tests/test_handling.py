@@ -139,12 +139,20 @@ async def test_a_request_in_parts_is_fetched_from_the_caller(transport):
     digest = hashlib.sha256(b"abcde").hexdigest()
 
     async def reply(sent: Message) -> None:
-        if sent.subject == "caller.part":
+        if sent.subject == "inbox.1.part":
             await transport.reply(sent, parts[int(sent.data)])
 
     transport.on_publish = reply
-    header = encode(Parts(subject="caller.part", count=3, size_bytes=5, sha256=digest)).decode()
+    header = encode(Parts(subject="inbox.1.part", count=3, size_bytes=5, sha256=digest)).decode()
     assert b'"abcde"' in await handle(transport, echo, message(b"", Parts=header))
+
+
+async def test_parts_elsewhere_than_at_the_reply_subject_are_refused(transport):
+    """A caller cannot make the worker publish where only the worker may."""
+    header = encode(Parts(subject="sb.v1.ddg.fetch", count=1, size_bytes=1, sha256="0" * 64))
+    refused = await handle(transport, echo, message(b"", Parts=header.decode()))
+    assert refused.code == "invalid_argument"
+    assert [m.subject for m in transport.published] == ["inbox.1"]
 
 
 def test_the_id_of_a_request_is_cut():

@@ -18,7 +18,12 @@ SUBJECT = "sb.v1.echo.say"
 
 async def attempt(inbox, body=b"{}", *, timeout_s=60.0, **options):
     return await inbox.attempt(
-        SUBJECT, body, headers={"Req-Id": "r"}, deadline=Deadline.after(timeout_s), **options
+        SUBJECT,
+        body,
+        replier="echo",
+        headers={"Req-Id": "r"},
+        deadline=Deadline.after(timeout_s),
+        **options,
     )
 
 
@@ -190,4 +195,7 @@ async def test_collecting_takes_every_reply_but_no_status(transport):
         await transport.reply(message, b"2")
 
     transport.on_publish = reply
-    assert await Inbox(transport).collect("$SRV.INFO", b"", window_s=0) == [b"1", b"2"]
+    assert await Inbox(transport).collect("$SRV.INFO", b"", replier="echo", window_s=0) == [
+        b"1",
+        b"2",
+    ]

@@ -18,6 +18,7 @@ from searchbus_contracts import (
     ToolReply,
     decode,
 )
+from searchbus_contracts.inboxes import DISCOVERY
 from searchbus_testing import until
 
 
@@ -51,7 +52,7 @@ async def events():
     bus = broker.connect(name="test")
     found: list[tuple[str, str]] = []
 
-    async def on_event(data: bytes) -> None:
+    async def on_event(subject: str, data: bytes) -> None:
         event = decode(data, CatalogEvent)
         found.append((event.event, event.catalog))
 
@@ -71,7 +72,7 @@ async def test_discovery_describes_the_worker(events):
     """Name, version, catalogue, and the subjects with their queue group."""
     broker, bus, _ = events
     serving = await broker.connect().serve(dictionary())
-    (reply,) = await bus._requester.collect("$SRV.INFO", b"", window_s=0.05)
+    (reply,) = await bus._requester.collect("$SRV.INFO", replier=DISCOVERY, window_s=0.05)
     info = json.loads(reply)
     assert (info["name"], info["version"], info["description"]) == ("dictionary", "1.2.3", "Words.")
     assert info["id"] == serving.instance
@@ -81,7 +82,7 @@ async def test_discovery_describes_the_worker(events):
     assert {e["subject"] for e in info["endpoints"]} == {
         "sb.v1.dictionary.say",
         "sb.v1.tool.words.*",
-        f"sb.v1.catalog.{serving.worker.catalog.digest}",
+        f"sb.v1.catalog.dictionary.{serving.worker.catalog.digest}",
     }
     assert {e["queue_group"] for e in info["endpoints"]} == {"dictionary"}
 
@@ -94,7 +95,7 @@ async def test_the_catalogue_is_served_under_its_hash(events):
 
     async def fetch(digest: str) -> Catalog:
         return await bus.request(
-            bus.subjects.catalog(digest), CatalogRequest(), Catalog, service="dictionary",
+            bus.subjects.catalog("dictionary", digest), CatalogRequest(), Catalog, service="dictionary",
             timeout_s=60,
         )  # fmt: skip
 

@@ -39,12 +39,12 @@ def test_subjects_are_built_as_the_table_says():
     subjects = Subjects("sb")
     built = {
         "tool.{toolset}.{tool}": subjects.tool("toolset", "tool"),
-        "catalog.{hash}": subjects.catalog("hash"),
+        "catalog.{service}.{hash}": subjects.catalog("service", "hash"),
         "resource.{toolset}.read": subjects.resource("toolset", "read"),
         "retrieval.search": subjects.endpoint("retrieval", "search"),
-        "evt.catalog": subjects.catalog_events(),
+        "evt.catalog.{service}": subjects.catalog_event("service"),
         "ctl.cancel.{service}": subjects.cancel("service"),
-        "ctl.ping.{instance}": subjects.ping("instance"),
+        "ctl.ping.{service}.{instance}": subjects.ping("service", "instance"),
     }
     addresses = {channel.address for channel in CHANNELS}
     for address, subject in built.items():

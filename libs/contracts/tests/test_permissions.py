@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_contracts.permissions import inbox_prefix, publishes, subscribes
+from searchbus_contracts.inboxes import inbox_prefix
+from searchbus_contracts.permissions import publishes, subscribes
 from searchbus_contracts.services import Service
 
 EDGE = Service(
@@ -18,32 +19,46 @@ ALL = (EDGE, DDG, WEB, CLIENT)
 
 
 def test_a_client_sends_its_calls_and_cancels_them():
-    """And nothing else."""
-    assert publishes(CLIENT, ALL) == ["sb.v1.ctl.cancel.ddg", "sb.v1.ddg.search"]
+    """And nothing else but the parts of a large request."""
+    assert publishes(CLIENT, ALL) == [
+        "_INBOX_ddg.*.$PART.*",
+        "sb.v1.ctl.cancel.ddg",
+        "sb.v1.ddg.search",
+    ]
     assert subscribes(CLIENT) == ["_INBOX_client.>"]
 
 
-def test_a_worker_announces_itself_and_pulls_parts_from_its_callers_only():
-    """The parts of a large request are at the caller's inbox."""
+def test_a_worker_announces_itself_and_replies_to_its_callers_only():
+    """At the reply subjects that name it, and at those of discovery."""
     assert publishes(DDG, ALL) == [
-        "_INBOX_client.*.*.part",
-        "_INBOX_edge.*.*.part",
-        "_INBOX_web.*.*.part",
+        "_INBOX_client.*.ddg.>",
+        "_INBOX_ddg.*.ddg.*",
+        "_INBOX_edge.*.$SRV.*",
+        "_INBOX_edge.*.ddg.>",
+        "_INBOX_web.*.ddg.>",
         "sb.v1.ctl.cancel.ddg",
-        "sb.v1.ctl.ping.*",
-        "sb.v1.evt.catalog",
+        "sb.v1.ctl.ping.ddg.*",
+        "sb.v1.evt.catalog.ddg",
     ]
-    assert "_INBOX_client.*.*.part" not in publishes(WEB, ALL)
+    assert not any(s.startswith("_INBOX_client") for s in publishes(WEB, ALL))
 
 
 def test_a_worker_subscribes_to_its_own_subjects():
     """Its tools and endpoints, its catalogue, its cancellations, discovery."""
     assert subscribes(DDG) == [
-        "$SRV.>",
+        "$SRV.INFO",
+        "$SRV.INFO.ddg",
+        "$SRV.INFO.ddg.*",
+        "$SRV.PING",
+        "$SRV.PING.ddg",
+        "$SRV.PING.ddg.*",
+        "$SRV.STATS",
+        "$SRV.STATS.ddg",
+        "$SRV.STATS.ddg.*",
         "_INBOX_ddg.>",
-        "sb.v1.catalog.*",
+        "sb.v1.catalog.ddg.*",
         "sb.v1.ctl.cancel.ddg",
-        "sb.v1.ctl.ping.*",
+        "sb.v1.ctl.ping.ddg.*",
         "sb.v1.ddg.search",
         "sb.v1.tool.ddg.*",
     ]
@@ -53,8 +68,8 @@ def test_a_caller_of_any_tool_may_cancel_at_any_service():
     """Which service has a tool is known at run time only."""
     found = publishes(EDGE, ALL)
     assert "sb.v1.ctl.cancel.*" in found
-    assert {"$SRV.INFO", "sb.v1.catalog.*", "sb.v1.tool.>", "sb.v1.retrieval.*"} <= set(found)
-    assert "sb.v1.evt.catalog" in subscribes(EDGE)
+    assert {"$SRV.INFO", "$SRV.INFO.*", "sb.v1.catalog.*.*", "sb.v1.tool.>"} <= set(found)
+    assert "sb.v1.evt.catalog.*" in subscribes(EDGE)
 
 
 def test_a_follower_may_cancel_its_requests_for_catalogs():

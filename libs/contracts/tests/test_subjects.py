@@ -13,13 +13,16 @@ BUILDERS = [
     lambda subjects, token: subjects.tool(token, "x"),
     lambda subjects, token: subjects.tool("x", token),
     Subjects.toolset,
-    Subjects.catalog,
+    lambda subjects, token: subjects.catalog(token, "x"),
+    lambda subjects, token: subjects.catalog("x", token),
+    Subjects.catalog_event,
     lambda subjects, token: subjects.endpoint(token, "x"),
     lambda subjects, token: subjects.endpoint("x", token),
     lambda subjects, token: subjects.resource(token, "read"),
     lambda subjects, token: subjects.resource("x", token),
     Subjects.cancel,
-    Subjects.ping,
+    lambda subjects, token: subjects.ping(token, "x"),
+    lambda subjects, token: subjects.ping("x", token),
 ]
 
 
@@ -28,17 +31,18 @@ def test_subjects_are_those_of_the_wire():
     subjects = Subjects()
     assert subjects.tool("fomc", "search_fomc") == "sb.v1.tool.fomc.search_fomc"
     assert subjects.toolset("fomc") == "sb.v1.tool.fomc.*"
-    assert subjects.catalog("ab12") == "sb.v1.catalog.ab12"
+    assert subjects.catalog("web", "ab12") == "sb.v1.catalog.web.ab12"
     assert subjects.endpoint("retrieval", "search") == "sb.v1.retrieval.search"
     assert subjects.resource("documents", "read") == "sb.v1.resource.documents.read"
-    assert subjects.catalog_events() == "sb.v1.evt.catalog"
+    assert subjects.catalog_event("web") == "sb.v1.evt.catalog.web"
+    assert subjects.catalog_events() == "sb.v1.evt.catalog.*"
     assert subjects.cancel("web") == "sb.v1.ctl.cancel.web"
-    assert subjects.ping("I1") == "sb.v1.ctl.ping.I1"
+    assert subjects.ping("web", "I1") == "sb.v1.ctl.ping.web.I1"
 
 
 def test_the_prefix_keeps_two_stacks_apart():
     """It is a token as well."""
-    assert Subjects("mine").catalog_events() == "mine.v1.evt.catalog"
+    assert Subjects("mine").catalog_events() == "mine.v1.evt.catalog.*"
     with pytest.raises(ValueError, match="subject token"):
         Subjects("a.b")
 

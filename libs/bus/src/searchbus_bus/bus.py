@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -20,7 +22,9 @@ from searchbus_contracts import (
     Subjects,
     decode,
     encode,
+    is_token,
 )
+from searchbus_contracts.inboxes import DISCOVERY
 
 from .fanout import Gathered, gather
 from .identity import ActorSigner, ActorVerifier
@@ -35,6 +39,10 @@ __all__ = ["Bus", "WorkerInfo", "connect"]
 
 log = logging.getLogger("searchbus.bus")
 T = TypeVar("T")
+_CONFIRM_S = 1.0
+"""How long a worker may take to confirm its service; the wait ends when all have."""
+_MOST_SERVICES = 1000
+"""A worker that names more services than exist makes discovery no longer than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +164,13 @@ class Bus:
         await self.transport.publish(subject, encode(message))
 
     async def subscribe(
-        self, subject: str, handler: Callable[[bytes], Awaitable[None]]
+        self, subject: str, handler: Callable[[str, bytes], Awaitable[None]]
     ) -> Subscription:
-        """Call the handler for every event of a subject; its exceptions are logged only."""
+        """Call the handler with subject and body of every event; its exceptions are logged only."""
 
         async def on_message(message: Message) -> None:
             try:
-                await handler(message.data)
+                await handler(message.subject, message.data)
             except Exception:
                 log.exception("the handler of %s failed", subject)
 
@@ -188,24 +196,35 @@ class Bus:
         return await self.transport.key_value(bucket, ttl_s=ttl_s, max_bytes=max_bytes)
 
     async def workers(self, *, window_s: float = 0.3) -> list[WorkerInfo]:
-        """Every searchbus worker that replied to discovery within `window_s`."""
-        replies = await self._requester.collect("$SRV.INFO", b"", window_s=window_s)
-        found = []
-        for reply in replies:
-            try:
-                info = msgspec.convert(json.loads(reply), _Info)
-            except (ValueError, RecursionError):
-                continue
-            if CONTRACT_KEY in info.metadata:
-                found.append(
-                    WorkerInfo(
-                        service=info.name,
-                        instance=info.id,
-                        version=info.version,
-                        catalog=info.metadata.get(CATALOG_KEY, ""),
-                        metadata=info.metadata,
-                    )
+        """Every searchbus worker that replied to discovery.
+
+        The replies to the first question only say which services to ask: any worker could name
+        another's service in them. The second goes to each service, and on a secured bus only that
+        service receives it and may reply.
+
+        Args:
+            window_s: how long to wait for the first replies.
+        """
+        replies = await self._requester.collect("$SRV.INFO", replier=DISCOVERY, window_s=window_s)
+        named = Counter(worker.service for worker in _workers(replies))
+        asked = [service for service in named if is_token(service)][:_MOST_SERVICES]
+        confirmed = await asyncio.gather(
+            *(
+                self._requester.collect(
+                    f"$SRV.INFO.{service}",
+                    replier=service,
+                    window_s=_CONFIRM_S,
+                    enough=named[service],
                 )
+                for service in asked
+            )
+        )
+        found = [
+            worker
+            for service, replies in zip(asked, confirmed, strict=True)
+            for worker in _workers(replies)
+            if worker.service == service
+        ]
         return sorted(found, key=lambda worker: (worker.service, worker.instance))
 
     async def close(self) -> None:
@@ -240,6 +259,27 @@ async def connect(
         url, name=name, inbox_prefix=inbox_prefix, connect_timeout_s=connect_timeout_s, **options
     )
     return Bus(transport, name=name, prefix=prefix, signer=signer, verifier=verifier)
+
+
+def _workers(replies: list[bytes]) -> list[WorkerInfo]:
+    """The searchbus workers among the replies to `$SRV.INFO`."""
+    found = []
+    for reply in replies:
+        try:
+            info = msgspec.convert(json.loads(reply), _Info)
+        except (ValueError, RecursionError):
+            continue
+        if CONTRACT_KEY in info.metadata:
+            found.append(
+                WorkerInfo(
+                    service=info.name,
+                    instance=info.id,
+                    version=info.version,
+                    catalog=info.metadata.get(CATALOG_KEY, ""),
+                    metadata=info.metadata,
+                )
+            )
+    return found
 
 
 class _Info(msgspec.Struct):

@@ -151,11 +151,14 @@ class Directory:
         missing = any(service.misses for service in self._services.values())
         return min(1.0, self._refresh_s) if missing else self._refresh_s
 
-    async def _on_event(self, data: bytes) -> None:
+    async def _on_event(self, subject: str, data: bytes) -> None:
         try:
             event = decode(data, CatalogEvent)
         except Fault:
             return  # discovery finds what a malformed event does not say
+        if subject != self._bus.subjects.catalog_event(event.service):
+            log.warning("an event on %s speaks of another service and is ignored", subject)
+            return
         known = self._services.get(event.service)
         if event.event == "down" and known is not None:
             known.instances.pop(event.instance, None)
@@ -182,7 +185,7 @@ class Directory:
         digest = service.wanted
         try:
             raw = await self._bus.request(
-                self._bus.subjects.catalog(digest),
+                self._bus.subjects.catalog(name, digest),
                 CatalogRequest(),
                 msgspec.Raw,
                 service=name,

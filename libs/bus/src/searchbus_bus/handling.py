@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from searchbus_contracts import Actor, ErrorCode, Fault, Parts, decode, encode
 from searchbus_contracts.headers import ACTOR, ACTOR_SIG, PARTS, REQ_ID
+from searchbus_contracts.inboxes import PART, part_subject
 
 from . import telemetry
 from .call import Call
@@ -124,6 +125,11 @@ class Handling:
         if header is None:
             return message.data
         parts = decode(header.encode(), Parts)
+        if parts.subject != part_subject(message.reply):
+            # Otherwise a caller could make this worker publish where only the worker may.
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT, "The request's parts are not at its reply subject."
+            )
         assembly = Assembly(parts.count, parts.size_bytes, parts.sha256)
         body = None
         for index in range(parts.count):
@@ -133,6 +139,7 @@ class Handling:
                 Raw,
                 service=self._service,
                 timeout_s=max(0.001, deadline.remaining_s),
+                replier=PART,
             )
             body = assembly.add(index, await self._requester.send(request))
         if body is None:

@@ -1,15 +1,15 @@
 """The replies of one connection: one subscription, a token for every attempt that waits.
 
-An attempt publishes to a subject with the reply subject `<inbox>.<token>`. What comes back on it is
-an event, a part of a large reply, a failure, or the reply. The worker fetches the parts of a large
-request from `<inbox>.<token>.part`.
+An attempt publishes to a subject with the reply subject `<inbox>.<replier>.<token>`. What comes
+back on it is an event, a part of a large reply, a failure, or the reply. The worker fetches the
+parts of a large request from `<inbox>.<replier>.<token>.part`. On a secured bus only the replier
+may publish there, and nobody can guess the token of a request that went to another.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,8 +17,10 @@ from typing import Literal
 
 from searchbus_contracts import ErrorCode, Failure, Fault, Parts, ToolEvent, decode, encode
 from searchbus_contracts.headers import CHUNK, ERROR_CODE, ERROR_TEXT, EVENT, PARTS
+from searchbus_contracts.inboxes import part_subject
 
 from .deadline import Deadline
+from .ids import RandomIds
 from .parts import Assembly, ChunkMark, part_size_bytes, split
 from .request import OnEvent
 from .transport import Message, Transport
@@ -56,9 +58,9 @@ class Inbox:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._subject = transport.new_inbox()
-        self._tokens = itertools.count(1)
+        self._tokens = RandomIds()
         self._pending: dict[str, _Pending] = {}
-        self._collectors: dict[str, Callable[[bytes], None]] = {}
+        self._collectors: dict[str, Callable[[Message], None]] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._opened = False
         self._opening = asyncio.Lock()
@@ -74,20 +76,25 @@ class Inbox:
         subject: str,
         body: bytes,
         *,
+        replier: str,
         headers: dict[str, str],
         deadline: Deadline,
         on_event: OnEvent | None = None,
     ) -> bytes | Failed:
-        """Publish a request once and wait for its reply; never raises a Fault."""
+        """Publish a request once and wait for its reply; never raises a Fault.
+
+        Args:
+            replier: the service that replies; see searchbus_contracts.inboxes.
+        """
         if not self._opened:
             await self._open()
-        token = f"{next(self._tokens):x}"
+        token = f"{replier}.{self._tokens.next()}"
         reply_to = f"{self._subject}.{token}"
         pending = _Pending(asyncio.get_running_loop().create_future(), on_event)
         size_bytes = part_size_bytes(self._transport.max_payload_bytes)
         if len(body) > size_bytes:
             pending.request_parts = split(body, size_bytes)
-            headers = headers | _parts_header(f"{reply_to}.part", body, len(pending.request_parts))
+            headers = headers | _parts_header(reply_to, body, len(pending.request_parts))
             body = b""
         self._pending[token] = pending
         try:
@@ -101,20 +108,34 @@ class Inbox:
         finally:
             del self._pending[token]
 
-    async def collect(self, subject: str, body: bytes, *, window_s: float) -> list[bytes]:
+    async def collect(
+        self, subject: str, body: bytes, *, replier: str, window_s: float, enough: int | None = None
+    ) -> list[bytes]:
         """Send to every subscriber of a subject; all replies that came within `window_s`.
+
+        Args:
+            replier: see `attempt`.
+            enough: the number of replies after which waiting ends early.
 
         Raises:
             Fault: unavailable, without a connection.
         """
         if not self._opened:
             await self._open()
-        token = f"{next(self._tokens):x}"
+        token = f"{replier}.{self._tokens.next()}"
         replies: list[bytes] = []
-        self._collectors[token] = replies.append
+        complete = asyncio.Event()
+
+        def on_reply(message: Message) -> None:
+            if not message.no_responders:
+                replies.append(message.data)
+            if message.no_responders or len(replies) == enough:
+                complete.set()
+
+        self._collectors[token] = on_reply
         try:
             await self._transport.publish(subject, body, reply=f"{self._subject}.{token}")
-            await self._transport.replies_arrived(window_s)
+            await self._transport.replies_arrived(window_s, complete)
         finally:
             del self._collectors[token]
         return replies
@@ -134,12 +155,12 @@ class Inbox:
             pending.end(Failed(fault, "connection_lost"))
 
     def _on_message(self, message: Message) -> None:
-        token, _, rest = message.subject[len(self._subject) + 1 :].partition(".")
+        tokens = message.subject[len(self._subject) + 1 :].split(".")
+        token, rest = ".".join(tokens[:2]), tokens[2:]
         collector = self._collectors.get(token)
         pending = self._pending.get(token)
         if collector is not None:
-            if not message.no_responders:
-                collector(message.data)
+            collector(message)
         elif pending is None or pending.outcome.done():
             return
         elif rest:
@@ -162,9 +183,9 @@ class Inbox:
             log.debug("a part of a request could not be sent")
 
 
-def _parts_header(subject: str, body: bytes, count: int) -> dict[str, str]:
+def _parts_header(reply_to: str, body: bytes, count: int) -> dict[str, str]:
     parts = Parts(
-        subject=subject,
+        subject=part_subject(reply_to),
         count=count,
         size_bytes=len(body),
         sha256=hashlib.sha256(body).hexdigest(),

@@ -212,7 +212,7 @@ class _MemoryTransport:
     async def key_value(self, bucket: str, *, ttl_s: float, max_bytes: int) -> MemoryKeyValue:
         return self.broker.buckets.setdefault(bucket, MemoryKeyValue(ttl_s=ttl_s))
 
-    async def replies_arrived(self, window_s: float) -> None:
+    async def replies_arrived(self, window_s: float, complete: asyncio.Event) -> None:
         for _ in range(_TURNS_OF_A_REPLY):
             await asyncio.sleep(0)
 

@@ -216,9 +216,9 @@ class NatsTransport:
         await found.open()
         return found
 
-    async def replies_arrived(self, window_s: float) -> None:
-        """Wait for the whole window: nobody knows how many will reply."""
-        await asyncio.sleep(window_s)
+    async def replies_arrived(self, window_s: float, complete: asyncio.Event) -> None:
+        """Wait for the whole window, unless somebody knows how many will reply."""
+        await wait_for_event(complete, window_s)
 
     async def flush(self, timeout_s: float = 2.0) -> None:
         """Return when the server has received everything sent so far, or after `timeout_s`."""

@@ -28,6 +28,7 @@ class Request(Generic[T]):
         actor: on whose behalf the request is sent.
         on_event: called for progress and log lines that come before the reply.
         idempotent: whether the request may be repeated after a lost connection.
+        replier: who replies, where it is not a service; see searchbus_contracts.inboxes.
     """
 
     subject: str
@@ -39,3 +40,4 @@ class Request(Generic[T]):
     actor: Actor | None = None
     on_event: OnEvent | None = None
     idempotent: bool = True
+    replier: str = ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 import time
 from typing import Any
@@ -20,6 +19,7 @@ from searchbus_contracts.headers import ACTOR, ACTOR_SIG, REQ_ID
 from . import telemetry
 from .deadline import Deadline
 from .identity import ActorSigner, received_signature
+from .ids import RandomIds
 from .inbox import Failed, Inbox
 from .parts import MAX_BODY_BYTES
 from .request import Request
@@ -38,24 +38,7 @@ _LEAST_USEFUL_S = 0.005
 """A retry with less time left than this is not worth sending."""
 
 
-class _RequestIds:
-    """128 random bits as hex; random bytes are fetched for many ids at once."""
-
-    _BYTES = 16
-    _AT_ONCE = 256
-
-    def __init__(self) -> None:
-        self._pool: list[str] = []
-
-    def next(self) -> str:
-        if not self._pool:
-            digits = os.urandom(self._BYTES * self._AT_ONCE).hex()
-            size = 2 * self._BYTES
-            self._pool = [digits[i : i + size] for i in range(0, len(digits), size)]
-        return self._pool.pop()
-
-
-_request_ids = _RequestIds()
+_request_ids = RandomIds()
 
 
 class Requester:
@@ -100,9 +83,13 @@ class Requester:
                 seconds = time.perf_counter() - started_s
                 telemetry.record(seconds, side="client", service=request.service, code=code)
 
-    async def collect(self, subject: str, body: bytes, *, window_s: float) -> list[bytes]:
-        """Send to every subscriber of a subject; all replies that came within `window_s`."""
-        return await self._inbox.collect(subject, body, window_s=window_s)
+    async def collect(
+        self, subject: str, *, replier: str, window_s: float, enough: int | None = None
+    ) -> list[bytes]:
+        """Send to every subscriber of a subject; see `Inbox.collect`."""
+        return await self._inbox.collect(
+            subject, b"", replier=replier, window_s=window_s, enough=enough
+        )
 
     async def _attempts(self, request: Request[Any], body: bytes, req_id: str) -> bytes:
         if len(body) > MAX_BODY_BYTES:
@@ -121,6 +108,7 @@ class Requester:
             outcome = await self._inbox.attempt(
                 request.subject,
                 body,
+                replier=request.replier or request.service,
                 headers=self._headers(request, deadline, req_id),
                 deadline=deadline,
                 on_event=request.on_event,

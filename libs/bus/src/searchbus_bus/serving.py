@@ -27,6 +27,7 @@ from searchbus_contracts import (
     decode,
     encode,
 )
+from searchbus_contracts.inboxes import INBOX
 
 from . import telemetry
 from .call import Call
@@ -51,7 +52,7 @@ class Serving:
         instance: the id of this worker in discovery.
         served: requests handled so far.
         shed: requests refused because the worker was at its limit.
-        unanswerable: messages without a reply subject, which are ignored.
+        unanswerable: messages without a reply subject of an inbox, which are ignored.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Serving:
         _limit.watch(self)
         self._announcement = await self._transport.announce(self._record)
         self.instance = self._announcement.instance
-        ping = self._subjects.ping(self.instance)
+        ping = self._subjects.ping(service, self.instance)
         self._subscriptions[ping] = await self._transport.subscribe(ping, self._on_ping)
         # Subscriptions must exist before the worker is announced.
         await self._transport.flush()
@@ -133,7 +134,7 @@ class Serving:
         try:
             with telemetry.untraced():
                 ping = Request(
-                    self._subjects.ping(self.instance),
+                    self._subjects.ping(self.worker.service, self.instance),
                     Ping(),
                     Pong,
                     service=self.worker.service,
@@ -201,7 +202,9 @@ class Serving:
         await self._subscribe(subject, handler)
 
     async def _serve_catalog(self) -> None:
-        await self._subscribe(self._subjects.catalog(self._digest), self._reply_catalog)
+        await self._subscribe(
+            self._subjects.catalog(self.worker.service, self._digest), self._reply_catalog
+        )
         for toolset in {tool.toolset for tool in self._catalog.tools}:
             await self._serve_subject(self._subjects.toolset(toolset), self._call_tool)
 
@@ -226,7 +229,8 @@ class Serving:
             catalog=self._digest,
         )
         try:
-            await self._transport.publish(self._subjects.catalog_events(), encode(message))
+            subject = self._subjects.catalog_event(self.worker.service)
+            await self._transport.publish(subject, encode(message))
         except Fault:
             log.debug("the event that %s is %s could not be sent", self.worker.service, event)
 
@@ -249,7 +253,9 @@ class Serving:
     async def _accept(self, message: Message, handler: Handler) -> None:
         # Runs inside the subscription: an exception would end it. It awaits nothing but a reply.
         try:
-            if not message.reply:
+            # A reply is published with this worker's permissions: never to a subject of requests or
+            # of the key-value store.
+            if not message.reply.startswith(INBOX):
                 self.unanswerable += 1
                 return
             if len(self._tasks) >= self.worker.max_in_flight:

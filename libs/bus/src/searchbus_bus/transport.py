@@ -5,6 +5,7 @@ Everything else (requests, workers, parts, cancel, discovery) is written once, o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -117,8 +118,12 @@ class Transport(Protocol):
     async def key_value(self, bucket: str, *, ttl_s: float, max_bytes: int) -> KeyValue:
         """A shared bucket; raises Fault(unavailable) where the broker has no key-value store."""
 
-    async def replies_arrived(self, window_s: float) -> None:
-        """Wait until every subscriber may have replied to a message: at most `window_s`."""
+    async def replies_arrived(self, window_s: float, complete: asyncio.Event) -> None:
+        """Wait until every subscriber may have replied to a message: at most `window_s`.
+
+        Args:
+            complete: set once no more replies are expected.
+        """
 
     async def flush(self, timeout_s: float = 2.0) -> None:
         """Return when the broker has received everything sent so far, or after `timeout_s`."""

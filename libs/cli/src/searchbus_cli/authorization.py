@@ -36,9 +36,6 @@ def users(
             "permissions": {
                 "publish": {"allow": publishes(services[name], services.values(), prefix)},
                 "subscribe": {"allow": subscribes(services[name], prefix)},
-                # One reply may be many messages, and a caller sends the parts of a large request
-                # as replies to the worker that pulls them.
-                "allow_responses": {"max": 100_000, "expires": "10m"},
             },
         }
         for name, key in public_keys.items()

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from searchbus_bus import new_actor_keys
-from searchbus_contracts.permissions import inbox_prefix
+from searchbus_contracts.inboxes import inbox_prefix
 from searchbus_contracts.services import Service
 from searchbus_contracts.subjects import DEFAULT_PREFIX
 from searchbus_runtime.files import write_atomically

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from searchbus_bus import new_actor_keys
-from searchbus_contracts.permissions import inbox_prefix
+from searchbus_contracts.inboxes import inbox_prefix
 from searchbus_contracts.services import Service
 from searchbus_runtime.files import write_atomically
 

@@ -1,8 +1,8 @@
 """A worker's catalogue: its tools, prompts and resources, and the hash that names it (§8).
 
-The hash travels in `$SRV.INFO` metadata and in `evt.catalog` events; a reader that receives a new
-hash requests `catalog.<hash>` once. Catalogues are decoded descriptor by descriptor, so that a
-malformed one is left out with a reason and the others stay.
+The hash travels in `$SRV.INFO` metadata and in `evt.catalog.<service>` events; a reader that
+receives a new hash requests `catalog.<service>.<hash>` once. Catalogues are decoded descriptor by
+descriptor, so that a malformed one is left out with a reason and the others stay.
 """
 
 from __future__ import annotations
@@ -124,11 +124,11 @@ class Catalog(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CatalogRequest(Struct, frozen=True, kw_only=True):
-    """Requests a catalogue at `catalog.<hash>`; the subject holds the hash."""
+    """Requests a catalogue at `catalog.<service>.<hash>`; the subject holds the hash."""
 
 
 class CatalogEvent(Struct, frozen=True, kw_only=True):
-    """Published on `evt.catalog` when a worker starts, stops or changes its tools."""
+    """Published on `evt.catalog.<service>` when a worker starts, stops or changes its tools."""
 
     event: Literal["up", "changed", "down"]
     service: Name

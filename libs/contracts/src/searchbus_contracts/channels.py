@@ -51,7 +51,12 @@ class Channel:
 
 CHANNELS: tuple[Channel, ...] = (
     Channel("tool.{toolset}.{tool}", "Call a tool.", ToolCall, ToolReply),
-    Channel("catalog.{hash}", "Get the descriptors of a catalogue hash.", CatalogRequest, Catalog),
+    Channel(
+        "catalog.{service}.{hash}",
+        "Get the descriptors of a catalogue hash.",
+        CatalogRequest,
+        Catalog,
+    ),
     Channel(
         "resource.{toolset}.list",
         "Get a page of a toolset's resources.",
@@ -73,7 +78,9 @@ CHANNELS: tuple[Channel, ...] = (
     Channel("retrieval.delete", "Delete documents or a collection.", DeleteRequest, DeleteReply),
     Channel("ddg.search", "Search the web with DuckDuckGo.", WebSearchRequest, WebSearchReply),
     Channel("ddg.fetch", "The same, without the cache.", WebSearchRequest, WebSearchReply),
-    Channel("evt.catalog", "A worker started, stopped or changed its tools.", CatalogEvent),
+    Channel(
+        "evt.catalog.{service}", "A worker started, stopped or changed its tools.", CatalogEvent
+    ),
     Channel("ctl.cancel.{service}", "Cancel a request.", Cancel),
-    Channel("ctl.ping.{instance}", "Check whether one instance responds.", Ping, Pong),
+    Channel("ctl.ping.{service}.{instance}", "Check whether one instance responds.", Ping, Pong),
 )

@@ -16,7 +16,7 @@ class Cancel(Struct, frozen=True, kw_only=True):
 
 
 class Ping(Struct, frozen=True, kw_only=True):
-    """Sent to `ctl.ping.<instance>` to check whether that instance still responds."""
+    """Sent to `ctl.ping.<service>.<instance>` to check whether that instance still responds."""
 
 
 class Pong(Struct, frozen=True, kw_only=True):

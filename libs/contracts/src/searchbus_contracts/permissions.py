@@ -1,16 +1,19 @@
-"""What each service may do on the bus: everything else is denied (proto/README.md §4.4).
+"""What each service may do on the bus: everything else is denied (proto/README.md §4.5).
 
-The lists of a NATS user follow from the services' declarations (services.py).
+The lists of a NATS user follow from the services' declarations (services.py). Replies are listed
+too: NATS's `allow_responses` lets a user reply to a message that it sent itself, whose reply
+subject can be any subject.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from .inboxes import DISCOVERY, PART, inbox_prefix
 from .services import Service, may_call
 from .subjects import DEFAULT_PREFIX
 
-__all__ = ["inbox_prefix", "publishes", "subscribes"]
+__all__ = ["publishes", "subscribes"]
 
 _BUCKET_REQUESTS = (
     "STREAM.CREATE.{stream}",
@@ -25,15 +28,10 @@ _BUCKET_REQUESTS = (
 )
 
 
-def inbox_prefix(service: str) -> str:
-    """A service's own reply subjects start with this: no other service may subscribe there."""
-    return f"_INBOX_{service}"
-
-
 def publishes(
     service: Service, services: Collection[Service], prefix: str = DEFAULT_PREFIX
 ) -> list[str]:
-    """Subjects a service may publish to; replies are allowed besides.
+    """Subjects a service may publish to, replies included.
 
     Args:
         services: all that share the bus.
@@ -46,17 +44,25 @@ def publishes(
     else:
         found |= {f"{root}.ctl.cancel.{name}" for name in service.callees}
     if service.serves:
-        found |= {f"{root}.evt.catalog", f"{root}.ctl.ping.*"}
-        # A worker that pulls the parts of a request may give that up.
-        found.add(f"{root}.ctl.cancel.{service.group}")
-        # Large requests are pulled in parts from the caller (§5).
         found |= {
-            f"{inbox_prefix(caller.name)}.*.*.part"
-            for caller in services
-            if may_call(caller, service)
+            f"{root}.evt.catalog.{service.group}",
+            f"{root}.ctl.ping.{service.group}.*",
+            # A worker that pulls the parts of a request may give that up.
+            f"{root}.ctl.cancel.{service.group}",
+            # The reply to its own ping.
+            f"{inbox_prefix(service.name)}.*.{service.group}.*",
         }
+    for other in services:
+        inbox = inbox_prefix(other.name)
+        if service.serves and (may_call(other, service) or other.follows_catalog):
+            # Replies, catalogues; and requests for the parts of a large request (§5).
+            found.add(f"{inbox}.*.{service.group}.>")
+        if service.serves and other.follows_catalog:
+            found.add(f"{inbox}.*.{DISCOVERY}.*")
+        if may_call(service, other):
+            found.add(f"{inbox}.*.{PART}.*")
     if service.follows_catalog:
-        found |= {"$SRV.INFO", f"{root}.catalog.*"}
+        found |= {"$SRV.INFO", "$SRV.INFO.*", f"{root}.catalog.*.*"}
     for name in service.buckets:
         bucket = f"{prefix}_{name}"
         found.add(f"$KV.{bucket}.>")
@@ -71,11 +77,13 @@ def subscribes(service: Service, prefix: str = DEFAULT_PREFIX) -> list[str]:
     if service.serves:
         found |= {f"{root}.{subject}" for subject in service.serves}
         found |= {
-            f"{root}.catalog.*",
+            f"{root}.catalog.{service.group}.*",
             f"{root}.ctl.cancel.{service.group}",
-            f"{root}.ctl.ping.*",
-            "$SRV.>",
+            f"{root}.ctl.ping.{service.group}.*",
         }
+        # Verb by verb: the server lets a list with `$SRV.*` subscribe to `$SRV.>`.
+        for verb in ("PING", "INFO", "STATS"):
+            found |= {f"$SRV.{verb}{of}" for of in ("", f".{service.group}", f".{service.group}.*")}
     if service.follows_catalog:
-        found.add(f"{root}.evt.catalog")
+        found.add(f"{root}.evt.catalog.*")
     return sorted(found)

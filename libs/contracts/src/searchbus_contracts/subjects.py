@@ -54,9 +54,9 @@ class Subjects:
         """The wildcard for a toolset's calls; its service subscribes to it in its queue group."""
         return f"{self.prefix}.v1.tool.{_checked(toolset)}.*"
 
-    def catalog(self, digest: str) -> str:
-        """The subject that replies with the descriptors of a catalogue hash."""
-        return f"{self.prefix}.v1.catalog.{_checked(digest)}"
+    def catalog(self, service: str, digest: str) -> str:
+        """The subject that replies with the descriptors of a service's catalogue hash."""
+        return f"{self.prefix}.v1.catalog.{_checked(service)}.{_checked(digest)}"
 
     def endpoint(self, service: str, verb: str) -> str:
         """The subject of a typed endpoint, e.g. retrieval.search."""
@@ -66,14 +66,18 @@ class Subjects:
         """The subject of a toolset's resources; verb is list, read or search."""
         return f"{self.prefix}.v1.resource.{_checked(toolset)}.{_checked(verb)}"
 
+    def catalog_event(self, service: str) -> str:
+        """The subject of the events that a service's worker started, stopped or changed."""
+        return f"{self.prefix}.v1.evt.catalog.{_checked(service)}"
+
     def catalog_events(self) -> str:
-        """The subject of the events that a worker started, stopped or changed its tools."""
-        return f"{self.prefix}.v1.evt.catalog"
+        """The wildcard for the catalogue events of all services."""
+        return f"{self.prefix}.v1.evt.catalog.*"
 
     def cancel(self, service: str) -> str:
         """The subject on which every worker of a service receives cancellations."""
         return f"{self.prefix}.v1.ctl.cancel.{_checked(service)}"
 
-    def ping(self, instance: str) -> str:
-        """The subject on which one instance replies to pings."""
-        return f"{self.prefix}.v1.ctl.ping.{_checked(instance)}"
+    def ping(self, service: str, instance: str) -> str:
+        """The subject on which one instance of a service replies to pings."""
+        return f"{self.prefix}.v1.ctl.ping.{_checked(service)}.{_checked(instance)}"

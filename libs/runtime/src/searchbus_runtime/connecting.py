@@ -11,7 +11,7 @@ from typing import Any
 
 from searchbus_bus import ActorSigner, ActorVerifier
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.permissions import inbox_prefix
+from searchbus_contracts.inboxes import inbox_prefix
 from searchbus_contracts.services import OPERATOR
 
 from .settings import ServiceSettings, SigningSettings, load_settings

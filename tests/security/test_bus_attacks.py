@@ -1,0 +1,188 @@
+"""What a service that was taken over can do on the secured bus, with its own key, by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import nats
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from searchbus_cli.authorization import users
+from searchbus_cli.seeds import new_seed, public_key
+from searchbus_contracts.permissions import publishes, subscribes
+from searchbus_runtime.services import bus_users
+from searchbus_testing import NatsServer, until
+
+SERVICES = bus_users()
+WITNESS = "witness"
+
+
+class LockedBus:
+    """A server with the generated permissions, and one user besides who may do everything."""
+
+    def __init__(self, url: str, seeds: dict[str, str]) -> None:
+        self.url = url
+        self.seeds = seeds
+
+    @asynccontextmanager
+    async def user(self, name: str) -> AsyncIterator[Client]:
+        """A bare connection with a service's key."""
+
+        async def quiet(error: Exception) -> None:
+            """The server reports every refusal; the tests look at the effect."""
+
+        client = await nats.connect(
+            self.url,
+            nkeys_seed_str=self.seeds[name],
+            inbox_prefix=f"_INBOX_{name}",
+            error_cb=quiet,
+        )
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+@pytest.fixture
+def bus(own_nats_server: Callable[..., NatsServer], tmp_path: Path) -> LockedBus:
+    """A server with the permissions that are shipped."""
+    seeds = {name: new_seed() for name in (*SERVICES, WITNESS)}
+    block = users({name: public_key(seeds[name]) for name in SERVICES}, SERVICES)
+    block.append({"nkey": public_key(seeds[WITNESS])})
+    config = tmp_path / "locked.conf"
+    config.write_text(
+        f'jetstream {{ max_memory_store: 64MB, store_dir: "{tmp_path}/js" }}\n'
+        f"authorization: {json.dumps({'users': block})}\n"
+    )
+    return LockedBus(own_nats_server("-c", str(config)).url, seeds)
+
+
+def example(pattern: str) -> str:
+    """One subject that matches a pattern and that nothing else answers."""
+    return pattern.replace("*", "probe").replace(">", "probe.probe")
+
+
+def matches(pattern: str, subject: str) -> bool:
+    """NATS's rule, written again for the test."""
+    regex = re.escape(pattern).replace(r"\*", "[^.]+").replace(">", ".+")
+    return re.fullmatch(regex, subject) is not None
+
+
+def everything() -> set[str]:
+    """A subject for each line of each list, and some that are in none."""
+    found = {
+        example(pattern)
+        for service in SERVICES.values()
+        for pattern in (*publishes(service, SERVICES.values()), *subscribes(service))
+    }
+    for name, service in SERVICES.items():
+        found |= {f"_INBOX_{name}.x.{other.group}.probe" for other in SERVICES.values()}
+        found |= {f"_INBOX_{name}.probe", f"_INBOX_{name}.x.$PART.probe"}
+        found |= {f"$SRV.INFO.{service.group}", f"sb.v1.evt.catalog.{service.group}"}
+        found |= {f"sb.v1.{name}.{verb}" for verb in (*service.endpoints, "probe")}
+        for bucket in service.buckets:
+            found |= {f"$KV.sb_{bucket}.probe"}
+            found |= {
+                f"$JS.API.STREAM.{verb}.KV_sb_{bucket}"
+                for verb in ("DELETE", "PURGE", "UPDATE", "MSG.DELETE", "RESTORE", "SNAPSHOT")
+            }
+    found |= {"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.probe"}
+    return found | {"sb.v1.evt.catalog.probe", "sb.v1.ctl.ping.probe.probe", "other.subject"}
+
+
+async def effects(bus: LockedBus, act: Callable[[], Awaitable[None]]) -> set[str]:
+    """The subjects on which messages `attack` arrived at the server while `act` ran."""
+    seen: set[str] = set()
+
+    async def note(message: Msg) -> None:
+        if message.data == b"attack":
+            seen.add(message.subject)
+        elif message.subject == "end":
+            seen.add("end")
+
+    async with bus.user(WITNESS) as witness:
+        await witness.subscribe(">", cb=note)
+        await witness.flush()
+        await act()
+        await witness.publish("end", b"")
+        await until(lambda: "end" in seen)
+    return seen - {"end"}
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+async def test_a_service_publishes_nothing_beyond_its_list(bus, name):
+    """Every subject of every service is tried."""
+    allowed = publishes(SERVICES[name], SERVICES.values())
+    harmless = {s for s in everything() if not s.startswith(("$JS", "$KV"))}
+    tried = {s for s in everything() if s in harmless or not any(matches(p, s) for p in allowed)}
+    async with bus.user(name) as service:
+
+        async def act() -> None:
+            for subject in tried:
+                await service.publish(subject, b"attack")
+            await service.flush()
+
+        arrived = await effects(bus, act)
+    assert arrived == {s for s in tried if any(matches(p, s) for p in allowed)}
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+async def test_a_service_receives_nothing_beyond_its_list(bus, name):
+    """Neither by the subjects of the others nor by wildcards."""
+    allowed = subscribes(SERVICES[name])
+    received: set[str] = set()
+
+    async def note(message: Msg) -> None:
+        received.add(message.subject)
+
+    subjects = {s for s in everything() if not s.startswith("$JS")}
+    async with bus.user(name) as service, bus.user(WITNESS) as witness:
+        for pattern in (">", "*.>", "sb.>", "sb.v1.*.*", "_INBOX_edge.>", "$SRV.>", *subjects):
+            await service.subscribe(pattern, cb=note)
+        for pattern in allowed:
+            await service.subscribe(pattern, queue="other", cb=note)
+        await service.flush()
+        for subject in subjects:
+            await witness.publish(subject, b"{}")
+        await witness.flush()
+        await witness.publish(f"_INBOX_{name}.end", b"")
+        expected = {s for s in subjects if any(matches(p, s) for p in allowed)}
+        expected.add(f"_INBOX_{name}.end")
+        await until(lambda: expected <= received, message=lambda: str(sorted(expected - received)))
+    assert expected == received
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+async def test_a_reply_to_oneself_opens_no_subject(bus, name):
+    """A service sends itself a message whose reply subject is another's, and then "replies"."""
+    publish, subscribe = publishes(SERVICES[name], SERVICES.values()), subscribes(SERVICES[name])
+    own = {
+        s for s in everything()
+        if any(matches(p, s) for p in publish) and any(matches(p, s) for p in subscribe)
+    }  # fmt: skip
+    targets = {s for s in everything() if not any(matches(p, s) for p in publish)}
+    replied = 0
+    async with bus.user(name) as service:
+
+        async def reply(message: Msg) -> None:
+            nonlocal replied
+            replied += 1
+            await message.respond(b"attack")
+
+        async def act() -> None:
+            for subject in own:
+                await service.subscribe(subject, cb=reply)
+            for subject in own:
+                for target in targets:
+                    await service.publish(subject, b"mine", reply=target)
+            await until(lambda: replied == len(own) * len(targets))
+            await service.flush()
+
+        arrived = await effects(bus, act)
+    assert arrived == set()
