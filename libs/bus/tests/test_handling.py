@@ -10,6 +10,7 @@ import pytest
 
 from searchbus_bus import ActorSigner, ActorVerifier, new_actor_keys
 from searchbus_bus.handling import Handling, req_id_of
+from searchbus_bus.identity import Sent
 from searchbus_bus.replies import Replies
 from searchbus_bus.requests import Requester
 from searchbus_bus.transport import Message
@@ -125,8 +126,9 @@ async def test_only_a_signed_actor_is_accepted_where_a_verifier_is_set(transport
     """The header alone proves nothing."""
     verifier = ActorVerifier(PUBLIC)
     header = Actor(subject="alice").to_header()
-    signature = ActorSigner(PRIVATE).sign(header)
-    signed = message(Actor=header, Actor_Sig=signature)
+    sent = Sent.of("sb.v1.echo.say", "r", b"{}")
+    named = ActorSigner(PRIVATE).headers(Actor(subject="alice"), sent)
+    signed = Message(sent.subject, b"{}", "inbox.1", {"Req-Id": "r", **named})
     assert b'"alice"' in await handle(transport, echo, signed, verifier=verifier)
     transport.published.clear()
     refused = await handle(transport, echo, message(Actor=header), verifier=verifier)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from searchbus_bus import (
     ActorSigner,
@@ -15,10 +17,12 @@ from searchbus_bus import (
     endpoint,
     new_actor_keys,
 )
+from searchbus_bus.identity import Sent
 from searchbus_contracts import Actor, Fault
 
 PRIVATE, PUBLIC = new_actor_keys()
 ALICE = Actor(subject="alice", roles=("A",))
+ROOT = Actor(subject="root", roles=("*",))
 
 
 class Who(Struct):
@@ -84,7 +88,7 @@ async def request_who(bus, actor, service="inner", verb="who"):
 
 
 async def test_the_edges_actor_is_accepted_also_through_another_worker(buses):
-    """The worker in between passes on the signature that it received."""
+    """The worker in between passes the caller on."""
     for service in ("inner", "outer"):
         reply = await request_who(buses["edge"], ALICE, service)
         assert (reply.subject, reply.roles) == ("alice", ("A",))
@@ -111,24 +115,63 @@ async def test_request_without_an_actor_has_no_roles(buses):
     assert (reply.subject, reply.roles) == ("anonymous", ())
 
 
-def test_a_signature_is_valid_for_its_header_and_for_a_limited_time():
-    """Every change is refused, and every use after the expiry."""
+SENT = Sent("sb.v1.tool.web.web_search", "1" * 32, "a" * 64)
+
+
+def refused(verifier, headers, sent=SENT):
+    with pytest.raises(Fault) as caught:
+        verifier.verify(headers, sent)
+    return caught.value.code == "forbidden"
+
+
+def test_a_signature_is_valid_for_its_request_and_for_a_limited_time():
+    """Every change is refused, every use for another request, and every use after the end."""
     now_s = [1000.0]
     signer = ActorSigner(PRIVATE, clock=lambda: now_s[0])
     verifier = ActorVerifier(PUBLIC, clock=lambda: now_s[0])
-    header = ALICE.to_header()
-    good = signer.sign(header)
-    verifier.verify(header, good)
-    end, encoded = good.split(".")
+    headers = signer.headers(ALICE, SENT)
+    assert verifier.verify(headers, SENT) is not None
+    end, key, encoded = headers["Actor-Sig"].split(".")
     # The first byte: the last one of an Ed25519 signature is zero in one of sixteen.
     changed = ("B" if encoded[0] == "A" else "A") + encoded[1:]
-    for bad in ("", ".", end, f"{end}.", f"{int(end) + 1}.{encoded}", f"{end}.{changed}",
-                f"x.{encoded}", f"{end}.é", f"{end}.{encoded}.{encoded}", f"-{end}.{encoded}"):  # fmt: skip
-        with pytest.raises(Fault):
-            verifier.verify(header, bad)
-    with pytest.raises(Fault):
-        verifier.verify(header.replace("alice", "admin"), good)
+    for bad in ("", ".", "..", end, f"{end}.{key}", f"{end}.{key}.", f"{int(end) + 1}.{key}.{encoded}",
+                f"{end}.{key}.{changed}", f"{end}..{encoded}", f"x.{key}.{encoded}", f"{end}.{key}.é",
+                f"{end}.{key}.{encoded}.{encoded}", f"-{end}.{key}.{encoded}"):  # fmt: skip
+        assert refused(verifier, {**headers, "Actor-Sig": bad})
+    assert refused(verifier, {**headers, "Actor": headers["Actor"].replace("alice", "admin")})
+    for other in (
+        replace(SENT, subject="sb.v1.tool.web.web_extract_content"),
+        replace(SENT, subject="sb.v1.retrieval.delete"),
+        replace(SENT, req_id="2" * 32),
+        replace(SENT, sha256="b" * 64),
+    ):
+        assert refused(verifier, headers, other)
     now_s[0] += 301
-    with pytest.raises(Fault):
-        verifier.verify(header, good)
-    assert signer.sign(header) != good
+    assert refused(verifier, headers)
+
+
+def test_a_caller_is_passed_on_for_one_request_with_no_further_role():
+    """What is passed on is worth nothing elsewhere and goes no further."""
+    now_s = [1000.0]
+    verifier = ActorVerifier(PUBLIC, clock=lambda: now_s[0])
+    received = ActorSigner(PRIVATE, clock=lambda: now_s[0]).headers(ALICE, SENT)
+    delegation = verifier.verify(received, SENT)
+    other = Sent("sb.v1.ddg.search", "2" * 32, "b" * 64)
+    passed = delegation.headers(Actor(subject="alice"), other)
+    assert verifier.verify(passed, other) is None
+    for sent in (SENT, replace(other, subject="sb.v1.ddg.fetch"), replace(other, req_id="3" * 32)):
+        assert refused(verifier, passed, sent)
+    assert delegation.headers(Actor(subject="alice", roles=("A", "B")), other) is None
+    assert delegation.headers(Actor(subject="bob"), other) is None
+    # Signed by hand, past the check of `headers`.
+    more = replace(delegation, grant=structs.replace(delegation.grant, actor=ROOT.to_header()))
+    forged = more.headers(ROOT, other)
+    assert refused(verifier, forged, other)
+    kept = {**forged, "Actor-Grant": passed["Actor-Grant"]}
+    assert refused(verifier, kept, other)
+    # A key of the worker's own making, and what the receiver of `passed` has: no key at all.
+    own = replace(delegation, key=new_actor_keys()[0]).headers(ALICE, other)
+    assert refused(verifier, own, other)
+    assert refused(verifier, {**passed, "Actor-Grant": "{}"}, other)
+    now_s[0] += 301
+    assert refused(verifier, passed, other)

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from searchbus_bus import ActorSigner, ActorVerifier, Request, new_actor_keys
-from searchbus_bus.identity import received_signature
+from searchbus_bus.identity import Sent, received_delegation
 from searchbus_bus.parts import MAX_BODY_BYTES
 from searchbus_bus.requests import Requester
 from searchbus_contracts import Actor, Cancel, Failure, Fault, Subjects, decode, encode
@@ -152,19 +152,23 @@ async def test_the_edge_signs_the_actor(transport):
     actor = Actor(subject="alice", roles=("A",))
     await requester(transport, ActorSigner(PRIVATE)).send(replace(REQUEST, actor=actor))
     headers = transport.published[0].headers
-    ActorVerifier(PUBLIC).verify(headers["Actor"], headers["Actor-Sig"])
+    sent = Sent.of(REQUEST.subject, headers["Req-Id"], transport.published[0].data)
+    ActorVerifier(PUBLIC).verify(headers, sent)
 
 
 @pytest.mark.parametrize(("subject", "passed_on"), [("alice", True), ("mallory", False)])
-async def test_a_worker_passes_on_the_signature_of_the_same_actor(transport, subject, passed_on):
-    """For another actor it has none."""
-    header = Actor(subject="alice").to_header()
-    token = received_signature.set((header, "signature"))
+async def test_a_worker_passes_on_the_caller_that_it_received(transport, subject, passed_on):
+    """For another actor it has no signature."""
+    received = Sent("sb.v1.outer.say", "1", "0" * 64)
+    headers = ActorSigner(PRIVATE).headers(Actor(subject="alice"), received)
+    delegation = ActorVerifier(PUBLIC).verify(headers, received)
+    token = received_delegation.set(delegation)
     try:
         script(transport, (b"reply", {}))
         await requester(transport).send(replace(REQUEST, actor=Actor(subject=subject)))
     finally:
-        received_signature.reset(token)
+        received_delegation.reset(token)
     headers = transport.published[0].headers
     assert Actor.from_header(headers["Actor"]).subject == subject
-    assert (headers.get("Actor-Sig") == "signature") is passed_on
+    assert ("Actor-Sig" in headers) is passed_on
+    assert "Actor-Key" not in headers

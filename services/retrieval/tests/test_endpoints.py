@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_bus import MemoryBroker
-from searchbus_contracts import Actor
+from searchbus_contracts import Actor, Fault
 from searchbus_contracts.retrieval import (
     DeleteReply,
     DeleteRequest,
@@ -29,10 +29,10 @@ async def request_(library):
     await broker.connect().serve(build_worker(library))
     bus = broker.connect()
 
-    async def request_(verb, message, reply):
+    async def request_(verb, message, reply, roles=("searchbus-operator",)):
         return await bus.request(
             bus.subjects.endpoint("retrieval", verb), message, reply, service="retrieval",
-            timeout_s=10, actor=Actor(subject="a"),
+            timeout_s=10, actor=Actor(subject="a", roles=roles),
         )  # fmt: skip
 
     return request_
@@ -80,3 +80,22 @@ async def test_relevant_only_leaves_out_what_is_beside_the_point(request_):
     assert await found("whales sing") == [whales.document_id, trains.document_id]
     assert await found("whales sing", relevant_only=True) == [whales.document_id]
     assert await found("repair a bicycle", relevant_only=True) == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "message", "reply"),
+    [
+        (
+            "ingest",
+            IngestRequest(collection="c", documents=(document("w", "Whales."),)),
+            IngestReply,
+        ),
+        ("delete", DeleteRequest(collection="c"), DeleteReply),
+    ],
+)
+async def test_only_the_operator_writes(request_, verb, message, reply):
+    """Reading needs no role."""
+    for roles in ((), ("reader",)):
+        with pytest.raises(Fault) as caught:
+            await request_(verb, message, reply, roles)
+        assert caught.value.code == "forbidden"

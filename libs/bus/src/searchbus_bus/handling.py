@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -11,13 +12,13 @@ from typing import Any
 from msgspec import Raw
 
 from searchbus_contracts import Actor, ErrorCode, Fault, Parts, decode, encode
-from searchbus_contracts.headers import ACTOR, ACTOR_SIG, PARTS, REQ_ID
+from searchbus_contracts.headers import ACTOR, PARTS, REQ_ID
 from searchbus_contracts.inboxes import PART, part_subject
 
 from . import telemetry
 from .call import Call
 from .deadline import Deadline
-from .identity import ActorVerifier, received_signature
+from .identity import ActorVerifier, Sent, received_delegation
 from .parts import Assembly
 from .replies import Replies
 from .request import Request
@@ -113,11 +114,9 @@ class Handling:
         header = message.headers.get(ACTOR)
         if header is None:
             return Actor()
-        signature = message.headers.get(ACTOR_SIG, "")
         if self._verifier is not None:
-            self._verifier.verify(header, signature)
-        if signature:
-            received_signature.set((header, signature))
+            delegation = self._verifier.verify(message.headers, _sent(message))
+            received_delegation.set(delegation)
         return Actor.from_header(header)
 
     async def _body(self, message: Message, deadline: Deadline) -> bytes:
@@ -151,6 +150,16 @@ class Handling:
             ErrorCode.DEADLINE_EXCEEDED,
             f"The {self._service} service could not finish in time. Ask for less.",
         )
+
+
+def _sent(message: Message) -> Sent:
+    """What the actor's signature is for; the whole body is checked against the hash in Parts."""
+    parts = message.headers.get(PARTS)
+    if parts is None:
+        sha256 = hashlib.sha256(message.data).hexdigest()
+    else:
+        sha256 = decode(parts.encode("utf-8", "replace"), Parts).sha256
+    return Sent(message.subject, message.headers.get(REQ_ID, ""), sha256)
 
 
 def _cancelled() -> Fault:

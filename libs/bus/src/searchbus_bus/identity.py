@@ -1,40 +1,111 @@
-"""The signed actor: the edge signs the `Actor` header, workers verify the signature.
+"""The signed actor: an edge signs who calls, for one request; workers verify it.
 
-`Actor-Sig: <expiry, ms of the epoch>.<base64url of an Ed25519 signature>` over
-`searchbus/actor/1`, a line break, the expiry, a line break, and the `Actor` header's text. Only the
-edge has the private key; a worker that sends a request on a caller's behalf passes on the signature
-that it received. A signature is valid for five minutes, longer than any request.
+    sent = Sent(subject, req_id, sha256)              # the request that the signature is for
+    headers = ActorSigner(private).headers(actor, sent)
+    delegation = ActorVerifier(public).verify(headers, sent)
+    delegation.headers(actor, other)                  # a worker's request for the same caller
+
+A signature covers the subject, the request's id and its body, and is valid for five minutes, so a
+copy of the headers is worth nothing for another service or another request. With it comes a key of
+the edge's own making, which the receiving worker uses to pass the caller on: to one further
+request at a time, with no role that it did not receive, and not beyond the service that it asks.
+The wire is in proto/README.md §4.4.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 
-from cachetools import LRUCache, TTLCache
+from cachetools import TTLCache
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from msgspec import Struct
 
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts import Actor, ErrorCode, Fault, decode, encode
+from searchbus_contracts.headers import ACTOR, ACTOR_GRANT, ACTOR_KEY, ACTOR_SIG
 
-__all__ = ["ActorSigner", "ActorVerifier", "new_actor_keys", "received_signature"]
+__all__ = [
+    "ActorSigner",
+    "ActorVerifier",
+    "Delegation",
+    "Grant",
+    "Sent",
+    "new_actor_keys",
+    "received_delegation",
+]
 
 _VALID_S = 300.0
-_REUSED_S = 60.0
-_CACHED = 4096
+_KEY_REUSED_S = 60.0
+_KEYS = 1024
+_KEY_BYTES = 32
 
-received_signature: ContextVar[tuple[str, str] | None] = ContextVar(
-    "received_signature", default=None
-)
-"""(Actor header, its signature) of the request that the current task handles."""
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The request that a signature is for.
+
+    Args:
+        sha256: of the whole body, in hex.
+    """
+
+    subject: str
+    req_id: str
+    sha256: str
+
+    @classmethod
+    def of(cls, subject: str, req_id: str, body: bytes) -> Sent:
+        """The request with this body."""
+        return cls(subject, req_id, hashlib.sha256(body).hexdigest())
+
+
+class Grant(Struct, frozen=True, kw_only=True):
+    """What an edge signed: the request that a worker passes on, and the headers that came with it.
+
+    Its JSON is the header `Actor-Grant` of the request that is passed on.
+    """
+
+    actor: str
+    signature: str
+    subject: str
+    req_id: str
+    sha256: str
+
+    @property
+    def sent(self) -> Sent:
+        """The request that the edge signed."""
+        return Sent(self.subject, self.req_id, self.sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """A grant, and the key with which its receiver signs requests for the same caller."""
+
+    grant: Grant
+    key: str
+
+    def headers(self, actor: Actor, sent: Sent) -> dict[str, str] | None:
+        """The headers of a request for the caller; `None` for another caller, or for more roles."""
+        if not _narrower(actor, Actor.from_header(self.grant.actor)):
+            return None
+        header = actor.to_header()
+        end_ms = self.grant.signature.partition(".")[0]
+        key = Ed25519PrivateKey.from_private_bytes(_raw(self.key))
+        signature = _sign(key, end_ms, "", sent, header)
+        return {ACTOR: header, ACTOR_SIG: signature, ACTOR_GRANT: encode(self.grant).decode()}
+
+
+received_delegation: ContextVar[Delegation | None] = ContextVar("received_delegation", default=None)
+"""With which the current task may pass on the caller of the request that it handles."""
 
 
 def new_actor_keys() -> tuple[str, str]:
     """Generate a (private, public) key pair, each as base64url text."""
-    private = Ed25519PrivateKey.generate()
-    return _text(private.private_bytes_raw()), _text(private.public_key().public_bytes_raw())
+    return _pair(Ed25519PrivateKey.generate())
 
 
 class ActorSigner:
@@ -43,16 +114,19 @@ class ActorSigner:
     def __init__(self, private_key: str, *, clock: Callable[[], float] = time.time) -> None:
         self._key = Ed25519PrivateKey.from_private_bytes(_raw(private_key))
         self._clock = clock
-        self._signatures: TTLCache[str, str] = TTLCache(_CACHED, ttl=_REUSED_S, timer=clock)
+        # A key for each subject, of requests within a minute: making one costs more than signing.
+        self._keys: TTLCache[str, tuple[str, str]] = TTLCache(_KEYS, ttl=_KEY_REUSED_S, timer=clock)
 
-    def sign(self, header: str) -> str:
-        """The `Actor-Sig` of a header. One signature is used again for up to a minute."""
-        signature = self._signatures.get(header)
-        if signature is None:
-            expiry_ms = str(int((self._clock() + _VALID_S) * 1000))
-            signature = f"{expiry_ms}.{_text(self._key.sign(_message(expiry_ms, header)))}"
-            self._signatures[header] = signature
-        return signature
+    def headers(self, actor: Actor, sent: Sent) -> dict[str, str]:
+        """The headers of a request on the actor's behalf."""
+        pair = self._keys.get(sent.subject)
+        if pair is None:
+            pair = self._keys[sent.subject] = new_actor_keys()
+        private, public = pair
+        header = actor.to_header()
+        end_ms = str(int((self._clock() + _VALID_S) * 1000))
+        signature = _sign(self._key, end_ms, public, sent, header)
+        return {ACTOR: header, ACTOR_SIG: signature, ACTOR_KEY: private}
 
 
 class ActorVerifier:
@@ -61,34 +135,88 @@ class ActorVerifier:
     def __init__(self, public_key: str, *, clock: Callable[[], float] = time.time) -> None:
         self._key = Ed25519PublicKey.from_public_bytes(_raw(public_key))
         self._clock = clock
-        self._expiries_ms: LRUCache[tuple[str, str], float] = LRUCache(_CACHED)
 
-    def verify(self, header: str, signature: str) -> None:
-        """Raise Fault(forbidden) unless the edge signed the header and the signature is valid."""
-        expiry_ms = self._expiries_ms.get((header, signature))
-        if expiry_ms is None:
-            expiry_ms = self._check(header, signature)
-            self._expiries_ms[header, signature] = expiry_ms
-        if expiry_ms < self._clock() * 1000:
+    def verify(self, headers: Mapping[str, str], sent: Sent) -> Delegation | None:
+        """Check the actor of a request; returns with what its receiver may pass the caller on.
+
+        Raises:
+            Fault: forbidden, unless an edge signed the actor for this very request, or a worker
+                that an edge's request reached passes its caller on; and after the end.
+        """
+        header, signature = headers.get(ACTOR, ""), headers.get(ACTOR_SIG, "")
+        passed_on = headers.get(ACTOR_GRANT)
+        if passed_on is None:
+            self._check(self._key, header, signature, sent)
+            key = headers.get(ACTOR_KEY, "")
+            if not _is_key(key):
+                return None
+            grant = Grant(
+                actor=header, signature=signature, subject=sent.subject, req_id=sent.req_id,
+                sha256=sent.sha256,
+            )  # fmt: skip
+            return Delegation(grant, key)
+        try:
+            grant = decode(passed_on.encode("utf-8", "replace"), Grant)
+            received = Actor.from_header(grant.actor)
+        except Fault:
+            raise _refused() from None
+        public = self._check(self._key, grant.actor, grant.signature, grant.sent)
+        try:
+            key_of_grant = Ed25519PublicKey.from_public_bytes(_raw(public))
+        except ValueError:
+            raise _refused() from None
+        self._check(key_of_grant, header, signature, sent)
+        if not _narrower(Actor.from_header(header), received):
             raise _refused()
+        # It goes no further: there is no key with which the receiver could sign.
+        return None
 
-    def _check(self, header: str, signature: str) -> float:
-        expiry_ms, _, encoded = signature.partition(".")
-        if not (expiry_ms.isascii() and expiry_ms.isdigit() and len(expiry_ms) < 16):
+    def _check(self, key: Ed25519PublicKey, header: str, signature: str, sent: Sent) -> str:
+        """The public key that a valid signature names; empty where it names none."""
+        end_ms, _, rest = signature.partition(".")
+        public, _, encoded = rest.partition(".")
+        if not (end_ms.isascii() and end_ms.isdigit() and len(end_ms) < 16):
             raise _refused()
         try:
-            self._key.verify(_raw(encoded), _message(expiry_ms, header))
+            key.verify(_raw(encoded), _signed_text(end_ms, public, sent, header))
         except (InvalidSignature, ValueError):
             raise _refused() from None
-        return float(expiry_ms)
+        if int(end_ms) < self._clock() * 1000:
+            raise _refused()
+        return public
 
 
-def _message(expiry_ms: str, header: str) -> bytes:
-    return f"searchbus/actor/1\n{expiry_ms}\n{header}".encode()
+def _narrower(actor: Actor, received: Actor) -> bool:
+    """Whether this is the caller that was received, with no further role."""
+    roles = set(received.roles)
+    return actor.subject == received.subject and ("*" in roles or roles.issuperset(actor.roles))
+
+
+def _sign(key: Ed25519PrivateKey, end_ms: str, public: str, sent: Sent, header: str) -> str:
+    signature = key.sign(_signed_text(end_ms, public, sent, header))
+    return f"{end_ms}.{public}.{_text(signature)}"
+
+
+def _signed_text(end_ms: str, public: str, sent: Sent, header: str) -> bytes:
+    lines = ("searchbus/actor/2", end_ms, public, sent.subject, sent.req_id, sent.sha256, header)
+    return "\n".join(lines).encode("utf-8", "replace")
 
 
 def _refused() -> Fault:
-    return Fault(ErrorCode.FORBIDDEN, "The request's actor is not signed by an edge of this bus.")
+    return Fault(
+        ErrorCode.FORBIDDEN, "The request's actor is not signed by an edge of this bus for it."
+    )
+
+
+def _pair(key: Ed25519PrivateKey) -> tuple[str, str]:
+    return _text(key.private_bytes_raw()), _text(key.public_key().public_bytes_raw())
+
+
+def _is_key(text: str) -> bool:
+    try:
+        return len(_raw(text)) == _KEY_BYTES
+    except ValueError:
+        return False
 
 
 def _text(raw: bytes) -> str:

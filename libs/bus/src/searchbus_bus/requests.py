@@ -14,11 +14,11 @@ import time
 from typing import Any
 
 from searchbus_contracts import Actor, Cancel, ErrorCode, Fault, Subjects, encode
-from searchbus_contracts.headers import ACTOR, ACTOR_SIG, REQ_ID
+from searchbus_contracts.headers import ACTOR, REQ_ID
 
 from . import telemetry
 from .deadline import Deadline
-from .identity import ActorSigner, received_signature
+from .identity import ActorSigner, Sent, received_delegation
 from .ids import RandomIds
 from .inbox import Failed, Inbox
 from .parts import MAX_BODY_BYTES
@@ -109,7 +109,7 @@ class Requester:
                 request.subject,
                 body,
                 replier=request.replier or request.service,
-                headers=self._headers(request, deadline, req_id),
+                headers=self._headers(request, deadline, req_id, body),
                 deadline=deadline,
                 on_event=request.on_event,
             )
@@ -138,23 +138,25 @@ class Requester:
             return None
         return random.uniform(0.01, 0.05)  # noqa: S311  (jitter)
 
-    def _headers(self, request: Request[Any], deadline: Deadline, req_id: str) -> dict[str, str]:
+    def _headers(
+        self, request: Request[Any], deadline: Deadline, req_id: str, body: bytes
+    ) -> dict[str, str]:
         headers = deadline.to_headers()
         headers[REQ_ID] = req_id
         telemetry.inject(headers)
         if request.actor is not None:
-            self._identify(request.actor, headers)
+            headers |= self._identify(request.actor, request.subject, req_id, body)
         return headers
 
-    def _identify(self, actor: Actor, headers: dict[str, str]) -> None:
-        """Add the headers of the actor: signed here, or as the current task received them."""
-        headers[ACTOR] = header = actor.to_header()
+    def _identify(self, actor: Actor, subject: str, req_id: str, body: bytes) -> dict[str, str]:
+        """The headers of the actor: signed here, or passed on as the current task may."""
+        delegation = received_delegation.get()
+        headers = None
         if self._signer is not None:
-            headers[ACTOR_SIG] = self._signer.sign(header)
-            return
-        received = received_signature.get()
-        if received is not None and Actor.from_header(received[0]) == actor:
-            headers[ACTOR], headers[ACTOR_SIG] = received
+            headers = self._signer.headers(actor, Sent.of(subject, req_id, body))
+        elif delegation is not None:
+            headers = delegation.headers(actor, Sent.of(subject, req_id, body))
+        return headers or {ACTOR: actor.to_header()}
 
     def _reconnecting(self) -> bool:
         """Whether the connection was lost so recently that workers may still be reconnecting."""

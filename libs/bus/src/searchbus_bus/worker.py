@@ -55,14 +55,16 @@ ToolHandler = Callable[[Call, ToolCall], Awaitable[ToolReply]]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A typed request: the types of request and reply, and the handler."""
+    """A typed request: the types of request and reply, the handler, the roles it needs."""
 
     request_type: Any
     handler: Callable[[Call, Any], Awaitable[Any]]
     reply_type: Any = None
+    required_roles: tuple[str, ...] = ()
 
     async def __call__(self, call: Call, body: bytes) -> Any:
-        """Decode, handle, return the reply Struct."""
+        """Decode, handle, return the reply Struct; raises Fault(forbidden) without the roles."""
+        _require(call, self.required_roles)
         reply = await self.handler(call, decode(body, self.request_type))
         if self.reply_type is not None:
             check_type(reply, self.reply_type)
@@ -78,9 +80,7 @@ class ToolEndpoint:
 
     async def __call__(self, call: Call, request: ToolCall) -> ToolReply:
         """Handle one call of the tool; raises Fault(forbidden) where a role is missing."""
-        missing = call.actor.missing(self.descriptor.required_roles)
-        if missing is not None:
-            raise Fault(ErrorCode.FORBIDDEN, f"The role {missing} is needed.")
+        _require(call, self.descriptor.required_roles)
         call.input_responses = request.input_responses
         call.state = request.state
         call.client_capabilities = request.client_capabilities
@@ -130,7 +130,7 @@ class Worker:
                 )
             for name, declaration in found:
                 if declaration.kind == "endpoint":
-                    self._add_endpoint(part, name)
+                    self._add_endpoint(part, name, declaration.options["required_roles"])
                 elif not isinstance(part, Toolset):
                     raise DeclarationError(
                         f"{type(part).__name__}.{name}: only a Toolset offers tools, prompts and "
@@ -178,11 +178,13 @@ class Worker:
             resource_templates=tuple(self._templates[key] for key in sorted(self._templates)),
         )
 
-    def _add_endpoint(self, part: object, name: str) -> None:
+    def _add_endpoint(self, part: object, name: str, required_roles: tuple[str, ...]) -> None:
         verb, request_type, reply_type = endpoint_types(type(part), name, self.service)
         if verb in self.endpoints:
             raise DeclarationError(f"The endpoint {self.service}.{verb} is declared twice.")
-        self.endpoints[verb] = Endpoint(request_type, getattr(part, name), reply_type)
+        self.endpoints[verb] = Endpoint(
+            request_type, getattr(part, name), reply_type, required_roles
+        )
 
     def _add_resources(self, part: Toolset) -> None:
         methods: dict[str, list[tuple[str, Any]]] = {}
@@ -212,6 +214,12 @@ _RESOURCE_VERBS = (
     ("resource_list", "list", ResourceListRequest, ResourceListReply),
     ("resource_search", "search", ResourceSearchRequest, ResourceSearchReply),
 )
+
+
+def _require(call: Call, roles: tuple[str, ...]) -> None:
+    missing = call.actor.missing(roles)
+    if missing is not None:
+        raise Fault(ErrorCode.FORBIDDEN, f"The role {missing} is needed.")
 
 
 def _decoding(

@@ -13,6 +13,8 @@ from .codec import decode
 
 __all__ = [
     "ACTOR",
+    "ACTOR_GRANT",
+    "ACTOR_KEY",
     "ACTOR_SIG",
     "CHUNK",
     "DEADLINE_MS",
@@ -36,6 +38,8 @@ TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
 ACTOR: Final = "Actor"
 ACTOR_SIG: Final = "Actor-Sig"
+ACTOR_KEY: Final = "Actor-Key"
+ACTOR_GRANT: Final = "Actor-Grant"
 CHUNK: Final = "Chunk"
 PARTS: Final = "Parts"
 EVENT: Final = "Event"

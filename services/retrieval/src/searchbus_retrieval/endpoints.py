@@ -30,10 +30,12 @@ from .relevance import relevant
 __all__ = ["RetrievalEndpoints"]
 
 _DOCUMENTS_AT_ONCE = 4
+WRITERS = ("searchbus-operator",)
+"""Roles of who stores and deletes documents; the command line has every role."""
 
 
 class RetrievalEndpoints:
-    """Search, get and list check the caller's roles; ingest and delete are the operator's."""
+    """Search, get and list check the caller's roles; ingest and delete need those of `WRITERS`."""
 
     def __init__(self, library: Library, access: Access = OPEN) -> None:
         self._library = library
@@ -81,7 +83,7 @@ class RetrievalEndpoints:
         )
         return ListReply(documents=tuple(documents), next_cursor=next_id)
 
-    @endpoint
+    @endpoint(required_roles=WRITERS)
     async def ingest(self, call: Call, request: IngestRequest) -> IngestReply:
         """Store documents; one result for each, in the same order."""
         slots = asyncio.Semaphore(_DOCUMENTS_AT_ONCE)
@@ -93,7 +95,7 @@ class RetrievalEndpoints:
         results = await asyncio.gather(*(store(document) for document in request.documents))
         return IngestReply(results=tuple(results))
 
-    @endpoint
+    @endpoint(required_roles=WRITERS)
     async def delete(self, call: Call, request: DeleteRequest) -> DeleteReply:
         """Delete documents, or the whole collection."""
         deleted = await self._library.delete(request.collection, request.document_ids)

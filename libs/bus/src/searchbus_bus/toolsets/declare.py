@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, overload
 
 from msgspec import Struct
 
@@ -135,12 +135,26 @@ def prompt(
     return _declare("prompt", title=title, required_roles=required_roles, keywords=keywords)
 
 
-def endpoint(method: EndpointMethod) -> EndpointMethod:
+@overload
+def endpoint(method: EndpointMethod) -> EndpointMethod: ...
+
+
+@overload
+def endpoint(
+    *, required_roles: tuple[str, ...] = ()
+) -> Callable[[EndpointMethod], EndpointMethod]: ...
+
+
+def endpoint(method: EndpointMethod | None = None, *, required_roles: tuple[str, ...] = ()) -> Any:
     """Handle a typed request on `<prefix>.v1.<service>.<verb>`.
 
     The verb is the method's name; `list_` gives the verb "list".
+
+    Args:
+        required_roles: the actor needs all of these; `@endpoint` alone asks for none.
     """
-    return _mark(method, Declaration("endpoint"))
+    declare = _declare("endpoint", required_roles=required_roles)
+    return declare if method is None else declare(method)
 
 
 def resource(
