@@ -49,7 +49,7 @@ async def test_roles_of_collections_come_from_the_settings():
                     )
                     await bus.request(
                         subject("retrieval", "ingest"), message, IngestReply,
-                        service="retrieval", timeout_s=10, actor=open_,
+                        service="retrieval", timeout_s=10, actor=Actor(subject="cli", roles=("*",)),
                     )  # fmt: skip
                 for actor, names in ((hidden, []), (open_, ["hr"])):
                     listed = await bus.request(
