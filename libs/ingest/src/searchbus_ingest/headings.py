@@ -8,6 +8,7 @@ headings are found, if one sentence ends before them and another starts after th
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -67,10 +68,16 @@ def find_headings(text: str, *, markdown: bool = False) -> list[Heading]:
 
 def _markdown(text: str) -> list[Heading]:
     code = [match.span() for match in _FENCE.finditer(text)]
+    starts = [start for start, _ in code]
+
+    def in_code(position: int) -> bool:
+        before = bisect_right(starts, position)
+        return before > 0 and position < code[before - 1][1]
+
     return [
         Heading(match[2].strip("`* "), match.start(), match.end())
         for match in _MARKDOWN.finditer(text)
-        if not any(start <= match.start() < end for start, end in code)
+        if not in_code(match.start())
     ]
 
 
