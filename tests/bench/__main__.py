@@ -1,6 +1,6 @@
 """`make bench`: measures, writes build/bench.json and renders docs/performance.md from it.
 
-    python -m tests.bench [cranfield] [fomc] [collections] [latency] [passages] [tools] [toolindex] [ddg] [web] [auth]
+    python -m tests.bench [cranfield] [fomc] [collections] [latency] [passages] [ingest] [tools] [toolindex] [ddg] [web] [auth]
         [tracing] [sizing] [edge] [finding] [peers] [soak] [startup]
     python -m tests.bench.report
 
@@ -28,6 +28,7 @@ from . import (
     edge,
     finding,
     fomc,
+    ingest,
     latency,
     passages,
     peers,
@@ -52,6 +53,7 @@ BENCHES = {
     "collections": collections.run,
     "latency": latency.run,
     "passages": passages.run,
+    "ingest": ingest.run,
     "tools": tools.run_quality,
     "toolindex": tools.run_scale,
     "ddg": ddg.run,

@@ -1,4 +1,4 @@
-"""Search over 100,000 passages of real text against 1,000, and against the same during an ingest.
+"""Search over 100,000 passages of real text against 1,000.
 
 The text is what every checkout has: the reference documents, then the sources of the installed packages
 and of Python. The vectors are hashed words, so that no hour goes by with embedding; so the times hold
@@ -8,13 +8,11 @@ store, asked in turn. The store is kept in build/passages for the next run.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import statistics
 import sysconfig
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +41,7 @@ QUESTIONS = (
 
 
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
-    """p50 of a search in both collections, their ratio; the ratio while the model embeds passages."""
+    """p50 of a search in both collections, and their ratio."""
     embedder = await load_embedder("hash")
     store = await open_store(folder=STORE)
     model = await load_embedder()
@@ -54,10 +52,7 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
         found: dict[str, Any] = {
             "passages": {c.name: c.chunks for c in await library.list_collections()}
         }
-        quiet = await _times(library)
-        async with _ingest(model, reference) as counted:
-            busy = await _times(library)
-        found["passages embedded meanwhile"] = counted[0]
+        times = await _times(library)
         model_s = []
         for question in QUESTIONS * 3:
             started_s = time.perf_counter()
@@ -67,13 +62,12 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
         await store.close()
         await model.close()
     one_query_s = statistics.median(model_s)
-    whole = {name: value + one_query_s for name, value in quiet.items()}
+    whole = {name: value + one_query_s for name, value in times.items()}
     return found | {
-        **{f"{name} p50 ms": round(value * 1e3, 2) for name, value in quiet.items()},
+        **{f"{name} p50 ms": round(value * 1e3, 2) for name, value in times.items()},
         "model, one query p50 ms": round(one_query_s * 1e3, 2),
-        "100,000 / 1,000, without the model": round(quiet["large"] / quiet["small"], 2),
+        "100,000 / 1,000, without the model": round(times["large"] / times["small"], 2),
         "100,000 / 1,000, with the model's time": round(whole["large"] / whole["small"], 2),
-        "during an ingest / without": round(busy["large"] / quiet["large"], 2),
     }
 
 
@@ -89,27 +83,6 @@ async def _times(library: Library) -> dict[str, float]:
                     values.append(time.perf_counter() - started_s)
                 assert hits
     return {name: statistics.median(values) for name, values in times.items()}
-
-
-@asynccontextmanager
-async def _ingest(model: Any, reference: Path) -> AsyncIterator[list[int]]:
-    """Embeds passages on every core, as an ingest does; yields how many so far."""
-    counted = [0]
-    passages = (text[c.start : c.end] for _, text in _texts(reference) for c in _cut(text))
-
-    async def embed() -> None:
-        while True:
-            batch = [next(passages) for _ in range(8)]
-            await model.embed_documents(batch)
-            counted[0] += len(batch)
-
-    task = asyncio.create_task(embed())
-    await asyncio.sleep(0.5)
-    try:
-        yield counted
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _fill(library: Library, name: str, size: int, reference: Path) -> None:
