@@ -68,8 +68,22 @@ def test_public_corpus_of_internal_addresses(reference):
         ("93.184.216.34", True), ("2606:4700::1111", True), ("10.0.0.1", False),
         ("192.0.0.192", False), ("64:ff9b::7f00:1", False), ("2002:7f00:1::", False),
         ("::ffff:8.8.8.8", False), ("fec0::1", False), ("224.0.0.1", False),
+        ("::8.8.8.8", False), ("::127.0.0.1", False), ("::ffff:0:127.0.0.1", False),
+        ("::ffff:0:8.8.8.8", False), ("3ffe::1", False), ("3fff::1", False), ("4000::1", False),
+        ("1::1", False), ("64:ff9b::10.0.0.1", False), ("64:ff9b::8.8.8.8", True),
+        ("64:ff9b::169.254.169.254", False), ("64:ff9b:1::8.8.8.8", False),
+        ("64:ff9b:1:7f00:0:100::", False), ("2002:a00:1::", False), ("2002:808:808::", False),
+        ("2001:0:7f00:1::", False), ("2001:0:4136:e378:8000:63bf:f5ff:fffe", False),
+        ("2001:db8::1", False), ("2001:4860:4860::8888", True), ("2a00:1450:4001::1", True),
+        ("2620:4f:8000::1", False), ("5f00::1", False), ("100::1", False),
     ],
 )  # fmt: skip
 def test_resolved_addresses_are_checked_by_the_table(address, public):
     """Also those that `ipaddress.is_global` would accept, and IPv6 forms of public IPv4."""
     assert is_public_address(ipaddress.ip_address(address)) is public
+
+
+def test_host_longer_than_names_may_be_is_not_public():
+    """It is not normalised, which may take long."""
+    assert is_public_host("a" * 60 + ".org")
+    assert not is_public_host("a." * 200 + "org")

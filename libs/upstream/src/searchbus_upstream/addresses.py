@@ -1,9 +1,10 @@
 """Which addresses belong to the public internet.
 
-An explicit table, because `ipaddress.is_global` accepts some internal addresses (measured: NAT64
-and 6to4 forms of 127.0.0.1, fec0::1, multicast). Sources: the IANA special-purpose registries of
-IPv4 and IPv6 addresses (RFC 6890 and its updates) and the metadata addresses of cloud providers.
-IPv6 forms that carry an IPv4 address (mapped, NAT64, 6to4, Teredo) are refused.
+An address is public where both this table and `ipaddress` say so. The table has what
+`ipaddress.is_global` accepts or does not have (measured: NAT64 and 6to4 forms of 127.0.0.1,
+fec0::1, multicast): the IANA special-purpose registries (RFC 6890 and its updates), the former
+6bone, and the metadata addresses of cloud providers. Of IPv6 only 2000::/3 is assigned to the
+public internet; beside it, NAT64 (64:ff9b::/96) is judged by the IPv4 address that it carries.
 """
 
 from __future__ import annotations
@@ -21,32 +22,38 @@ _DENIED = [
         "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 "
         "192.0.2.0/24 192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 "
         "192.175.48.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4 "
-        "168.63.129.16/32 ::/128 ::1/128 ::ffff:0:0/96 64:ff9b::/96 64:ff9b:1::/48 100::/64 "
-        "100:0:0:1::/64 2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3fff::/20 5f00::/16 "
-        "fc00::/7 fe80::/10 fec0::/10 ff00::/8"
+        "168.63.129.16/32 2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3ffe::/16 3fff::/20"
     ).split()
 ]
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_MAX_HOST_CHARS = 253
 _LOCAL_NAMES = ("localhost", "internal", "local", "localdomain", "home.arpa", "lan", "intranet")
 
 
 def is_public_address(address: Address) -> bool:
-    """Whether an address belongs to the public internet."""
+    """Whether an address belongs to the public internet.
+
+    Forms that carry an IPv4 address (mapped, compatible, translated, 6to4, Teredo, NAT64 with a
+    local prefix) never do: public sites do not publish them. NAT64's well-known prefix is the
+    exception, since resolvers of networks without IPv4 make it (RFC 6147).
+    """
     if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour
-        if inner is None and address in _NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is None and address.teredo is not None:
-            inner = address.teredo[1]
-        if inner is not None:
-            return False  # public sites do not publish such forms, whatever they carry
+        if address in _NAT64:
+            return is_public_address(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+        if address not in _GLOBAL_UNICAST:
+            return False
+    if not address.is_global or address.is_multicast:
+        return False
     return not any(address in network for network in _DENIED if network.version == address.version)
 
 
 def is_public_host(host: str) -> bool:
     """Whether a URL's host can be public, judged by its spelling alone (no DNS)."""
     name = host.strip("[]").rstrip(".").lower()
-    if not name or any(c.isspace() or c in "\\/@%" for c in name):
+    if not name or len(name) > _MAX_HOST_CHARS:
+        return False
+    if any(c.isspace() or c in "\\/@%" for c in name):
         return False
     try:
         return is_public_address(ipaddress.ip_address(name))
