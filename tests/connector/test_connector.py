@@ -67,7 +67,8 @@ async def test_search_then_fetch_everything(stack, mode, path):
             assert (fetched["id"], fetched["text"].count("whales") > 5) == (result["id"], True)
         document = (await client.call_tool("fetch", {"id": found[0]["id"]})).structured_content
         assert document["metadata"] == {
-            "source": "documents", "collection": "books", "date": "2024-05-01", "type": "book"
+            "source": "documents", "collection": "books", "date": "2024-05-01", "type": "book",
+            "untrusted": "true",
         }  # fmt: skip
     local = [r for r in found if r["url"].startswith(stack.url)]
     assert len(local) == 2  # the one without an address, and the local file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -179,10 +180,14 @@ async def test_brief_reads_the_best_and_cites_them(call):
     found = await Connector([(Source("a", 6), 1)]).research_brief(call, Brief("Which whales sing?"))
     sources, passages = found.value.sources, found.value.passages
     assert [(s.citation, s.id) for s in sources] == [(1, "a:0"), (2, "a:1"), (3, "a:3")]
+    assert all(p.untrusted for p in passages)
+    snippet = passages[2].text
+    said = "Whale 1 sings to boats at night in winter."
+    assert re.fullmatch(rf"<(untrusted_text_\w{{8}})>\n{said}\n</\1>", snippet)
     assert [(p.citation, p.text) for p in passages] == [
         (1, "Some a:0 heard Some a:0 0"),
         (1, "Others a:0 heard Others a:0 1"),
-        (2, "Whale 1 sings to boats at night in winter."),
+        (2, snippet),
         (3, "Some a:3 heard Some a:3 0"),
         (3, "Others a:3 heard Others a:3 1"),
     ]

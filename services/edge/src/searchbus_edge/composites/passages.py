@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-__all__ = ["distinct", "from_document", "from_page"]
+__all__ = ["distinct", "from_document", "from_page", "marked"]
 
 MAX_PASSAGES = 2
 """Of one source."""
@@ -69,7 +70,17 @@ def from_page(question: str, text: str, snippet: str = "") -> list[str]:
     picked = distinct(passage for passage in ranked if shares[passage] >= floor)
     picked = [passage[:MAX_PASSAGE_CHARS] for passage in picked[:MAX_PASSAGES]]
     mark = _MARKS_OF_UNTRUSTED_TEXT.search(text)
-    return picked if mark is None else [f"<{mark[1]}>\n{p}\n</{mark[1]}>" for p in picked]
+    return picked if mark is None else marked(picked, mark[1])
+
+
+def marked(passages: Iterable[str], mark: str | None = None) -> list[str]:
+    """The passages between marks of untrusted text.
+
+    Args:
+        mark: of the text that they are from; None: one that no text contains.
+    """
+    mark = mark or f"untrusted_text_{secrets.token_hex(4)}"
+    return [f"<{mark}>\n{passage}\n</{mark}>" for passage in passages]
 
 
 def distinct(passages: Iterable[str], known: Iterable[str] = ()) -> list[str]:
