@@ -40,6 +40,39 @@ def test_options_reach_the_stack(stacks, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("auth", "arguments", "secure"),
+    [
+        (None, [], False),
+        ("static", [], True),
+        ("jwt", [], True),
+        ("static", ["--no-secure"], False),
+        ("none", ["--host", "0.0.0.0"], False),
+        (None, ["--host", "0.0.0.0"], True),
+    ],
+)
+def test_bus_is_secured_where_callers_sign_in(
+    stacks, tmp_path, monkeypatch, auth, arguments, secure
+):
+    """Otherwise every user of this machine could call any tool over the bus."""
+    monkeypatch.delenv("SEARCHBUS_AUTH", raising=False)
+    if auth is not None:
+        monkeypatch.setenv("SEARCHBUS_AUTH", auth)
+    run_command("up", "--data", tmp_path / "new", *arguments)
+    (stack,) = stacks
+    assert stack.secure is secure
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
+def test_sign_in_of_the_env_file_secures_the_bus(stacks, tmp_path, monkeypatch):
+    """The services read that file, too."""
+    monkeypatch.delenv("SEARCHBUS_AUTH", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("SEARCHBUS_AUTH=static\n")
+    run_command("up", "--data", tmp_path / "new")
+    assert stacks[0].secure
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--scale", "ddg"], "--scale ddg: write service=number."),

@@ -45,7 +45,8 @@ class Security:
             StackError: the file of keys is damaged.
         """
         path = data / "secure" / "keys.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.chmod(0o700)
         keys = _read(path)
         missing = [name for name in services if keys is None or name not in keys.seeds]
         if keys is None:

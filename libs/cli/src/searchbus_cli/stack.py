@@ -196,7 +196,8 @@ class Stack:
                     ) from None
 
     def _lock_folder(self) -> None:
-        self.data.mkdir(parents=True, exist_ok=True)
+        self.data.parent.mkdir(parents=True, exist_ok=True)
+        self.data.mkdir(mode=0o700, exist_ok=True)
         lock = (self.data / LOCK_FILE).open("a+")
         if not _locked(lock):
             lock.close()

@@ -41,9 +41,13 @@ def up(
         bool, typer.Option(help="Use fake search engines and pages on loopback (needs a checkout).")
     ] = False,
     secure: Annotated[
-        bool,
-        typer.Option(help="Give each service only its own permissions on the bus; sign callers."),
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--secure/--no-secure",
+            help="Give each service only its own permissions on the bus, and sign callers "
+            "[default: where callers must sign in].",
+        ),
+    ] = None,
     service: Annotated[
         list[str] | None,
         typer.Option(help="NAME=MODULE of another service to run; may be repeated."),
@@ -80,7 +84,7 @@ def up(
         port=port,
         scale=counts,
         fake_upstreams=fake_upstreams,
-        secure=secure,
+        secure=_signs_in(host) if secure is None else secure,
         verbose=verbose,
         extra=extra,
     )
@@ -132,6 +136,25 @@ def _say_up(stack: Stack) -> None:
     )
     for line in lines:
         err.print(line, highlight=False, soft_wrap=True, markup=True)
+
+
+def _signs_in(host: str) -> bool:
+    """Whether the edge will ask its callers for a credential (its settings AUTH and HOST)."""
+    auth = os.environ.get("SEARCHBUS_AUTH") or _auth_of_env_file()
+    return auth != "none" if auth else host not in ("localhost", "127.0.0.1", "::1")
+
+
+def _auth_of_env_file() -> str | None:
+    """The setting AUTH of the file `.env`, which the services read."""
+    if not Path(".env").is_file():
+        return None
+    # Imported here: it takes long, and few have such a file.
+    from searchbus_runtime import ServiceSettings, load_settings
+
+    class Access(ServiceSettings):
+        auth: str | None = None
+
+    return load_settings(Access).auth
 
 
 def _scale(texts: list[str]) -> dict[str, int]:

@@ -59,14 +59,15 @@ class UnusableFolder(RuntimeError):
 
 
 def open_data_folder(given: Path | None = None) -> Path:
-    """The data folder, made where it is missing.
+    """The data folder; where it is missing it is made for its owner alone.
 
     Raises:
         UnusableFolder: it is a file, or must not be made or written.
     """
     folder = data_folder(given)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         # As root, and on a read-only disk, the permissions say nothing.
         with tempfile.TemporaryFile(dir=folder):
             pass
