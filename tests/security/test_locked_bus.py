@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from searchbus_bus import Bus, connect
+from searchbus_bus.transport import ServiceRecord
 from searchbus_cli.authorization import authorization
 from searchbus_cli.seeds import new_seed, public_key
-from searchbus_contracts import Fault
-from searchbus_contracts.inboxes import inbox_prefix
+from searchbus_contracts import CATALOG_KEY, CONTRACT_KEY, Fault
+from searchbus_contracts.inboxes import DISCOVERY, inbox_prefix
 from searchbus_contracts.permissions import publishes, subscribes
 from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command, until
@@ -173,3 +174,17 @@ async def test_written_configuration_serves_tls_and_the_settings_connect(
     del options["tls"]
     with pytest.raises(Fault):
         await connect(settings.nats_url, name="ddg", connect_timeout_s=2.0, **options)
+
+
+async def test_a_service_cannot_pose_as_another(locked):
+    """Whatever name it announces: discovery confirms it where only that service can reply."""
+    ddg, edge = await as_service(locked, "ddg"), await as_service(locked, "edge")
+    metadata = {CONTRACT_KEY: "v1", CATALOG_KEY: "d" * 32, "started_ms": "9" * 15}
+    for name in ("web", "ddg"):
+        await ddg.transport.announce(ServiceRecord(name, "9.0.0", "", metadata, []))
+    await ddg.transport.flush()
+    named = await edge._requester.collect("$SRV.INFO", replier=DISCOVERY, window_s=1.0)
+    assert any(b'"web"' in reply for reply in named)
+    assert {worker.service for worker in await edge.workers(window_s=1.0)} == {"ddg"}
+    await ddg.close()
+    await edge.close()

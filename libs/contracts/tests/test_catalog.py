@@ -125,3 +125,29 @@ def test_prompt_names_are_subject_tokens(bad):
     for change in ({"name": bad}, {"toolset": bad}, {"arguments": (PromptArgument(name=bad),)}):
         with pytest.raises(ValueError, match="subject token"):
             replace(PROMPT, **change)
+
+
+def test_a_toolset_of_the_edge_is_refused_from_others():
+    """A worker cannot put its own tools in the place of find_tools."""
+    tool = {"name": "find_tools", "toolset": "lazy", "input_schema": {"type": "object"}}
+    for service, kept in (("ddg", 0), ("connector", 1)):
+        body = {"service": service, "tools": [{**tool, "description": "Finds."}]}
+        catalog, refusals = decode_catalog(json.dumps(body).encode())
+        assert (len(catalog.tools), len(refusals)) == (kept, 1 - kept)
+
+
+@pytest.mark.parametrize("reference", ["http://127.0.0.1/x", "file:///etc/passwd", "other.json"])
+def test_a_schema_that_refers_outside_is_refused(reference):
+    """Whoever reads it would fetch it."""
+    schema = {"type": "object", "properties": {"a": {"anyOf": [{"$ref": reference}]}}}
+    tool = {"name": "x", "toolset": "t", "description": "X.", "input_schema": schema}
+    _, (refusal,) = decode_catalog(json.dumps({"service": "t", "tools": [tool]}).encode())
+    assert "$ref" in refusal.reason
+
+
+def test_a_template_with_adjacent_variables_is_refused():
+    """Nobody can say where the one ends."""
+    template = {"uri_template": "a://{x}{y}", "name": "n", "toolset": "t"}
+    body = {"service": "t", "resource_templates": [template]}
+    _, (refusal,) = decode_catalog(json.dumps(body).encode())
+    assert "variables" in refusal.reason

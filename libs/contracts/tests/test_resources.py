@@ -12,6 +12,7 @@ from searchbus_contracts import (
     decode,
     encode,
 )
+from searchbus_contracts.resources import template_pattern
 
 
 def test_defaults_are_a_page_of_fifty():
@@ -37,3 +38,27 @@ def test_a_request_outside_its_limits_names_the_field(kind, message, field):
     """Before any worker handles it."""
     with pytest.raises(Fault, match=field):
         decode(encode(message), kind)
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "matches"),
+    [
+        ("a://x", "a://x", True),
+        ("a://{x}", "a://b", True),
+        ("a://{x}", "a://b/c", False),
+        ("a://{x}/{y}", "a://b/c", True),
+        ("a://{x}/{y}", "a:///c", False),
+        ("a://{x}-{y}.md", "a://b-c-d.md", True),
+        ("a://{x}-{y}.md", "a://b.md", False),
+        ("a://{x}.{y}/z", "a://b.c.d/z", True),
+    ],
+)
+def test_a_variable_matches_one_path_segment(template, uri, matches):
+    """Or a part of one, and never nothing."""
+    assert bool(template_pattern(template).fullmatch(uri)) is matches
+
+
+def test_many_variables_do_not_make_matching_slow():
+    """With backtracking this would take longer than the universe has lasted."""
+    pattern = template_pattern("a://" + "-".join(f"{{v{n}}}" for n in range(40)) + "!")
+    assert pattern.fullmatch("a://" + "-".join("x" * 2000)) is None

@@ -40,6 +40,22 @@ _MISSES_TO_VANISH = 2
 """A busy worker may miss one round of discovery."""
 
 
+def changes(old: Catalog, new: Catalog) -> list[str]:
+    """What a model or a caller should not meet unnoticed: another description, a role less."""
+    known = {(tool.toolset, tool.name): tool for tool in old.tools}
+    found = []
+    for tool in new.tools:
+        before = known.get((tool.toolset, tool.name))
+        if before is None:
+            continue
+        if before.description != tool.description:
+            found.append(f"the description of the tool {tool.name} changed")
+        dropped = sorted(set(before.required_roles) - set(tool.required_roles))
+        if dropped:
+            found.append(f"the tool {tool.name} no longer needs the role {', '.join(dropped)}")
+    return found
+
+
 @dataclass(slots=True)
 class _Service:
     instances: dict[str, WorkerInfo] = field(default_factory=dict)
@@ -195,6 +211,12 @@ class Directory:
         except (Fault, ValueError) as error:
             log.warning("the catalogue of %s could not be read: %s", name, error)
             return False
+        if catalog.service != name:
+            log.warning("the catalogue of %s says that it is of %s", name, catalog.service)
+            return False
+        if service.catalog is not None:
+            for change in changes(service.catalog, catalog):
+                log.warning("%s: %s", name, change)
         for refusal in refusals:
             log.warning(
                 "%s: the %s %s is left out: %s", name, refusal.kind, refusal.name, refusal.reason

@@ -101,6 +101,10 @@ class ResourceTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
         False
     )
 
+    def __post_init__(self) -> None:
+        if "}{" in self.uri_template:
+            raise ValueError("uri_template has two variables without a character between them")
+
 
 class Catalog(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that one service offers to clients."""
@@ -152,6 +156,10 @@ class _RawCatalog(Struct, kw_only=True):
     resource_templates: tuple[msgspec.Raw, ...] = ()
 
 
+RESERVED_TOOLSETS = {"connector": "connector", "lazy": "connector"}
+"""Toolsets that belong to one service whatever others offer: those of the edge itself."""
+
+
 def decode_catalog(data: bytes) -> tuple[Catalog, list[Refusal]]:
     """Decode a catalogue without its malformed descriptors, which are returned as refusals.
 
@@ -165,7 +173,12 @@ def decode_catalog(data: bytes) -> tuple[Catalog, list[Refusal]]:
         kept = []
         for item in items:
             try:
-                kept.append(decode(bytes(item), target))
+                found = decode(bytes(item), target)
+                if RESERVED_TOOLSETS.get(found.toolset, raw.service) != raw.service:
+                    reason = f"the toolset {found.toolset} is reserved"
+                    refusals.append(Refusal(kind=kind, name=_name_of(item), reason=reason))
+                    continue
+                kept.append(found)
             except Fault as fault:
                 refusals.append(
                     Refusal(kind=kind, name=_name_of(item), reason=fault.failure.message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -16,6 +17,7 @@ __all__ = [
     "ResourceReadRequest",
     "ResourceSearchReply",
     "ResourceSearchRequest",
+    "template_pattern",
 ]
 
 
@@ -56,3 +58,16 @@ class ResourceSearchReply(Struct, frozen=True, kw_only=True):
     """Resources, best first; empty where none matches."""
 
     resources: tuple[ResourceDescriptor, ...] = ()
+
+
+def template_pattern(template: str) -> re.Pattern[str]:
+    """A URI template of RFC 6570 level 1 as a pattern; each `{name}` matches one path segment.
+
+    Matching takes time linear in the URI: a variable that is followed by a text ends where the
+    text comes first, and is not tried again (an atomic group).
+    """
+    first, *texts = map(re.escape, re.split(r"\{[^{}]*\}", template))
+    if not texts:
+        return re.compile(first)
+    *inner, last = texts
+    return re.compile(first + "".join(f"(?>[^/]+?{text})" for text in inner) + f"[^/]+{last}")

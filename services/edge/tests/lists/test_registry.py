@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from searchbus_bus import Worker
-from searchbus_edge.lists.registry import Registry, template_pattern
+from searchbus_contracts.resources import template_pattern
+from searchbus_edge.lists.registry import Registry
 
 
 def names(registry, toolset=None):

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from searchbus_contracts import ResourceTemplate
-from searchbus_edge.lists.view import View
+from searchbus_edge.lists.view import View, validator
 
 
 def template(toolset: str, **options):
@@ -38,3 +38,10 @@ def test_view_is_immutable():
     """Requests keep the one that they started with."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         View((0, True)).version = (1, True)
+
+
+@pytest.mark.parametrize("reference", ["http://127.0.0.1:9/x", "file:///etc/hostname"])
+def test_a_validator_fetches_nothing(reference):
+    """A schema comes from a worker."""
+    with pytest.raises(ValueError, match="Retrieval is disabled"):
+        validator({"type": "object", "$ref": reference})

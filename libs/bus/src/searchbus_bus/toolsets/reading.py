@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 from searchbus_contracts import ErrorCode, Fault, ResourceReadReply, ResourceReadRequest
+from searchbus_contracts.resources import template_pattern
 
 from ..call import Call
 
@@ -27,8 +28,7 @@ class ResourceReader:
 
     def add_family(self, template: str, read: Read) -> None:
         """Register the method that reads every URI of a template."""
-        parts = re.split(r"\{[^{}]*\}", template)
-        self._families.append((re.compile("[^/]+".join(map(re.escape, parts))), read))
+        self._families.append((template_pattern(template), read))
 
     async def __call__(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
         """Read a resource; raises Fault(not_found) where no method is registered for the URI."""

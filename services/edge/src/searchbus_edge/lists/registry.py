@@ -8,19 +8,17 @@ immutable and rebuilt when the directory's generation changes.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import jsonschema_rs
-
 from searchbus_bus import Directory
 from searchbus_contracts import Catalog, ToolDescriptor, is_token
+from searchbus_contracts.resources import template_pattern
 
-from .view import ListedTool, View
+from .view import ListedTool, View, validator
 
-__all__ = ["Registry", "template_pattern"]
+__all__ = ["Registry"]
 
 log = logging.getLogger("searchbus.edge")
 T = TypeVar("T")
@@ -154,7 +152,7 @@ class Registry:
         if self._valid.get(id(tool)) is tool:
             return True
         try:
-            jsonschema_rs.Draft202012Validator(tool.input_schema)
+            validator(tool.input_schema)
         except (ValueError, RecursionError) as error:
             log.warning(
                 "%s of toolset %s is not listed: invalid input schema: %s",
@@ -165,9 +163,3 @@ class Registry:
             return False
         self._valid[id(tool)] = tool
         return True
-
-
-def template_pattern(template: str) -> re.Pattern[str]:
-    """A URI template of RFC 6570 level 1 as a pattern; each `{name}` matches one path segment."""
-    parts = re.split(r"\{[A-Za-z0-9_]+\}", template)
-    return re.compile("([^/]+)".join(re.escape(part) for part in parts))

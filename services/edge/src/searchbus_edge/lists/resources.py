@@ -121,10 +121,12 @@ class Resources:
         Raises:
             MCPError: no such resource, or one that the actor may not read.
         """
+        if len(uri) > MAX_URI_CHARS:
+            raise _not_found(uri, revision)
         found = view.resources.get(uri) or next(
             (template for pattern, template in view.templates if pattern.fullmatch(uri)), None
         )
-        if found is None or not visible(actor, found) or len(uri) > MAX_URI_CHARS:
+        if found is None or not visible(actor, found):
             raise _not_found(uri, revision)
         try:
             reply = await self._bus.request(

@@ -23,7 +23,16 @@ from searchbus_contracts.headers import bare_role
 from ..calls.repair import Repair
 from .visible import visible
 
-__all__ = ["ListedTool", "View"]
+__all__ = ["ListedTool", "View", "validator"]
+
+
+def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+    """The validator of a tool's arguments; it never fetches a schema from a file or an address.
+
+    Raises:
+        ValueError: the schema is not valid.
+    """
+    return jsonschema_rs.Draft202012Validator(schema, offline=True)
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,7 @@ class ListedTool:
     @cached_property
     def validator(self) -> jsonschema_rs.Validator:
         """Checks arguments; made at the first call, since it takes 5 KiB."""
-        return jsonschema_rs.Draft202012Validator(self.descriptor.input_schema)
+        return validator(self.descriptor.input_schema)
 
     @cached_property
     def repair(self) -> Repair:
