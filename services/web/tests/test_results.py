@@ -43,3 +43,8 @@ def test_title_and_snippet_are_inert():
         "![a](http://e.org/?q) x", "http://a.org/", "<img src=x> \u00ad\U000e0041y"
     ).cleaned()
     assert (shown.title, shown.snippet) == ("[image: a] x", "< img src=x> y")
+
+
+def test_date_of_megabytes_is_none():
+    """It is not parsed."""
+    assert iso_date("1" * 5_000_000) is None

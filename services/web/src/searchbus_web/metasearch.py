@@ -23,6 +23,8 @@ __all__ = ["Metasearch"]
 _PROVIDERS_SHARE = 0.85
 """Of the caller's time; the rest is for fusion and the reply."""
 _MAX_RESULTS = 30
+"""Of one provider."""
+_MAX_URL_CHARS = 4096
 
 
 class Metasearch:
@@ -75,7 +77,12 @@ class Metasearch:
             elif isinstance(outcome, BaseException):
                 raise outcome
             else:
-                lists[provider.name] = [r for r in outcome.results if _fits(r, query)]
+                lists[provider.name] = [
+                    # Cleaned first: fusion should not read megabytes of a stranger's text.
+                    r.cleaned()
+                    for r in outcome.results[:_MAX_RESULTS]
+                    if _fits(r, query)
+                ]
                 notes += outcome.notes
         if not lists:
             raise _all_failed(failures)
@@ -91,8 +98,7 @@ class Metasearch:
         )
         now = datetime.fromtimestamp(self._clock(), UTC)
         results, of_dates = of_range(results, query.time, now)
-        shown = tuple(result.cleaned() for result in results[: query.limit])
-        return SearchResults(shown, (*notes, *of_dates))
+        return SearchResults(tuple(results[: query.limit]), (*notes, *of_dates))
 
     async def _search_one(
         self, provider: Provider, query: Query, actor: Actor, timeout_s: float
@@ -125,7 +131,7 @@ def _fits(result: Result, query: Query) -> bool:
 
     Providers ignore or misread some filters.
     """
-    if not is_public_url(result.url):
+    if len(result.url) > _MAX_URL_CHARS or not is_public_url(result.url):
         return False
     included = query.include_domains
     if included and not any(within(result.url, domain) for domain in included):

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["Result", "iso_date", "registrable_domain"]
 
 
+_MAX_DATE_CHARS = 100
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """One result of a provider.
@@ -70,7 +73,7 @@ def iso_date(value: object) -> str | None:
             return _utc(datetime.fromtimestamp(value, UTC))
         except (ValueError, OverflowError, OSError):
             return None
-    text = str(value).strip()
+    text = str(value).strip() if len(str(value)) <= _MAX_DATE_CHARS else ""
     if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
         try:
             return date.fromisoformat(text).isoformat()
