@@ -169,7 +169,8 @@ def _hostile(rng: random.Random, subject: bytes, number: int) -> bytes:
         [b"", b"{", b"\xff\xfe", b"[" * rng.randint(1, 4000), b"null", b"{}" * 9,
          bytes(rng.randrange(256) for _ in range(rng.randint(0, 200)))]
     )  # fmt: skip
-    reply = rng.choice([b"", b"in.%d" % number, b"in.\xff%d" % number])
+    inbox = rng.choice([b"in", b"_INBOX.in", b"_INBOX.in"])
+    reply = rng.choice([b"", b"%s.%d" % (inbox, number), b"%s.\xff%d" % (inbox, number)])
     target = rng.choice(
         [subject, subject + b".\xc3\x28", b"t.v1.tool.voice.\xff", b"t.v1.ctl.cancel.echo"]
     )
