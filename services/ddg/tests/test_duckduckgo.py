@@ -52,6 +52,7 @@ class FakeBus:
 
     async def request(self, subject, request, reply_type, **options):
         self.forwarded.append((subject, request))
+        assert "actor" not in options  # on a secured bus it could not be passed on twice
         return WebSearchReply(results=(), provider="duckduckgo", fetched_at_ms=1)
 
 

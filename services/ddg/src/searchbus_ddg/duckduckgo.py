@@ -145,13 +145,13 @@ class DuckDuckGo:
     async def _forward(
         self, call: Call, request: WebSearchRequest, *, refused: bool
     ) -> WebSearchReply:
+        # Without the caller: one that another service passed on cannot be passed on again.
         return await self._bus.request(
             self._bus.subjects.endpoint(SERVICE, "fetch"),
             msgspec.structs.replace(request, hops=request.hops + 1, refused=refused),
             WebSearchReply,
             service=SERVICE,
             timeout_s=call.remaining_s,
-            actor=call.actor,
         )
 
     def _refused_everywhere(self, fault: Fault) -> Fault:
