@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import psutil
+import pytest
 
 from searchbus_testing import alive, eventually
 from searchbus_vectors import Equals, open_store
@@ -81,6 +82,7 @@ def test_make_run_shows_that_it_works_and_stays_up(tmp_path):
 COLLECTIONS = ("first", "second")
 
 
+@pytest.mark.slow
 def test_kill_minus_nine_in_the_middle_ends_with_the_same_ids(start_stack, tmp_path):
     """A killed ingest and a killed service, run again, leave what an undisturbed run leaves."""
     files = {name: tmp_path / f"{name}.jsonl" for name in COLLECTIONS}

