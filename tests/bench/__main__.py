@@ -101,7 +101,7 @@ def _run(name: str, folder: Path, results: dict[str, Any]) -> bool:
     try:
         results[name] = asyncio.run(BENCHES[name](REFERENCE, folder))
     except Exception:
-        # The others are still worth their figures; the exit code tells.
+        # The others are still worth their results; the exit code tells.
         traceback.print_exc()
         return False
     sys.stdout.write(f"--- {name}\n{json.dumps(results[name], indent=2)}\n")
@@ -112,8 +112,8 @@ def _run(name: str, folder: Path, results: dict[str, Any]) -> bool:
 
 
 def _table(missed: Sequence[Bar]) -> str:
-    lines = [("MISSED", "figure", "measured", "bar")]
-    lines += [(bar.bench, bar.figure, str(bar.value), f"{bar.sign} {bar.bar}") for bar in missed]
+    lines = [("MISSED", "measurement", "value", "bar")]
+    lines += [(bar.bench, bar.name, str(bar.value), f"{bar.sign} {bar.bar}") for bar in missed]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

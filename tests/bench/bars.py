@@ -1,4 +1,4 @@
-"""The bars: what a bench has to reach, by bench and figure."""
+"""The bars: what a bench has to reach, by bench and name of the measurement."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
 
 @dataclass(frozen=True)
 class Bar:
-    """A figure beside its bar; `value` is None when the bench did not measure it."""
+    """A measurement beside its bar; `value` is None when the bench did not measure it."""
 
     bench: str
-    figure: str
+    name: str
     sign: str
     bar: float
     value: float | None
@@ -99,6 +99,6 @@ class Bar:
 def bars_of(bench: str, results: dict[str, Any]) -> list[Bar]:
     """The bars of a bench, with what it measured."""
     return [
-        Bar(bench, figure, sign, bar, results.get(figure))
-        for figure, (sign, bar) in BARS.get(bench, {}).items()
+        Bar(bench, name, sign, bar, results.get(name))
+        for name, (sign, bar) in BARS.get(bench, {}).items()
     ]

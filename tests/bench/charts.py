@@ -22,7 +22,7 @@ _OWN, _OTHER, _GRID, _TEXT = "#1b62b5", "#9aa5b1", "#e3e6ea", "#24292f"
 
 @dataclass(frozen=True)
 class Row:
-    """One system: its label, a positive figure, and whether it is drawn in the stronger colour."""
+    """One system: its label, a positive value, and whether it is drawn in the stronger colour."""
 
     label: str
     value: float
@@ -43,15 +43,15 @@ def chart(title: str, unit: str, rows: Sequence[Row]) -> str:
     """An SVG document with one bar a row.
 
     Raises:
-        ValueError: there is no row, or a figure is not positive.
+        ValueError: there is no row, or a value is not positive.
     """
-    figures = [f for row in rows for f in (row.value, row.high) if f is not None]
-    if not figures or min(figures) <= 0:
-        raise ValueError("a logarithmic scale needs positive figures")
-    low = math.floor(math.log10(min(figures)))
-    if not any(row.high for row in rows) and 10**low == min(figures):
+    values = [f for row in rows for f in (row.value, row.high) if f is not None]
+    if not values or min(values) <= 0:
+        raise ValueError("a logarithmic scale needs positive values")
+    low = math.floor(math.log10(min(values)))
+    if not any(row.high for row in rows) and 10**low == min(values):
         low -= 1  # the shortest bar would have no length
-    high = max(math.ceil(math.log10(max(figures))), low + 1)
+    high = max(math.ceil(math.log10(max(values))), low + 1)
     height = _TOP + _ROW * len(rows) + _BOTTOM
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
@@ -67,7 +67,7 @@ def chart(title: str, unit: str, rows: Sequence[Row]) -> str:
 
 
 def _x(value: float, low: int, high: int) -> float:
-    """The place of a figure on the axis from 10**low to 10**high."""
+    """The place of a value on the axis from 10**low to 10**high."""
     share = (math.log10(value) - low) / (high - low)
     return round(_LABELS + share * (_WIDTH - _LABELS - _VALUES), 1)
 

@@ -89,7 +89,7 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
 
 async def _measure(paths: Mapping[int, Route], raw_pid: int, raw_port: int) -> dict[str, Any]:
     dice = random.Random(7)
-    figures: dict[str, list[float]] = {}
+    found: dict[str, list[float]] = {}
     smallest, largest = min(paths), max(paths)
     for number in range(ROUNDS + 1):
         measured: dict[str, float] = {}
@@ -117,9 +117,9 @@ async def _measure(paths: Mapping[int, Route], raw_pid: int, raw_port: int) -> d
             measured[f"{size:,} tools: index CPU ms"] = 1000 * index_s[size] / asked
         if number:  # the first round warms up
             for name, value in measured.items():
-                figures.setdefault(name, []).append(value)
+                found.setdefault(name, []).append(value)
         progress(f"round {number} of {ROUNDS}")
-    return {name: round(statistics.median(values), 2) for name, values in figures.items()}
+    return {name: round(statistics.median(values), 2) for name, values in found.items()}
 
 
 async def _cpu_s(spec: dict[str, Any], *pids: int) -> list[float]:

@@ -97,13 +97,13 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
                     busy.append(await _while(send(bus, COLLECTION, next(portions)), ask))
             finally:
                 await bus.close()
-    figures = {name: statistics.median(values) for name, values in found.items()}
+    medians = {name: statistics.median(values) for name, values in found.items()}
     ratios = [statistics.median(b) / statistics.median(q) for q, b in zip(quiet, busy, strict=True)]
     return {
-        **{name: round(value, 1) for name, value in figures.items()},
+        **{name: round(value, 1) for name, value in medians.items()},
         "mean tokens of a passage": length,
         "ingest / model, tokens per CPU s": round(
-            figures["ingest: tokens per CPU s"] / figures["model: tokens per CPU s"], 2
+            medians["ingest: tokens per CPU s"] / medians["model: tokens per CPU s"], 2
         ),
         "query p50 ms": round(statistics.median(itertools.chain(*quiet)) * 1e3, 2),
         "query p50 ms during an ingest": round(statistics.median(itertools.chain(*busy)) * 1e3, 2),

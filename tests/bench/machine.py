@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""What a bench was measured on."""
 
 from __future__ import annotations
 

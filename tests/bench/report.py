@@ -1,11 +1,11 @@
 """Renders docs/performance.md and its charts.
 
-    python -m tests.bench.report     # takes build/bench.json into the figures and renders the page
+    python -m tests.bench.report     # merges build/bench.json and renders the page
 
-Run it also after a merge conflict in the page: older results do not replace newer figures.
+Run it also after a merge conflict in the page: older results do not replace newer ones.
 
-The figures of the last run of each bench are kept in docs/performance/figures.json, so that a bench
-that did not run keeps its section. The page is a function of that file and of the texts beside it,
+The last results of each bench are kept in docs/performance/measurements.json, so that a bench that
+did not run keeps its section. The page is a function of that file and of the texts beside it,
 which are written by hand: method.md, systems.md and what-did-not-help.md.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["PAGE", "merged", "render", "write"]
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance.md"
 FOLDER = ROOT / "docs" / "performance"
-FIGURES = FOLDER / "figures.json"
+MEASUREMENTS = FOLDER / "measurements.json"
 
 COLUMNS = {
     "calls/s": "calls/s",
@@ -37,8 +37,8 @@ COLUMNS = {
     "CPU / raw": "CPU of the server",
     "CPU / raw, all processes": "CPU of all processes",
 }
-SIZE = re.compile(r"^(?P<size>\d[\d,]* [a-z]+): (?P<figure>.+)$")
-"""The name of a figure that was measured at several sizes."""
+SIZE = re.compile(r"^(?P<size>\d[\d,]* [a-z]+): (?P<name>.+)$")
+"""The name of a value that was measured at several sizes."""
 
 TITLES = {
     "toolindex": "The tool index under 32 callers",
@@ -48,45 +48,45 @@ TITLES = {
 
 
 def merged(known: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
-    """The known figures of all benches, replaced by those of `results` where these are not older."""
+    """The known results of all benches, replaced by those of `results` where these are not older."""
     if not results:
         return known
     machine = results["machine"]
     merged = dict(known)
-    for name, figures in results.items():
+    for name, values in results.items():
         if name == "machine":
             continue
         if name not in known or known[name]["machine"]["date"] <= machine["date"]:
-            merged[name] = {"machine": machine, "figures": figures}
+            merged[name] = {"machine": machine, "values": values}
     return dict(sorted(merged.items()))
 
 
-def render(figures: dict[str, Any]) -> dict[str, str]:
+def render(benches: dict[str, Any]) -> dict[str, str]:
     """The page and its charts, by their paths relative to docs/."""
-    charts = dict(_charts(figures))
-    parts = ["# Performance", _machines(figures), _text("method")]
-    if "peers" in figures:
+    charts = dict(_charts(benches))
+    parts = ["# Performance", _machines(benches), _text("method")]
+    if "peers" in benches:
         parts += ["## One call, beside other servers and gateways", _text("systems")]
-        parts += _peers(figures, charts)
-    parts += ["## Bars", *_bars(figures)]
-    for name, bench in figures.items():
+        parts += _peers(benches, charts)
+    parts += ["## Bars", *_bars(benches)]
+    for name, bench in benches.items():
         if sizes := _sized(bench):
             title = TITLES.get(name, name)
             parts += [f"## {title}, by size", _size_table(sizes), *_images(charts, f"{name}-")]
-    others = list(_others(figures))
+    others = list(_others(benches))
     if others:
-        parts += ["## All other figures", *others]
+        parts += ["## All other measurements", *others]
     parts.append(_text("what-did-not-help"))
     page = "\n\n".join(part for part in parts if part) + "\n"
     return {"performance.md": page, **{f"performance/{name}": s for name, s in charts.items()}}
 
 
 def write(results: dict[str, Any]) -> None:
-    """Merge the results of a run into the figures and write figures, page and charts."""
-    known = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
-    figures = merged(known, results)
-    FIGURES.write_text(json.dumps(figures, indent=2) + "\n")
-    for name, text in render(figures).items():
+    """Merge the results of a run into the known ones, and write them, the page and the charts."""
+    known = json.loads(MEASUREMENTS.read_text()) if MEASUREMENTS.exists() else {}
+    benches = merged(known, results)
+    MEASUREMENTS.write_text(json.dumps(benches, indent=2) + "\n")
+    for name, text in render(benches).items():
         (PAGE.parent / name).write_text(text)
 
 
@@ -99,10 +99,10 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _machines(figures: dict[str, Any]) -> str:
+def _machines(benches: dict[str, Any]) -> str:
     """One line for each machine and date, with the benches that ran there."""
     ran: dict[tuple[str, ...], list[str]] = {}
-    for name, bench in figures.items():
+    for name, bench in benches.items():
         m = bench["machine"]
         ran.setdefault((m["date"][:10], m["processor"], str(m["cores"]), m["versions"]), []).append(
             name
@@ -111,30 +111,30 @@ def _machines(figures: dict[str, Any]) -> str:
         f"- {date}: {processor}, {cores} cores; {versions}. Benches: {', '.join(names)}."
         for (date, processor, cores, versions), names in sorted(ran.items())
     ]
-    missing = sorted(set(BARS) - set(figures))
+    missing = sorted(set(BARS) - set(benches))
     if missing:
         lines.append(f"- Not measured yet: {', '.join(missing)}.")
     return "\n".join(["Written by `make bench`; do not edit. Measured on:", "", *lines])
 
 
-def _peers(figures: dict[str, Any], charts: dict[str, str]) -> Iterator[str]:
-    bench = figures["peers"]["figures"]
+def _peers(benches: dict[str, Any], charts: dict[str, str]) -> Iterator[str]:
+    values = benches["peers"]["values"]
     rows = [
         [f"**{name}**" if _own(name) else name, *(number(row[key]) for key in COLUMNS)]
-        for name, row in bench["systems"].items()
+        for name, row in values["systems"].items()
     ]
     yield _table(["system", *COLUMNS.values()], rows)
-    spread = [row["calls/s max"] / row["calls/s min"] for row in bench["systems"].values()]
-    versions = ", ".join(f"{name} {version}" for name, version in bench["versions"].items())
+    spread = [row["calls/s max"] / row["calls/s min"] for row in values["systems"].values()]
+    versions = ", ".join(f"{name} {version}" for name, version in values["versions"].items())
     yield (
-        f"Medians of {bench['rounds']} rounds. Between the rounds calls/s of one system differed "
+        f"Medians of {values['rounds']} rounds. Between the rounds calls/s of one system differed "
         f"up to {number(max(spread))} times (median {number(sorted(spread)[len(spread) // 2])}): "
         "the machine was not idle, and the ratios below, which are made within a round, hold "
-        f"better than the figures above. Versions: {versions}."
+        f"better than the table above. Versions: {versions}."
     )
-    for name, reason in bench["skipped"].items():
+    for name, reason in values["skipped"].items():
         yield f"Not measured: {name}. {reason}"
-    ratios = [[key, number(value)] for key, value in bench.items() if isinstance(value, float)]
+    ratios = [[key, number(value)] for key, value in values.items() if isinstance(value, float)]
     yield "searchbus (one edge, through NATS to a worker) relative to each, in the same round:"
     yield _table(["ratio", "median"], ratios)
     yield from _images(charts, "peers")
@@ -144,13 +144,13 @@ def _own(name: str) -> bool:
     return name.startswith("searchbus")
 
 
-def _bars(figures: dict[str, Any]) -> Iterator[str]:
-    bars = [bar for name in figures for bar in bars_of(name, figures[name]["figures"])]
-    yield "`make bench` fails when a figure misses its bar."
+def _bars(benches: dict[str, Any]) -> Iterator[str]:
+    bars = [bar for name, bench in benches.items() for bar in bars_of(name, bench["values"])]
+    yield "`make bench` fails when a measurement misses its bar."
     yield _table(
-        ["figure", "measured", "bar", ""],
+        ["measurement", "value", "bar", ""],
         [
-            [f"{bar.bench}: {bar.figure}", "not measured" if bar.value is None else number(bar.value),
+            [f"{bar.bench}: {bar.name}", "not measured" if bar.value is None else number(bar.value),
              f"{bar.sign} {number(bar.bar)}", "**missed**" if bar.missed else ""]
             for bar in bars
         ],
@@ -158,11 +158,11 @@ def _bars(figures: dict[str, Any]) -> Iterator[str]:
 
 
 def _sized(bench: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """The figures of a bench that were measured at several sizes, by size: {"1,000 tools": ...}."""
+    """The values that a bench measured at several sizes, by size: {"1,000 tools": ...}."""
     found: dict[str, dict[str, float]] = {}
-    for key, value in bench["figures"].items():
+    for key, value in bench["values"].items():
         if match := SIZE.match(key):
-            found.setdefault(match["size"], {})[match["figure"]] = value
+            found.setdefault(match["size"], {})[match["name"]] = value
     return dict(sorted(found.items(), key=lambda item: int(re.sub(r"\D", "", item[0]))))
 
 
@@ -172,33 +172,33 @@ def _size_table(sizes: dict[str, dict[str, float]]) -> str:
         [name, *(_cell(each[name]) if name in each else "" for each in sizes.values())]
         for name in names
     ]
-    return _table(["figure", *sizes], rows)
+    return _table(["measurement", *sizes], rows)
 
 
 def _size_chart(sizes: dict[str, dict[str, float]]) -> list[Row]:
     """A row for each p50 and size, up to the p99 where there is one."""
-    figures = dict.fromkeys(name for measured in sizes.values() for name in measured)
+    names = dict.fromkeys(name for measured in sizes.values() for name in measured)
     return [
         Row(
-            ", ".join(filter(None, [size, figure.removesuffix("p50 ms").strip()])),
-            measured[figure], measured.get(figure.replace("p50", "p99")), own=True,
+            ", ".join(filter(None, [size, name.removesuffix("p50 ms").strip()])),
+            measured[name], measured.get(name.replace("p50", "p99")), own=True,
         )
-        for figure in figures if figure.endswith("p50 ms")
-        for size, measured in sizes.items() if measured.get(figure)
+        for name in names if name.endswith("p50 ms")
+        for size, measured in sizes.items() if measured.get(name)
     ]  # fmt: skip
 
 
-def _others(figures: dict[str, Any]) -> Iterator[str]:
-    """A table for each bench, of the figures that have no section of their own."""
-    for name, bench in figures.items():
+def _others(benches: dict[str, Any]) -> Iterator[str]:
+    """A table for each bench, of the measurements that have no section of their own."""
+    for name, bench in benches.items():
         if name == "peers":
             continue
         rows = [
-            [key, _cell(value)] for key, value in bench["figures"].items() if not SIZE.match(key)
+            [key, _cell(value)] for key, value in bench["values"].items() if not SIZE.match(key)
         ]
         if rows:
             yield f"### {name}"
-            yield _table(["figure", "measured"], rows)
+            yield _table(["measurement", "value"], rows)
 
 
 def _cell(value: Any) -> str:
@@ -209,8 +209,8 @@ def _cell(value: Any) -> str:
     return number(value) if isinstance(value, int | float) else str(value)
 
 
-def _charts(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    systems = figures.get("peers", {}).get("figures", {}).get("systems", {})
+def _charts(benches: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    systems = benches.get("peers", {}).get("values", {}).get("systems", {})
     if systems:
         for file, title, unit, key, high in (
             ("cpu", "CPU of one call, all processes", "raw ASGI answers",
@@ -223,7 +223,7 @@ def _charts(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 for name, row in systems.items()
             ]
             yield f"peers-{file}.svg", chart(title, unit, rows)
-    for name, bench in figures.items():
+    for name, bench in benches.items():
         if rows := _size_chart(_sized(bench)):
             title = TITLES.get(name, name)
             yield f"{name}-size.svg", chart(f"{title}: response time by size", "ms", rows)

@@ -12,9 +12,9 @@ from .bars import Bar, bars_of
     [(">=", 3.0, False), (">=", 2.9, True), ("<=", 3.0, False), ("<=", 3.1, True), ("<=", None, False)],
 )  # fmt: skip
 def test_a_bar_is_missed_on_its_wrong_side(sign: str, value: float | None, missed: bool) -> None:
-    assert missed == Bar("bench", "figure", sign, 3.0, value).missed
+    assert missed == Bar("bench", "name", sign, 3.0, value).missed
 
 
-def test_a_figure_that_was_not_measured_is_named() -> None:
+def test_a_measurement_that_was_not_measured_is_named() -> None:
     bars = bars_of("tracing", {})
-    assert [(bar.figure, bar.value) for bar in bars] == [("added share of p50", None)]
+    assert [(bar.name, bar.value) for bar in bars] == [("added share of p50", None)]

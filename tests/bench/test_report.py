@@ -1,4 +1,4 @@
-"""The page about performance is made from the figures."""
+"""The page about performance is made from the measurements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from .bars import BARS
-from .report import FIGURES, PAGE, SIZE, merged, render
+from .report import MEASUREMENTS, PAGE, SIZE, merged, render
 
 MACHINE = {"date": "2026-01-02", "processor": "Abacus", "cores": 2, "versions": "Python 3.11"}
 ROW = {
@@ -69,10 +69,10 @@ def test_tables_are_well_formed(files: dict[str, str]) -> None:
         assert {line.count("|") for line in (header, rule, *rows)} == {header.count("|")}
 
 
-def test_page_has_the_figures(files: dict[str, str]) -> None:
+def test_page_has_the_measurements(files: dict[str, str]) -> None:
     page = files["performance.md"]
     assert "| **searchbus** | 2,000 | 7 | 21 | 1 | 2 | 10 | 15 |" in page
-    assert "| figure | 1,000 tools | 10,000 tools |" in page
+    assert "| measurement | 1,000 tools | 10,000 tools |" in page
     assert "| callers p99 ms | 9 |  |" in page
     assert "| calls | 12,345 |" in page
     assert "Abacus, 2 cores" in page
@@ -87,31 +87,31 @@ def test_page_says_what_is_missed_skipped_and_not_measured(files: dict[str, str]
     assert f"Not measured yet: {absent}." in page
 
 
-def test_page_without_any_figures_is_complete() -> None:
+def test_page_without_any_measurement_is_complete() -> None:
     files = render({})
     assert list(files) == ["performance.md"]
     assert "## How it is measured" in files["performance.md"]
 
 
-def test_a_bench_that_did_not_run_keeps_its_figures() -> None:
+def test_a_bench_that_did_not_run_keeps_its_results() -> None:
     known = merged({}, RESULTS)
     later = {**MACHINE, "date": "2026-03-04"}
-    figures = merged(known, {"machine": later, "tracing": {"added share of p50": 0.02}})
-    assert known["peers"] == figures["peers"]
-    assert {"machine": later, "figures": {"added share of p50": 0.02}} == figures["tracing"]
+    benches = merged(known, {"machine": later, "tracing": {"added share of p50": 0.02}})
+    assert known["peers"] == benches["peers"]
+    assert {"machine": later, "values": {"added share of p50": 0.02}} == benches["tracing"]
 
 
-def test_older_results_do_not_replace_newer_figures() -> None:
+def test_older_results_do_not_replace_newer_ones() -> None:
     known = merged({}, RESULTS)
     earlier = {**MACHINE, "date": "2025-12-31T23:59Z"}
     assert merged(known, {"machine": earlier, "tracing": {"calls": 1}}) == known
 
 
-def test_the_committed_page_is_rendered_from_the_committed_figures() -> None:
+def test_the_committed_page_is_rendered_from_the_committed_measurements() -> None:
     """`python -m tests.bench.report` was run after the last change."""
-    for name, text in render(json.loads(FIGURES.read_text())).items():
+    for name, text in render(json.loads(MEASUREMENTS.read_text())).items():
         assert (PAGE.parent / name).read_text() == text, name
 
 
 def test_names_of_bars_by_size_are_read_by_the_page() -> None:
-    assert any(SIZE.match(figure) for figure in BARS["toolindex"])
+    assert any(SIZE.match(name) for name in BARS["toolindex"])
