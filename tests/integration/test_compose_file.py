@@ -10,7 +10,7 @@ import yaml
 from searchbus_runtime.services import bus_users, installed_services
 
 from .engine import ROOT, SERVICES, compose_command
-from .manifests import settings_of
+from .settings_rules import settings_of
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 

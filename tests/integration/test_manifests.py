@@ -21,7 +21,9 @@ from searchbus_runtime.services import bus_users
 
 from .documents import name_of
 from .engine import ROOT, SERVICES
-from .manifests import MADE_ELSEWHERE, VERSIONS, Manifests, render, renderer, schema_faults
+from .manifests import VERSIONS, Manifests, render, renderer, schema_faults
+from .pod_rules import MADE_ELSEWHERE
+from .rules import faults
 
 OVERLAYS = ("dev", "prod")
 POLICY = ROOT / "build" / "policy"
@@ -48,7 +50,7 @@ def test_every_document_is_strictly_valid(overlay, version):
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_manifests_agree_with_each_other_and_with_the_code(overlay):
     """Selectors, ports, probes, settings, policies, images, metrics."""
-    assert Manifests(render(overlay)).faults() == []
+    assert faults(Manifests(render(overlay))) == []
 
 
 def at(kind: str, name: str, *path: str | int) -> Callable[[list[dict]], tuple[Any, Any]]:
@@ -150,7 +152,7 @@ def test_planted_fault_is_caught(title):
     assert len(changed) == 1
     found = [*schema_faults(changed, VERSIONS[0])]
     if not found:
-        found = Manifests(documents).faults()
+        found = faults(Manifests(documents))
     assert found
     assert any(title.split()[0] in fault for fault in found), found
 
