@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+
+import pytest
 
 from searchbus_ingest.chunking import cut
 from searchbus_ingest.headings import find_headings
@@ -56,6 +59,53 @@ def test_markdown_headings_are_sections_outside_of_code():
     """A comment in a code block is not a heading."""
     text = "# Title\n\nIntro.\n\n```sh\n# not this\n```\n\n## Use `it` ##\n\nMore.\n"
     assert [h.title for h in find_headings(text, markdown=True)] == ["Title", "Use `it"]
+
+
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("```\n# no\n~~~\n# no\n```\n# yes\n~~~\n# no\n~~~  \n# yes", ["yes", "yes"]),
+        ("```sh\n# no\n```py\n# no\n```\n# yes", ["yes"]),
+        ("~~~\n# yes\n```\n# no\n```\n# yes", ["yes", "yes"]),
+        ("```\n# yes\n```sh\n# yes", ["yes", "yes"]),
+        ("# yes\n``` ", ["yes"]),
+    ],
+)
+def test_code_ends_at_a_bare_fence_of_its_kind(text, titles):
+    """One that nothing closes is text, and so are the headings below it."""
+    assert titles == [h.title for h in find_headings(text, markdown=True)]
+
+
+WORST = [
+    "```a\n",
+    "~~~ x\n",
+    "```\n~~~\n",
+    "# a  ",
+    "# a #",
+    " a",
+    "a" + " " * 500,
+    "\n \n",
+    "\t",
+    "#",
+]
+
+
+@pytest.mark.parametrize("markdown", [False, True])
+@pytest.mark.parametrize("unit", WORST)
+def test_time_grows_with_the_text(unit, markdown):
+    """Eight times the text takes about eight times the time; quadratic time would be 64 times."""
+    short, long = ((unit * size)[:size] + "\nb" for size in (20_000, 160_000))
+    assert cpu_s(long, markdown) < 30 * max(cpu_s(short, markdown), 0.001)
+
+
+def cpu_s(text: str, markdown: bool) -> float:
+    """Seconds of this thread, the least of three."""
+    taken = []
+    for _ in range(3):
+        start_s = time.thread_time()
+        find_headings(text, markdown=markdown)
+        taken.append(time.thread_time() - start_s)
+    return min(taken)
 
 
 def test_real_minutes_of_every_era_have_their_sections(reference):

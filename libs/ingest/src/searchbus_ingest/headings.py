@@ -18,9 +18,10 @@ MAX_HEADING_CHARS = 110
 _LEAST_PARAGRAPH_CHARS = 140
 """A short line counts as a heading only above a paragraph; in a list of names it does not."""
 
-_MARKDOWN = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$", re.M)
-_FENCE = re.compile(r"^(```|~~~).*?^\1[ \t]*$", re.M | re.S)
-_LINE = re.compile(r"^[ \t]*(\S[^\n]*?)[ \t]*$", re.M)
+# No pattern ends with `.*?[ \t]*$`: a line of many spaces would take quadratic time.
+_MARKDOWN = re.compile(r"^#{1,6}[ \t]+(\S[^\n]*)$", re.M)
+_FENCE = re.compile(r"^(```|~~~)([^\n]*)$", re.M)
+_LINE = re.compile(r"^[ \t]*(\S[^\n]*)$", re.M)
 _FOOTNOTE = re.compile(r"(?<=[A-Za-z.])\d{1,2}$")
 
 _TITLE_WORD = r"(?:[A-Z][\w'’\-]*|of|and|the|in|for|on|to|with|by|a|an|,)"
@@ -67,7 +68,7 @@ def find_headings(text: str, *, markdown: bool = False) -> list[Heading]:
 
 
 def _markdown(text: str) -> list[Heading]:
-    code = [match.span() for match in _FENCE.finditer(text)]
+    code = _code(text)
     starts = [start for start, _ in code]
 
     def in_code(position: int) -> bool:
@@ -75,20 +76,35 @@ def _markdown(text: str) -> list[Heading]:
         return before > 0 and position < code[before - 1][1]
 
     return [
-        Heading(match[2].strip("`* "), match.start(), match.end())
+        Heading(match[1].rstrip().rstrip("#").strip("`* \t"), match.start(), match.end())
         for match in _MARKDOWN.finditer(text)
         if not in_code(match.start())
     ]
 
 
+def _code(text: str) -> list[tuple[int, int]]:
+    """The spans of fenced code, in order. A fence that nothing closes is text."""
+    fences = list(_FENCE.finditer(text))
+    last_closing = {fence[1]: fence.start() for fence in fences if not fence[2].strip()}
+    found: list[tuple[int, int]] = []
+    opening: re.Match[str] | None = None
+    for fence in fences:
+        if opening is None:
+            if fence.start() < last_closing.get(fence[1], 0):
+                opening = fence
+        elif fence[1] == opening[1] and not fence[2].strip():
+            found.append((opening.start(), fence.end()))
+            opening = None
+    return found
+
+
 def _on_lines(text: str) -> list[Heading]:
-    lines = list(_LINE.finditer(text))
+    lines = [(line, line[1].rstrip()) for line in _LINE.finditer(text)]
     found = []
-    for line, below in pairwise(lines):
-        title = line[1]
+    for (line, title), (_, below) in pairwise(lines):
         if (
             len(title) <= MAX_HEADING_CHARS
-            and len(below[1]) >= _LEAST_PARAGRAPH_CHARS
+            and len(below) >= _LEAST_PARAGRAPH_CHARS
             and _looks_like_a_title(title)
         ):
             found.append(Heading(_FOOTNOTE.sub("", title), line.start(), line.end()))
