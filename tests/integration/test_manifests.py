@@ -267,7 +267,7 @@ def test_chart_of_nats_starts_and_every_container_is_restricted(
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     included = values["config"]["merge"]["authorization"]["00$include"]
     (tmp_path / "nats-config" / "nats.conf").write_text(
-        'max_payload: 1MB\nping_interval: "5s"\nping_max: 2\n'
+        'max_payload: 1MB\nping_interval: "3s"\nping_max: 1\n'
         "jetstream { max_memory_store: 512Mi, max_file_store: 0 }\n"
         f"authorization {{ include {included} }}\n"
     )

@@ -44,7 +44,7 @@ def write_configuration(folder: Path, *, port: int = ANY_PORT, authorization: st
     path = folder / "server.conf"
     text = (
         f'listen: "127.0.0.1:{port}"\nserver_name: searchbus\n'
-        'ping_interval: "5s"\nping_max: 2\nmax_payload: 1MB\n'
+        'ping_interval: "3s"\nping_max: 1\nmax_payload: 1MB\n'
         f'ports_file_dir: "{folder}"\nlogtime: false\n'
         # Shared caches and leases of the workers, in memory: nothing durable is kept in NATS.
         f'jetstream {{ max_memory_store: 512MB, max_file_store: 1MB, store_dir: "{folder}" }}\n'
