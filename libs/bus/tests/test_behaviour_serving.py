@@ -11,7 +11,7 @@ from .echo import Echo, EchoReply, call_echo, fault_of, start
 
 async def test_requests_run_side_by_side_and_the_excess_is_shed(connect_bus):
     """Up to max_in_flight requests run at once; one more is answered overloaded at once."""
-    echo = Echo(max_in_flight=4)
+    echo = Echo(max_in_flight=4, max_waiting=0)
     serving = await start(await connect_bus(), echo)
     bus = await connect_bus()
     running = [asyncio.create_task(call_echo(bus, "hold")) for _ in range(4)]
@@ -36,7 +36,7 @@ async def test_two_workers_share_the_queue_group(connect_bus):
 
 async def test_shed_request_is_retried_on_another_worker(connect_bus):
     """overloaded from one worker is tried once more, and another may take it."""
-    full, free = Echo("full", max_in_flight=1), Echo("free", max_in_flight=64)
+    full, free = Echo("full", max_in_flight=1, max_waiting=0), Echo("free", max_in_flight=64)
     first = await start(await connect_bus(), full)
     bus = await connect_bus()
     blocker = asyncio.create_task(call_echo(bus, "hold"))

@@ -63,7 +63,7 @@ async def test_idempotent_requests_survive_a_restart_of_nats(own_nats_server):
     server = own_nats_server()
     worker_bus = await connect(server.url, name="worker")
     await worker_bus.serve(echo_worker())
-    bus = await connect(server.url, name="caller")
+    bus = await connect(server.url, name="caller", reconnect_grace_s=120)
     under_way = [asyncio.create_task(call_echo(bus, wait_s=0.5, timeout_s=120)) for _ in range(50)]
     await asyncio.sleep(0.2)
     server.stop()

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from msgspec import Raw
 
-from searchbus_bus import ActorSigner, ActorVerifier, Request, new_actor_keys
+from searchbus_bus import ActorSigner, ActorVerifier, MemoryBroker, Request, new_actor_keys
 from searchbus_bus.identity import Sent, received_delegation
 from searchbus_bus.parts import MAX_BODY_BYTES
 from searchbus_bus.requests import Requester
@@ -110,6 +110,22 @@ async def test_no_attempt_starts_without_a_connection(transport):
     transport.connected = False
     assert (await fault_of(requester(transport).send(REQUEST))).code == "unavailable"
     assert transport.published == []
+
+
+async def test_a_lost_connection_is_waited_for_only_for_a_moment():
+    """Then requests fail at once: their deadlines may be minutes away."""
+    broker = MemoryBroker()
+    bus = broker.connect(reconnect_grace_s=0.05)
+    bus.transport.sever()
+    with pytest.raises(Fault, match="not reachable"):
+        await bus.send(replace(REQUEST, timeout_s=3600.0))
+    bus = broker.connect(reconnect_grace_s=3600.0)
+    bus.transport.sever()
+    request = asyncio.create_task(bus.send(replace(REQUEST, timeout_s=7200.0)))
+    await asyncio.sleep(0.01)
+    bus.transport.restore()
+    with pytest.raises(Fault, match="No worker is running"):
+        await request
 
 
 async def test_the_deadline_is_a_failure_and_cancels_the_work(transport):

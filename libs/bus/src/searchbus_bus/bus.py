@@ -30,7 +30,7 @@ from .fanout import Gathered, gather
 from .identity import ActorSigner, ActorVerifier
 from .keyvalue import KeyValue
 from .request import OnEvent, Request
-from .requests import Requester
+from .requests import RECONNECT_GRACE_S, Requester
 from .serving import Serving
 from .transport import Message, Subscription, Transport
 from .worker import Worker
@@ -68,6 +68,7 @@ class Bus:
     Args:
         signer: signs the actor of every request; only the edge has one.
         verifier: refuses requests whose actor is not signed by an edge.
+        reconnect_grace_s: how long requests wait for a lost connection; see requests.py.
     """
 
     def __init__(
@@ -78,11 +79,14 @@ class Bus:
         prefix: str = DEFAULT_PREFIX,
         signer: ActorSigner | None = None,
         verifier: ActorVerifier | None = None,
+        reconnect_grace_s: float = RECONNECT_GRACE_S,
     ) -> None:
         self.name = name
         self.subjects = Subjects(prefix)
         self.transport = transport
-        self._requester = Requester(transport, self.subjects, signer)
+        self._requester = Requester(
+            transport, self.subjects, signer, reconnect_grace_s=reconnect_grace_s
+        )
         self._verifier = verifier
 
     @property
@@ -242,6 +246,7 @@ async def connect(
     connect_timeout_s: float = 5.0,
     signer: ActorSigner | None = None,
     verifier: ActorVerifier | None = None,
+    reconnect_grace_s: float = RECONNECT_GRACE_S,
     **options: Any,
 ) -> Bus:
     """Connect to NATS; raises Fault(unavailable) when no server answers in time.
@@ -249,7 +254,7 @@ async def connect(
     Args:
         url: one address or several, separated by commas.
         connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
-        signer, verifier: see Bus.
+        signer, verifier, reconnect_grace_s: see Bus.
         options: of `NatsTransport.connect` (find_url) and of nats-py (nkeys_seed_str, tls, …).
     """
     # Imported here, because the in-memory broker must load without nats.
@@ -258,7 +263,14 @@ async def connect(
     transport = await NatsTransport.connect(
         url, name=name, inbox_prefix=inbox_prefix, connect_timeout_s=connect_timeout_s, **options
     )
-    return Bus(transport, name=name, prefix=prefix, signer=signer, verifier=verifier)
+    return Bus(
+        transport,
+        name=name,
+        prefix=prefix,
+        signer=signer,
+        verifier=verifier,
+        reconnect_grace_s=reconnect_grace_s,
+    )
 
 
 def _workers(replies: list[bytes]) -> list[WorkerInfo]:

@@ -25,7 +25,7 @@ from .parts import MAX_BODY_BYTES
 from .request import Request
 from .transport import Transport
 
-__all__ = ["Requester"]
+__all__ = ["RECONNECT_GRACE_S", "Requester"]
 
 log = logging.getLogger("searchbus.bus")
 
@@ -34,6 +34,9 @@ _DID_NO_WORK = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED})
 """Codes after which another worker may take the request."""
 _RECONNECTING_S = 2.0
 """After a lost connection the workers reconnect too, some of them later than this process."""
+RECONNECT_GRACE_S = 2.0
+"""A server that restarts is back in about a second. After this time without one, requests fail at
+once instead of waiting for their deadlines."""
 _LEAST_USEFUL_S = 0.005
 """A retry with less time left than this is not worth sending."""
 
@@ -42,10 +45,19 @@ _request_ids = RandomIds()
 
 
 class Requester:
-    """Sends requests over a transport. Use it through `Bus`."""
+    """Sends requests over a transport. Use it through `Bus`.
+
+    Args:
+        reconnect_grace_s: how long requests wait for a lost connection, from its loss on.
+    """
 
     def __init__(
-        self, transport: Transport, subjects: Subjects, signer: ActorSigner | None = None
+        self,
+        transport: Transport,
+        subjects: Subjects,
+        signer: ActorSigner | None = None,
+        *,
+        reconnect_grace_s: float = RECONNECT_GRACE_S,
     ) -> None:
         self._signer = signer
         self._transport = transport
@@ -53,6 +65,8 @@ class Requester:
         self._inbox = Inbox(transport)
         self._background: set[asyncio.Task[None]] = set()
         self._was_lost = False
+        self._lost_at_s = 0.0
+        self._reconnect_grace_s = reconnect_grace_s
         self._reconnecting_until_s = 0.0
         transport.on_disconnect(self._connection_lost)
 
@@ -101,7 +115,7 @@ class Requester:
         attempt = 0
         while True:
             attempt += 1
-            if not await self._transport.wait_connected(max(0.0, deadline.remaining_s)):
+            if not (self._transport.connected or await self._reconnected(deadline)):
                 raise Fault(
                     ErrorCode.UNAVAILABLE, "The message bus is not reachable. Try again shortly."
                 )
@@ -166,8 +180,14 @@ class Requester:
             self._reconnecting_until_s = now_s + _RECONNECTING_S
         return now_s < self._reconnecting_until_s
 
+    async def _reconnected(self, deadline: Deadline) -> bool:
+        """Wait for a connection that was lost just now."""
+        left_s = self._lost_at_s + self._reconnect_grace_s - time.monotonic()
+        return await self._transport.wait_connected(max(0.0, min(left_s, deadline.remaining_s)))
+
     def _connection_lost(self) -> None:
         self._was_lost = True
+        self._lost_at_s = time.monotonic()
 
     def _cancel(self, service: str, req_id: str) -> None:
         async def publish() -> None:

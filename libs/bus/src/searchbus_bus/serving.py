@@ -30,8 +30,9 @@ from searchbus_contracts import (
 from searchbus_contracts.inboxes import INBOX
 
 from . import telemetry
+from .admission import Admission, Held
 from .call import Call
-from .handling import Handler, Handling, req_id_of
+from .handling import Handler, Handling
 from .identity import ActorVerifier
 from .metrics import LiveGauge
 from .replies import Replies
@@ -51,7 +52,6 @@ class Serving:
     Attributes:
         instance: the id of this worker in discovery.
         served: requests handled so far.
-        shed: requests refused because the worker was at its limit.
         unanswerable: messages without a reply subject of an inbox, which are ignored.
     """
 
@@ -66,15 +66,13 @@ class Serving:
         self.worker = worker
         self.instance = ""
         self.served = 0
-        self.shed = 0
         self.unanswerable = 0
         self._transport = transport
         self._replies = Replies(transport)
         self._requester = requester
         self._handling = Handling(worker.service, self._replies, requester, verifier)
         self._subjects = subjects
-        self._tasks: dict[asyncio.Task[None], str] = {}
-        self._cancelled: set[str] = set()
+        self._admission = Admission(worker, self._replies, self._handle)
         self._subscriptions: dict[str, Subscription] = {}
         self._work: dict[str, Handler] = {}
         self._announcement: Announcement | None = None
@@ -85,7 +83,12 @@ class Serving:
     @property
     def in_flight(self) -> int:
         """Requests being handled now."""
-        return len(self._tasks)
+        return self._admission.in_flight
+
+    @property
+    def shed(self) -> int:
+        """Requests refused because the worker was at its limit."""
+        return self._admission.shed
 
     async def start(self) -> None:
         """Subscribe, then appear in discovery."""
@@ -171,12 +174,7 @@ class Serving:
             await self._announce("down")
             await self._announcement.withdraw()
         await asyncio.gather(*(s.drain() for s in self._subscriptions.values()))
-        if self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=timeout_s)
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=2)
+        await self._admission.drain(timeout_s)
         await self._transport.flush()
 
     @property
@@ -245,10 +243,7 @@ class Serving:
             req_id = decode(message.data, Cancel).req_id
         except Fault:
             return
-        for task, running in list(self._tasks.items()):
-            if running == req_id:
-                self._cancelled.add(req_id)
-                task.cancel()
+        await self._admission.cancel(req_id)
 
     async def _accept(self, message: Message, handler: Handler) -> None:
         # Runs inside the subscription: an exception would end it. It awaits nothing but a reply.
@@ -258,36 +253,17 @@ class Serving:
             if not message.reply.startswith(INBOX):
                 self.unanswerable += 1
                 return
-            if len(self._tasks) >= self.worker.max_in_flight:
-                self.shed += 1
-                telemetry.count_shed(self.worker.service)
-                await self._replies.fail(
-                    message,
-                    Fault(
-                        ErrorCode.OVERLOADED,
-                        f"The {self.worker.service} service is at its limit. Try again shortly.",
-                        retry_after_ms=200,
-                    ).failure,
-                )
-                return
-            task = asyncio.get_running_loop().create_task(self._handle(message, handler))
-            self._tasks[task] = req_id_of(message)
-            task.add_done_callback(self._finished)
+            await self._admission.admit(message, handler)
         except Exception:
             log.exception("a message on %s could not be accepted", message.subject)
 
-    async def _handle(self, message: Message, handler: Handler) -> None:
+    async def _handle(self, held: Held) -> None:
         try:
             await self._handling.handle(
-                message, handler, cancelled=lambda: req_id_of(message) in self._cancelled
+                held.message, held.handler, cancelled=lambda: held.cancelled
             )
         finally:
             self.served += 1
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._cancelled.discard(self._tasks.pop(task, ""))
-        if not task.cancelled() and task.exception() is not None:
-            log.error("a request ended without a reply", exc_info=task.exception())
 
 
 def _endpoint(subject: str, group: str) -> dict[str, Any]:

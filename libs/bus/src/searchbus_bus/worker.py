@@ -93,7 +93,9 @@ class Worker:
     Args:
         service: the service's name, also its queue group.
         version: semantic version, sent in `$SRV.INFO` replies.
-        max_in_flight: requests handled at once; others are refused with `overloaded`.
+        max_in_flight: requests handled at once.
+        max_waiting: further requests that may wait for a moment (see admission.py); others are
+            refused with `overloaded`. As many as are handled by default, and at least 16.
     """
 
     def __init__(
@@ -102,11 +104,13 @@ class Worker:
         *,
         version: str = VERSION,
         max_in_flight: int = 64,
+        max_waiting: int | None = None,
         description: str = "",
     ) -> None:
         self.service = service
         self.version = version
         self.max_in_flight = max_in_flight
+        self.max_waiting = max(16, max_in_flight) if max_waiting is None else max_waiting
         self.description = description
         self.endpoints: dict[str, Endpoint] = {}
         self.resource_readers: dict[str, dict[str, Endpoint]] = {}

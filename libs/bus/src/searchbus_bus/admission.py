@@ -1,0 +1,180 @@
+"""The requests that a worker holds: those that run, and a short queue of those that wait.
+
+A worker at its limit lets a few requests wait for a moment: at a load of exactly its capacity, one
+without a queue refuses a fifth of them. It refuses at once what would wait too long, so that the
+caller can ask another worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from searchbus_contracts import ErrorCode, Fault
+
+from . import telemetry
+from .deadline import Deadline
+from .handling import Handler, req_id_of
+from .replies import Replies
+from .transport import Message
+from .worker import Worker
+
+__all__ = ["Admission", "Held"]
+
+log = logging.getLogger("searchbus.bus")
+
+MAX_WAIT_S = 0.5
+"""A request that would wait longer for a slot is refused."""
+_WEIGHT_OF_LATEST = 0.05
+"""Of the latest request in the average of their durations."""
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """One request that a worker holds.
+
+    Attributes:
+        since_s: when it came, in the time of the event loop.
+        task: handles it; None while it waits for a slot.
+        cancelled: the caller cancelled it.
+    """
+
+    message: Message
+    handler: Handler
+    since_s: float
+    task: asyncio.Task[None] | None = None
+    expiry: asyncio.TimerHandle | None = None
+    cancelled: bool = False
+
+
+class Admission:
+    """Starts requests, lets some wait, refuses the rest.
+
+    Args:
+        run: handles one request and sends its reply; raises nothing.
+
+    Attributes:
+        shed: requests that were refused.
+    """
+
+    def __init__(
+        self, worker: Worker, replies: Replies, run: Callable[[Held], Awaitable[None]]
+    ) -> None:
+        self.shed = 0
+        self._worker = worker
+        self._replies = replies
+        self._run = run
+        self._running: dict[asyncio.Task[None], Held] = {}
+        self._waiting: deque[Held] = deque()
+        self._average_s = 0.0
+        self._refusals: set[asyncio.Task[None]] = set()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests being handled now."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a slot."""
+        return len(self._waiting)
+
+    async def admit(self, message: Message, handler: Handler) -> None:
+        """Start a request, let it wait, or refuse it with `overloaded`."""
+        loop = asyncio.get_running_loop()
+        held = Held(message, handler, loop.time())
+        if len(self._running) < self._worker.max_in_flight:
+            self._start(held)
+        elif self._may_wait(message):
+            held.expiry = loop.call_later(MAX_WAIT_S, self._expire, held)
+            self._waiting.append(held)
+        else:
+            await self._refuse(held)
+
+    async def cancel(self, req_id: str) -> None:
+        """Stop the request of this id, if it is held."""
+        for task, held in list(self._running.items()):
+            if req_id_of(held.message) == req_id:
+                held.cancelled = True
+                task.cancel()
+        for held in [h for h in self._waiting if req_id_of(h.message) == req_id]:
+            self._waiting.remove(held)
+            self._stop_waiting(held)
+            fault = Fault(ErrorCode.CANCELLED, "The caller cancelled the request.")
+            await self._replies.fail(held.message, fault.failure)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Finish what is held; what takes longer than `timeout_s` is answered `unavailable`."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + timeout_s
+        while self._running and (left_s := end_s - loop.time()) > 0:
+            await asyncio.wait(
+                list(self._running), timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+            )
+        while self._waiting:
+            held = self._waiting.popleft()
+            self._stop_waiting(held)
+            fault = Fault(ErrorCode.UNAVAILABLE, "The worker is stopping. Try again.")
+            await self._replies.fail(held.message, fault.failure)
+        for task in list(self._running):
+            task.cancel()
+        if self._running:
+            await asyncio.wait(list(self._running), timeout=2)
+
+    def _may_wait(self, message: Message) -> bool:
+        waiting = len(self._waiting)
+        if waiting >= self._worker.max_waiting:
+            return False
+        expected_s = (waiting + 1) * self._average_s / self._worker.max_in_flight
+        try:
+            left_s = Deadline.from_headers(message.headers).remaining_s
+        except Fault:
+            return True  # the handling answers it
+        return expected_s < min(MAX_WAIT_S, left_s)
+
+    def _start(self, held: Held) -> None:
+        self._stop_waiting(held)
+        held.task = asyncio.get_running_loop().create_task(self._handle(held))
+        self._running[held.task] = held
+        held.task.add_done_callback(self._finished)
+
+    async def _handle(self, held: Held) -> None:
+        started_s = asyncio.get_running_loop().time()
+        await self._run(held)
+        took_s = asyncio.get_running_loop().time() - started_s
+        self._average_s += (took_s - self._average_s) * _WEIGHT_OF_LATEST
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a request ended without a reply", exc_info=task.exception())
+        if self._waiting and len(self._running) < self._worker.max_in_flight:
+            self._start(self._waiting.popleft())
+
+    def _expire(self, held: Held) -> None:
+        """Refuse a request that has waited too long: the slots are slower than expected."""
+        held.expiry = None
+        if held in self._waiting:
+            self._waiting.remove(held)
+            refusal = asyncio.get_running_loop().create_task(self._refuse(held))
+            self._refusals.add(refusal)
+            refusal.add_done_callback(self._refusals.discard)
+
+    async def _refuse(self, held: Held) -> None:
+        self.shed += 1
+        telemetry.count_shed(self._worker.service)
+        fault = Fault(
+            ErrorCode.OVERLOADED,
+            f"The {self._worker.service} service is at its limit. Try again shortly.",
+            retry_after_ms=200,
+        )
+        await self._replies.fail(held.message, fault.failure)
+
+    @staticmethod
+    def _stop_waiting(held: Held) -> None:
+        if held.expiry is not None:
+            held.expiry.cancel()
+            held.expiry = None
