@@ -235,7 +235,7 @@ def test_servers_of_both_overlays_accept_the_users(own_nats_server, tmp_path):
     (tmp_path / "nats-config" / "nats.conf").write_text(text)
     assert own_nats_server("-c", str(tmp_path / "nats-config" / "nats.conf")).port > 0
     values = yaml.safe_load((ROOT / "deploy/k8s/charts/nats.yaml").read_text())
-    included = values["config"]["merge"]["authorization"]["00$include"]
+    included = values["config"]["merge"]["accounts"]["00$include"]
     assert (tmp_path / "nats-config" / included).resolve().exists()
 
 
@@ -265,11 +265,11 @@ def test_chart_of_nats_starts_and_every_container_is_restricted(
     )
     # No store_dir: the chart writes none without a file store, and the server takes TMPDIR.
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    included = values["config"]["merge"]["authorization"]["00$include"]
+    included = values["config"]["merge"]["accounts"]["00$include"]
     (tmp_path / "nats-config" / "nats.conf").write_text(
         'max_payload: 1MB\nping_interval: "3s"\nping_max: 1\n'
         "jetstream { max_memory_store: 512Mi, max_file_store: 0 }\n"
-        f"authorization {{ include {included} }}\n"
+        f"accounts {{ include {included} }}\n"
     )
     assert own_nats_server("-c", str(tmp_path / "nats-config" / "nats.conf")).port > 0
     assert list((tmp_path / "tmp").iterdir())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -27,7 +28,9 @@ from searchbus_edge.http.app import build_app
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
-from searchbus_testing import messages, serve
+from searchbus_testing import NatsServer, messages, serve
+
+from .locked_bus import LockedBus, write_locked_configuration
 
 RESOURCE = "https://search.example.org"
 KEYS = {
@@ -151,6 +154,14 @@ class Secured:
         response = await self.post(method, token, path, **params)
         assert response.status_code == 200, response.text
         return messages(response)[-1]
+
+
+@pytest.fixture
+def locked_bus(own_nats_server: Callable[..., NatsServer], tmp_path: Path) -> LockedBus:
+    """A server with the accounts and permissions that are shipped."""
+    config = tmp_path / "locked.conf"
+    bus = write_locked_configuration(config, tmp_path / "js")
+    return replace(bus, url=own_nats_server("-c", str(config)).url)
 
 
 @pytest.fixture

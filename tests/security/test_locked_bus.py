@@ -10,7 +10,6 @@ import pytest
 
 from searchbus_bus import Bus, connect
 from searchbus_bus.transport import ServiceRecord
-from searchbus_cli.authorization import authorization
 from searchbus_cli.seeds import new_seed, public_key
 from searchbus_contracts import CATALOG_KEY, CONTRACT_KEY, Fault
 from searchbus_contracts.inboxes import DISCOVERY, inbox_prefix
@@ -18,24 +17,15 @@ from searchbus_contracts.permissions import publishes, subscribes
 from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command, until
 
-
-@pytest.fixture
-def locked(own_nats_server, tmp_path) -> tuple[str, dict[str, str]]:
-    """A server with the shipped permissions, and the seeds."""
-    seeds = {service: new_seed() for service in bus_users()}
-    config = tmp_path / "locked.conf"
-    block = authorization({name: public_key(seed) for name, seed in seeds.items()}, bus_users())
-    config.write_text(
-        f'jetstream {{ max_memory_store: 64MB, store_dir: "{tmp_path}/js" }}\n{block}'
-    )
-    return own_nats_server("-c", str(config)).url, seeds
+from .locked_bus import LockedBus
 
 
-async def as_service(locked, name: str) -> Bus:
-    url, seeds = locked
+async def as_service(bus: LockedBus, name: str) -> Bus:
+    """With the keys of a service, as its process connects."""
     return await connect(
-        url, name=name, nkeys_seed_str=seeds[name], inbox_prefix=inbox_prefix(name)
-    )
+        bus.url, name=name, nkeys_seed_str=bus.seeds[name], inbox_prefix=inbox_prefix(name),
+        store_nkeys_seed_str=bus.store_seeds.get(name),
+    )  # fmt: skip
 
 
 FORBIDDEN: list[tuple[str, str, str]] = [
@@ -59,11 +49,11 @@ async def _refused(bus: Bus, before: int) -> bool:
     return bus.async_errors > before
 
 
-async def test_forbidden_operations_are_refused(locked):
+async def test_forbidden_operations_are_refused(locked_bus):
     """Each is reported by the server, counted, and has no effect."""
     assert len(FORBIDDEN) >= 20
     for service, verb, subject in FORBIDDEN:
-        bus = await as_service(locked, service)
+        bus = await as_service(locked_bus, service)
         before = bus.async_errors
 
         async def ignore(subject: str, data: bytes) -> None:
@@ -81,11 +71,11 @@ async def test_forbidden_operations_are_refused(locked):
         await bus.close()
 
 
-async def test_unknown_client_cannot_connect(locked):
+async def test_unknown_client_cannot_connect(locked_bus):
     """Without an nkey, and with one that the server does not know."""
     for options in ({}, {"nkeys_seed_str": new_seed()}):
         with pytest.raises(Fault):
-            await connect(locked[0], name="stranger", connect_timeout_s=2.0, **options)
+            await connect(locked_bus.url, name="stranger", connect_timeout_s=2.0, **options)
 
 
 def test_lists_are_closed():
@@ -176,9 +166,34 @@ async def test_written_configuration_serves_tls_and_the_settings_connect(
         await connect(settings.nats_url, name="ddg", connect_timeout_s=2.0, **options)
 
 
-async def test_a_service_cannot_pose_as_another(locked):
+async def test_buckets_work_with_the_second_key_only(locked_bus):
+    """Two processes of one service share them; on the bus there is no JetStream."""
+    first, second = [await as_service(locked_bus, "ddg") for _ in range(2)]
+    bucket = await first.key_value("ddg_leases", ttl_s=10, max_bytes=10_000)
+    revision = await bucket.create("a", b"1")
+    assert await bucket.update("a", b"2", revision)
+    same = await second.key_value("ddg_leases", ttl_s=10, max_bytes=10_000)
+    assert (await same.get("a")).value == b"2"
+    assert await same.keys() == ["a"]
+    await same.delete("a")
+    assert await bucket.get("a") is None
+    for bus in (first, second):
+        assert bus.async_errors == 0
+        await bus.close()
+    without = await connect(
+        locked_bus.url,
+        name="ddg",
+        nkeys_seed_str=locked_bus.seeds["ddg"],
+        inbox_prefix="_INBOX_ddg",
+    )
+    with pytest.raises(Fault):
+        await without.key_value("ddg_leases", ttl_s=10, max_bytes=10_000)
+    await without.close()
+
+
+async def test_a_service_cannot_pose_as_another(locked_bus):
     """Whatever name it announces: discovery confirms it where only that service can reply."""
-    ddg, edge = await as_service(locked, "ddg"), await as_service(locked, "edge")
+    ddg, edge = await as_service(locked_bus, "ddg"), await as_service(locked_bus, "edge")
     metadata = {CONTRACT_KEY: "v1", CATALOG_KEY: "d" * 32, "started_ms": "9" * 15}
     for name in ("web", "ddg"):
         await ddg.transport.announce(ServiceRecord(name, "9.0.0", "", metadata, []))

@@ -7,8 +7,10 @@ import asyncio
 import nats.errors
 import pytest
 
+from searchbus_bus import connect
 from searchbus_bus.nats_overrides import BusClient
 from searchbus_bus.nats_transport import NatsTransport, _kind_of
+from searchbus_cli.seeds import new_seed, public_key
 from searchbus_contracts import Fault
 from searchbus_testing import until
 
@@ -126,3 +128,32 @@ async def test_server_that_comes_back_at_another_address_is_found(own_nats_serve
     await transport.publish("a", b"x")
     await until(lambda: found == [b"x"])
     await transport.close()
+
+
+async def test_buckets_are_reached_over_a_connection_of_their_own(own_nats_server, tmp_path):
+    """Where a seed is given for them: another user, in another account."""
+    seeds = {name: new_seed() for name in ("bus", "store")}
+    config = tmp_path / "accounts.conf"
+    config.write_text(
+        f'jetstream {{ max_memory_store: 16MB, store_dir: "{tmp_path}/js" }}\n'
+        "accounts: {\n"
+        f"  BUS: {{ users: [{{ nkey: {public_key(seeds['bus'])} }}] }}\n"
+        f"  STORE: {{ jetstream: enabled, users: [{{ nkey: {public_key(seeds['store'])} }}] }}\n"
+        "}\n"
+    )
+    server = own_nats_server("-c", str(config))
+    options = {"nkeys_seed_str": seeds["bus"], "store_nkeys_seed_str": seeds["store"]}
+    bus = await connect(server.url, name="test", **options)
+    bucket = await bus.key_value("things", ttl_s=60.0, max_bytes=100_000)
+    heard = []
+
+    async def note(subject: str, data: bytes) -> None:
+        heard.append(subject)
+
+    await bus.subscribe(">", note)
+    await bucket.put("a", b"1")
+    assert (await bucket.get("a")).value == b"1"
+    await bus.publish("sb.v1.end", {})
+    await until(lambda: "sb.v1.end" in heard)
+    assert heard == ["sb.v1.end"]
+    await bus.close()

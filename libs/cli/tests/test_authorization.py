@@ -1,23 +1,25 @@
-"""The users of a NATS server."""
+"""The accounts of a NATS server."""
 
 from __future__ import annotations
 
 import json
 
-from searchbus_cli.authorization import authorization, users
+from searchbus_cli.authorization import BUS, accounts, authorization, store_account, with_buckets
 from searchbus_contracts.permissions import publishes, subscribes
 from searchbus_contracts.services import Service
 
 SERVICES = {
     "asks": Service(name="asks", calls=("answers.find",)),
-    "answers": Service(name="answers", endpoints=("find",)),
+    "answers": Service(name="answers", endpoints=("find",), buckets=("answers_kept",)),
 }
 KEYS = {"asks": "UA", "answers": "UB"}
+STORE_KEYS = {"answers": "UC"}
 
 
 def test_each_service_has_its_key_and_its_own_lists():
     """Those that follow from the declarations, under the prefix."""
-    found = {user["nkey"]: user["permissions"] for user in users(KEYS, SERVICES, "p")}
+    users = accounts(KEYS, STORE_KEYS, SERVICES, "p")[BUS]["users"]
+    found = {user["nkey"]: user["permissions"] for user in users}
     assert {"UA", "UB"} == set(found)
     for name, key in KEYS.items():
         service = SERVICES[name]
@@ -29,6 +31,15 @@ def test_each_service_has_its_key_and_its_own_lists():
 
 def test_block_is_one_setting_of_the_server():
     """Its value is JSON, which NATS reads too."""
-    name, _, value = authorization(KEYS, SERVICES).partition(": ")
-    assert name == "authorization"
-    assert users(KEYS, SERVICES) == json.loads(value)["users"]
+    name, _, value = authorization(KEYS, STORE_KEYS, SERVICES).partition(": ")
+    assert name == "accounts"
+    assert accounts(KEYS, STORE_KEYS, SERVICES) == json.loads(value)
+
+
+def test_buckets_of_each_service_are_in_an_account_of_their_own():
+    """The bus itself has no JetStream."""
+    found = accounts(KEYS, STORE_KEYS, SERVICES)
+    assert with_buckets(SERVICES) == ["answers"]
+    assert set(found) == {BUS, store_account("answers")}
+    assert found[store_account("answers")] == {"jetstream": "enabled", "users": [{"nkey": "UC"}]}
+    assert "jetstream" not in found[BUS]

@@ -15,6 +15,7 @@ from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command
 
 SEED = "SEARCHBUS_NATS_NKEY_SEED"
+STORE_SEED = "SEARCHBUS_NATS_STORE_NKEY_SEED"
 PRIVATE = "SEARCHBUS_ACTOR_PRIVATE_KEY"
 
 
@@ -32,10 +33,11 @@ def test_each_service_has_a_folder_of_secrets(tmp_path):
         files = {path.name: path for path in (tmp_path / name).iterdir()}
         assert {SEED, "SEARCHBUS_NATS_INBOX_PREFIX", "SEARCHBUS_ACTOR_PUBLIC_KEY"} <= set(files)
         assert service.signs_callers == (PRIVATE in files)
+        assert bool(service.buckets) == (STORE_SEED in files)
         assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files.values())
-        seed = files[SEED].read_text()
-        assert public_key(seed) in config
-        assert seed not in config
+        for seed in (path.read_text() for name, path in files.items() if "NKEY_SEED" in name):
+            assert public_key(seed) in config
+            assert seed not in config
     assert (tmp_path / "edge" / "SEARCHBUS_STATE_KEY").exists()
 
 
@@ -62,7 +64,7 @@ def test_prefix_and_tls_are_written(tmp_path):
     assert "sb.v1" not in config
 
 
-def test_kubernetes_gets_a_secret_for_each_service_and_the_users(tmp_path):
+def test_kubernetes_gets_a_secret_for_each_service_and_the_accounts(tmp_path):
     """Their contents are those of the folders and of the configuration."""
     run(tmp_path, "--kubernetes")
     path = tmp_path / "secrets.yaml"
@@ -70,8 +72,9 @@ def test_kubernetes_gets_a_secret_for_each_service_and_the_users(tmp_path):
     found = {one["metadata"]["name"]: one["data"] for one in yaml.safe_load_all(path.read_text())}
     assert {*(f"searchbus-{name}" for name in bus_users()), "nats-users"} == set(found)
     assert (tmp_path / "web" / SEED).read_bytes() == base64.b64decode(found["searchbus-web"][SEED])
-    users = json.loads(base64.b64decode(found["nats-users"]["auth.conf"]))["users"]
-    assert len(bus_users()) == len(users)
+    accounts = json.loads(base64.b64decode(found["nats-users"]["auth.conf"]))
+    assert len(bus_users()) == len(accounts["BUS"]["users"])
+    assert "STORE_web" in accounts
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from searchbus_contracts.services import OPERATOR, Service
 
 FIRST = {"web": Service(name="web"), "cli": OPERATOR}
 PRIVATE = "SEARCHBUS_ACTOR_PRIVATE_KEY"
+STORE_SEED = "SEARCHBUS_NATS_STORE_NKEY_SEED"
 
 
 def test_keys_are_made_once_and_only_the_owner_reads_them(tmp_path):
@@ -51,6 +52,16 @@ def test_private_key_goes_to_those_who_sign(tmp_path):
     assert PRIVATE not in security.environment("web")
     assert security.environment("web")["SEARCHBUS_ACTOR_PUBLIC_KEY"]
     assert security.environment("web")["SEARCHBUS_NATS_INBOX_PREFIX"] == "_INBOX_web"
+
+
+def test_service_with_buckets_has_a_second_key(tmp_path):
+    """Also in a data folder from before it had any; others have one only."""
+    assert STORE_SEED not in Security.open(tmp_path, FIRST).environment("web")
+    security = Security.open(tmp_path, {**FIRST, "web": Service(name="web", buckets=("b",))})
+    environment = security.environment("web")
+    assert public_key(environment[STORE_SEED]) in security.authorization
+    assert environment[STORE_SEED] != environment["SEARCHBUS_NATS_NKEY_SEED"]
+    assert STORE_SEED not in security.environment("cli")
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ async def test_secured_processes_get_their_own_keys(new_stack):
     assert worker["SEARCHBUS_NATS_NKEY_SEED"] != edge["SEARCHBUS_NATS_NKEY_SEED"]
     assert "SEARCHBUS_ACTOR_PRIVATE_KEY" in edge
     assert "SEARCHBUS_ACTOR_PRIVATE_KEY" not in worker
-    assert "authorization" in (stack.data / "nats" / "server.conf").read_text()
+    assert "accounts" in (stack.data / "nats" / "server.conf").read_text()
 
 
 async def test_secured_stack_refuses_a_service_without_a_declaration(new_stack, services):

@@ -20,6 +20,7 @@ from searchbus_runtime import (
 )
 
 SEED = "SU" + "A" * 56
+OTHER_SEED = "SU" + "B" * 56
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +50,9 @@ def test_settings_become_options_of_connect():
     assert (options["nkeys_seed_str"], options["inbox_prefix"]) == (SEED, "_INBOX_web")
     assert isinstance(options["verifier"], ActorVerifier)
     assert "signer" not in options
+    assert "store_nkeys_seed_str" not in options
+    options = bus_options(ServiceSettings(**given, nats_store_nkey_seed=OTHER_SEED))
+    assert (options["nkeys_seed_str"], options["store_nkeys_seed_str"]) == (SEED, OTHER_SEED)
     options = bus_options(SigningSettings(**given, actor_private_key=private))
     assert isinstance(options["signer"], ActorSigner)
 

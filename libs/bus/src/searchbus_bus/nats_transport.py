@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import nats.errors
@@ -78,6 +79,9 @@ class NatsTransport:
         self._listeners: list[Callable[[], None]] = []
         self._up = asyncio.Event()
         self._async_errors = 0
+        self._connect_store: Callable[[], Awaitable[NatsTransport]] | None = None
+        self._store: NatsTransport | None = None
+        self._opening_store = asyncio.Lock()
 
     @classmethod
     async def connect(
@@ -88,6 +92,7 @@ class NatsTransport:
         inbox_prefix: str = "_INBOX",
         connect_timeout_s: float = 5.0,
         find_url: Callable[[], str | None] | None = None,
+        store_nkeys_seed_str: str | None = None,
         **options: Any,
     ) -> NatsTransport:
         """Connect to one URL or several separated by commas.
@@ -96,6 +101,8 @@ class NatsTransport:
             connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
             find_url: asked before each attempt to reconnect, for a server that may come back at
                 another address; `None` keeps the last one.
+            store_nkeys_seed_str: of the user for `key_value`, where buckets are in an account of
+                their own; `None` uses this connection.
             options: further nats-py options (tls, nkeys_seed_str, …).
 
         Raises:
@@ -103,6 +110,16 @@ class NatsTransport:
         """
         self = cls()
         self._find_url = find_url
+        if store_nkeys_seed_str is not None:
+            self._connect_store = partial(
+                cls.connect,
+                url,
+                name=f"{name}-store",
+                inbox_prefix=inbox_prefix,
+                connect_timeout_s=connect_timeout_s,
+                find_url=find_url,
+                **{**options, "nkeys_seed_str": store_nkeys_seed_str},
+            )
         # In a task of its own: nats-py may lose the one cancellation that a timeout sends, and then
         # goes on trying for ever.
         connecting = asyncio.get_running_loop().create_task(
@@ -212,9 +229,18 @@ class NatsTransport:
 
     async def key_value(self, bucket: str, *, ttl_s: float, max_bytes: int) -> NatsKeyValue:
         """See Transport."""
-        found = NatsKeyValue(self._client, bucket, ttl_s=ttl_s, max_bytes=max_bytes)
+        found = NatsKeyValue(await self._store_client(), bucket, ttl_s=ttl_s, max_bytes=max_bytes)
         await found.open()
         return found
+
+    async def _store_client(self) -> Client:
+        """The connection of the buckets; raises Fault(unavailable) where it cannot be opened."""
+        if self._connect_store is None:
+            return self._client
+        async with self._opening_store:
+            if self._store is None:
+                self._store = await self._connect_store()
+        return self._store._client
 
     async def replies_arrived(self, window_s: float, complete: asyncio.Event) -> None:
         """Wait for the whole window, unless somebody knows how many will reply."""
@@ -230,7 +256,9 @@ class NatsTransport:
             log.debug("flush ended early")
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and that of the buckets."""
+        if self._store is not None:
+            await self._store.close()
         self._up.clear()
         try:
             async with asyncio.timeout(5):

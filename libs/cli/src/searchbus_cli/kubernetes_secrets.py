@@ -10,20 +10,20 @@ from pathlib import Path
 __all__ = ["secret_manifests"]
 
 
-def secret_manifests(folder: Path, names: Iterable[str], users: list[dict[str, object]]) -> str:
-    """A Secret for each service, and one with the users for the NATS chart; YAML.
+def secret_manifests(folder: Path, names: Iterable[str], accounts: Mapping[str, object]) -> str:
+    """A Secret for each service, and one with the accounts for the NATS chart; YAML.
 
     Args:
         folder: with one folder of secrets for each name.
         names: of the services.
-        users: of the NATS server.
+        accounts: of the NATS server.
     """
     contents = {
         f"searchbus-{name}": {path.name: path.read_text() for path in (folder / name).iterdir()}
         for name in names
     }
     # The file that the chart's configuration includes; see deploy/k8s/charts/nats.yaml.
-    contents["nats-users"] = {"auth.conf": json.dumps({"users": users}, indent=1)}
+    contents["nats-users"] = {"auth.conf": json.dumps(accounts, indent=1)}
     # JSON is YAML.
     return "".join(
         "---\n" + json.dumps(_secret(name, data), indent=1) + "\n"

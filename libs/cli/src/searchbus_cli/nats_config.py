@@ -1,4 +1,4 @@
-"""`searchbus nats-config`: users, permissions and secrets for a NATS server of your own."""
+"""`searchbus nats-config`: accounts, permissions and secrets for a NATS server of your own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from searchbus_contracts.subjects import DEFAULT_PREFIX
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.services import DECLARATIONS, DeclarationFault, bus_users
 
-from .authorization import authorization, users
+from .authorization import accounts, authorization, with_buckets
 from .kubernetes_secrets import secret_manifests
 from .output import err, fail
 from .seeds import new_seed, public_key
@@ -24,6 +24,7 @@ from .seeds import new_seed, public_key
 __all__ = ["nats_config"]
 
 SEED = "SEARCHBUS_NATS_NKEY_SEED"
+STORE_SEED = "SEARCHBUS_NATS_STORE_NKEY_SEED"
 INBOX_PREFIX = "SEARCHBUS_NATS_INBOX_PREFIX"
 ACTOR_PRIVATE = "SEARCHBUS_ACTOR_PRIVATE_KEY"
 ACTOR_PUBLIC = "SEARCHBUS_ACTOR_PUBLIC_KEY"
@@ -43,7 +44,8 @@ def nats_config(
 ) -> None:
     """Write the NATS configuration: an nkey and a list of permissions for each service.
 
-    The server denies what is not in a list. Each service has a folder of secrets, one file per
+    The server denies what is not in a list. A service with buckets has a second nkey, for an
+    account of its own that holds them. Each service has a folder of secrets, one file per
     variable; point its SEARCHBUS_SECRETS_DIR at that folder. Keys that exist are kept, so run it
     again after a service was added.
 
@@ -54,16 +56,17 @@ def nats_config(
     services = _services()
     try:
         keys = _write_secrets(out, services)
+        store_keys = {name: _own_key(out / name / STORE_SEED) for name in with_buckets(services)}
         (out / "nats").mkdir(exist_ok=True)
-        text = "# Written by `searchbus nats-config`: users and their permissions.\n"
+        text = "# Written by `searchbus nats-config`: accounts, users and their permissions.\n"
         text += 'max_payload: 1MB\nping_interval: "3s"\nping_max: 1\n'
         text += "jetstream { max_memory_store: 512MB, max_file_store: 1MB }\n"
         if tls_cert is not None and tls_key is not None:
             text += f'tls {{ cert_file: "{tls_cert}", key_file: "{tls_key}" }}\n'
-        text += authorization(keys, services, prefix)
+        text += authorization(keys, store_keys, services, prefix)
         write_atomically(out / "nats" / "nats.conf", text)
         if kubernetes:
-            manifests = secret_manifests(out, keys, users(keys, services, prefix))
+            manifests = secret_manifests(out, keys, accounts(keys, store_keys, services, prefix))
             _write_secret(out / "secrets.yaml", manifests)
     except OSError as error:
         raise fail(
@@ -94,11 +97,7 @@ def _write_secrets(out: Path, services: Mapping[str, Service]) -> dict[str, str]
     for name, service in services.items():
         folder = out / name
         folder.mkdir(parents=True, exist_ok=True)
-        _keep_secret(folder / SEED, new_seed())
-        try:
-            keys[name] = public_key((folder / SEED).read_text())
-        except ValueError as error:
-            raise fail(f"{folder / SEED} is {error}. Delete it to make a new one.") from None
+        keys[name] = _own_key(folder / SEED)
         _write_secret(folder / INBOX_PREFIX, inbox_prefix(name))
         _write_secret(folder / ACTOR_PUBLIC, public)
         if service.signs_callers:
@@ -107,6 +106,15 @@ def _write_secrets(out: Path, services: Mapping[str, Service]) -> dict[str, str]
         # Several edges read each other's cursors and ids.
         _keep_secret(out / "edge" / STATE_KEY, secrets.token_hex(32))
     return keys
+
+
+def _own_key(path: Path) -> str:
+    """The public key of a file's seed, which is made where there is none."""
+    _keep_secret(path, new_seed())
+    try:
+        return public_key(path.read_text())
+    except ValueError as error:
+        raise fail(f"{path} is {error}. Delete it to make a new one.") from None
 
 
 def _actor_keys(out: Path, signers: list[str]) -> tuple[str, str]:

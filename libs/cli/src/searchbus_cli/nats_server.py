@@ -39,7 +39,7 @@ def write_configuration(folder: Path, *, port: int = ANY_PORT, authorization: st
 
     Args:
         port: -1 lets the server choose one, which `bound_port` then reads.
-        authorization: the block of users, or nothing for an open server.
+        authorization: the block of accounts, or nothing for an open server.
     """
     path = folder / "server.conf"
     text = (

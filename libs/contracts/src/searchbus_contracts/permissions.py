@@ -2,7 +2,8 @@
 
 The lists of a NATS user follow from the services' declarations (services.py). Replies are listed
 too: NATS's `allow_responses` lets a user reply to a message that it sent itself, whose reply
-subject can be any subject.
+subject can be any subject. JetStream is in none of these lists: the buckets of a service are in an
+account of its own.
 """
 
 from __future__ import annotations
@@ -14,18 +15,6 @@ from .services import Service, may_call
 from .subjects import DEFAULT_PREFIX
 
 __all__ = ["publishes", "subscribes"]
-
-_BUCKET_REQUESTS = (
-    "STREAM.CREATE.{stream}",
-    "STREAM.INFO.{stream}",
-    "STREAM.MSG.GET.{stream}",
-    "DIRECT.GET.{stream}",
-    "DIRECT.GET.{stream}.>",
-    "CONSUMER.CREATE.{stream}",
-    "CONSUMER.CREATE.{stream}.>",
-    "CONSUMER.DELETE.{stream}.>",
-    "CONSUMER.INFO.{stream}.>",
-)
 
 
 def publishes(
@@ -63,10 +52,6 @@ def publishes(
             found.add(f"{inbox}.*.{PART}.*")
     if service.follows_catalog:
         found |= {"$SRV.INFO", "$SRV.INFO.*", f"{root}.catalog.*.*"}
-    for name in service.buckets:
-        bucket = f"{prefix}_{name}"
-        found.add(f"$KV.{bucket}.>")
-        found |= {f"$JS.API.{r.format(stream=f'KV_{bucket}')}" for r in _BUCKET_REQUESTS}
     return sorted(found)
 
 

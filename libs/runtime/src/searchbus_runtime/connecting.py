@@ -28,6 +28,8 @@ def bus_options(settings: ServiceSettings) -> dict[str, Any]:
     }
     if settings.nats_nkey_seed is not None:
         options["nkeys_seed_str"] = settings.nats_nkey_seed.get_secret_value()
+    if settings.nats_store_nkey_seed is not None:
+        options["store_nkeys_seed_str"] = settings.nats_store_nkey_seed.get_secret_value()
     if settings.nats_ca_file is not None:
         options["tls"] = ssl.create_default_context(cafile=str(settings.nats_ca_file))
     if settings.actor_public_key is not None:

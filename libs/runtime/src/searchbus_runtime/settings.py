@@ -43,6 +43,11 @@ class ServiceSettings(BaseSettings):
     nats_nkey_seed: SecretStr | None = Field(
         None, description="Seed of this service's nkey, where the server demands one."
     )
+    nats_store_nkey_seed: SecretStr | None = Field(
+        None,
+        description="Seed of the nkey for this service's buckets, where they are in an account "
+        "of their own.",
+    )
     nats_inbox_prefix: str = Field("_INBOX", pattern=r"^[A-Za-z0-9_-]{1,64}$")
     nats_ca_file: Path | None = Field(None, description="Certificate authority of a TLS server.")
     actor_public_key: str | None = Field(
@@ -65,7 +70,7 @@ class ServiceSettings(BaseSettings):
     trace_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
     trace_file_bytes: Annotated[int, Field(ge=65_536)] = 16 * 1024 * 1024
 
-    @field_validator("nats_nkey_seed")
+    @field_validator("nats_nkey_seed", "nats_store_nkey_seed")
     @classmethod
     def _seed_is_a_users(cls, seed: SecretStr | None) -> SecretStr | None:
         if seed is not None and not re.fullmatch(r"SU[A-Z2-7]{56}", seed.get_secret_value()):
