@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -59,7 +60,8 @@ class WorkerInfo:
     def started_ms(self) -> int:
         """When it started, in milliseconds of the epoch; 0 where the reply does not say."""
         value = self.metadata.get("started_ms", "")
-        return int(value) if value.isdigit() else 0
+        # Any worker writes it: int() refuses other digits than ASCII's, and very many of them.
+        return int(value) if re.fullmatch(r"[0-9]{1,16}", value) else 0
 
 
 class Bus:

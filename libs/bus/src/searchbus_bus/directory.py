@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -28,7 +28,10 @@ from searchbus_contracts import (
     decode_catalog,
 )
 
+from . import telemetry
 from .bus import Bus, WorkerInfo
+from .definitions import changes
+from .owners import Owners
 from .tasks import end_task
 from .transport import Subscription
 
@@ -40,28 +43,13 @@ _MISSES_TO_VANISH = 2
 """A busy worker may miss one round of discovery."""
 
 
-def changes(old: Catalog, new: Catalog) -> list[str]:
-    """What a model or a caller should not meet unnoticed: another description, a role less."""
-    known = {(tool.toolset, tool.name): tool for tool in old.tools}
-    found = []
-    for tool in new.tools:
-        before = known.get((tool.toolset, tool.name))
-        if before is None:
-            continue
-        if before.description != tool.description:
-            found.append(f"the description of the tool {tool.name} changed")
-        dropped = sorted(set(before.required_roles) - set(tool.required_roles))
-        if dropped:
-            found.append(f"the tool {tool.name} no longer needs the role {', '.join(dropped)}")
-    return found
-
-
 @dataclass(slots=True)
 class _Service:
     instances: dict[str, WorkerInfo] = field(default_factory=dict)
     misses: dict[str, int] = field(default_factory=dict)
     catalog: Catalog | None = None
     digest: str = ""
+    toolsets: tuple[str, ...] = ()
     last_seen_s: float = 0.0
 
     @property
@@ -81,6 +69,7 @@ class Directory:
         refresh_s: interval of discovery, in seconds; events report most changes at once.
         on_change: called after `catalogs` changed.
         on_refusal: called with (service, refusal) for every malformed descriptor.
+        declared: toolset → the service that it belongs to; see `owners`.
     """
 
     def __init__(
@@ -91,6 +80,7 @@ class Directory:
         refresh_s: float = 5.0,
         on_change: Callable[[], None] | None = None,
         on_refusal: Callable[[str, Refusal], None] | None = None,
+        declared: Mapping[str, str] | None = None,
     ) -> None:
         self._bus = bus
         self._grace_s = grace_s
@@ -98,6 +88,7 @@ class Directory:
         self._on_change = on_change
         self._on_refusal = on_refusal
         self._services: dict[str, _Service] = {}
+        self._ownership = Owners(declared or {}, grace_s=grace_s)
         self._owners: dict[str, str] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -173,6 +164,7 @@ class Directory:
         except Fault:
             return  # discovery finds what a malformed event does not say
         if subject != self._bus.subjects.catalog_event(event.service):
+            telemetry.count_refused("service")
             log.warning("an event on %s speaks of another service and is ignored", subject)
             return
         known = self._services.get(event.service)
@@ -194,7 +186,9 @@ class Directory:
                 continue
             if service.wanted != service.digest and await self._fetch(name, service):
                 changed = True
-        if changed:
+        owners = self._ownership.update({n: s.toolsets for n, s in self._services.items()})
+        if changed or owners != self._owners:
+            self._owners = owners
             self._publish()
 
     async def _fetch(self, name: str, service: _Service) -> bool:
@@ -212,18 +206,19 @@ class Directory:
             log.warning("the catalogue of %s could not be read: %s", name, error)
             return False
         if catalog.service != name:
+            telemetry.count_refused("service")
             log.warning("the catalogue of %s says that it is of %s", name, catalog.service)
             return False
         if service.catalog is not None:
-            for change in changes(service.catalog, catalog):
-                log.warning("%s: %s", name, change)
+            _log_changes(service.catalog, catalog)
         for refusal in refusals:
+            telemetry.count_refused("descriptor")
             log.warning(
                 "%s: the %s %s is left out: %s", name, refusal.kind, refusal.name, refusal.reason
             )
             if self._on_refusal is not None:
                 self._on_refusal(name, refusal)
-        service.catalog, service.digest = catalog, digest
+        service.catalog, service.digest, service.toolsets = catalog, digest, catalog.toolsets
         return True
 
     def _publish(self) -> None:
@@ -232,25 +227,18 @@ class Directory:
             for _, service in sorted(self._services.items())
             if service.catalog is not None
         )
-        offered = {catalog.service: catalog.toolsets for catalog in self.catalogs}
-        owners: dict[str, str] = {}
-        for service_name, toolsets in offered.items():
-            for toolset in toolsets:
-                owners.setdefault(toolset, service_name)
-        for toolset, service_name in self._owners.items():
-            # The first service with a toolset keeps it as long as it offers it.
-            if toolset in offered.get(service_name, ()):
-                owners[toolset] = service_name
-        for service_name, toolsets in offered.items():
-            for toolset in toolsets:
-                if owners[toolset] != service_name:
-                    log.warning(
-                        "%s also offers the toolset %s, which belongs to %s; that offer is ignored",
-                        service_name,
-                        toolset,
-                        owners[toolset],
-                    )
-        self._owners = owners
         self.generation += 1
         if self._on_change is not None:
             self._on_change()
+
+
+def _log_changes(old: Catalog, new: Catalog) -> None:
+    """Log what a model or a caller should not meet unnoticed of tools that are known."""
+    known = {(tool.toolset, tool.name): tool for tool in old.tools}
+    for tool in new.tools:
+        before = known.get((tool.toolset, tool.name))
+        if before is not None and before is not tool and (found := changes(before, tool)):
+            log.warning(
+                "%s: the tool %s of toolset %s changed: %s",
+                new.service, tool.name, tool.toolset, "; ".join(found),
+            )  # fmt: skip

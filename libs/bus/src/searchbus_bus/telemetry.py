@@ -33,6 +33,7 @@ __all__ = [
     "client_span",
     "count_error",
     "count_reconnect",
+    "count_refused",
     "count_shed",
     "extract",
     "inject",
@@ -62,12 +63,17 @@ _errors = meter.create_counter(
     "searchbus.bus.errors",
     description="Errors that NATS reports outside any call: permission, slow_consumer, other.",
 )
+_refused = meter.create_counter(
+    "searchbus.catalog.refused",
+    description="What workers announced and was ignored: descriptor, toolset, service.",
+)
 _reconnects = meter.create_counter(
     "searchbus.bus.reconnects", description="Connections to NATS that were lost and regained."
 )
 
 
 ERROR_KINDS = ("permission", "slow_consumer", "other")
+REFUSED = ("descriptor", "toolset", "service")
 
 
 def inject(headers: dict[str, str]) -> None:
@@ -104,6 +110,11 @@ def count_shed(service: str) -> None:
     _shed.add(1, {"worker": service})
 
 
+def count_refused(reason: str) -> None:
+    """Count something announced that is ignored: a descriptor, a toolset, a service's name."""
+    _refused.add(1, {"reason": reason})
+
+
 def count_error(kind: str) -> None:
     """Count an error that the server reported outside any call."""
     _errors.add(1, {"kind": kind})
@@ -113,6 +124,8 @@ def start() -> None:
     """Publish every counter as zero: a first value of one is not seen as an increase."""
     for kind in ERROR_KINDS:
         _errors.add(0, {"kind": kind})
+    for reason in REFUSED:
+        _refused.add(0, {"reason": reason})
     _reconnects.add(0)
 
 

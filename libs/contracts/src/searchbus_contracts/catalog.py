@@ -126,6 +126,10 @@ class Catalog(Struct, frozen=True, kw_only=True, omit_defaults=True):
         items = (self.tools, self.prompts, self.resources, self.resource_templates)
         return tuple(sorted({item.toolset for kind in items for item in kind}))
 
+    def tools_of(self, toolset: str) -> tuple[ToolDescriptor, ...]:
+        """The tools of one toolset."""
+        return tuple(tool for tool in self.tools if tool.toolset == toolset)
+
 
 class CatalogRequest(Struct, frozen=True, kw_only=True):
     """Requests a catalogue at `catalog.<service>.<hash>`; the subject holds the hash."""

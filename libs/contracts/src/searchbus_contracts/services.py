@@ -32,6 +32,7 @@ __all__ = [
     "declarations_to_json",
     "may_call",
     "needed_for",
+    "toolset_owners",
 ]
 
 ENTRY_POINT_GROUP = "searchbus.services"
@@ -155,6 +156,11 @@ def needed_for(toolset: str | None, services: Mapping[str, Service]) -> frozense
         if more <= needed:
             return frozenset(needed)
         needed |= more
+
+
+def toolset_owners(services: Mapping[str, Service]) -> dict[str, str]:
+    """Toolset → the queue group of the service that declares it; no other may offer it."""
+    return {toolset: service.group for service in services.values() for toolset in service.offers}
 
 
 def declarations_to_json(services: Mapping[str, Service]) -> bytes:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
+from .schemas import check_schema
 from .subjects import TOKEN_PATTERN, check_tokens
 
 __all__ = [
@@ -106,10 +107,11 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
         # Clients refuse the whole tools/list because of one tool without this.
         if self.input_schema.get("type") != "object":
             raise ValueError("input_schema must have type 'object'")
-        for schema in (self.input_schema, self.output_schema):
-            check_references(schema)
-        if self.output_schema is not None and self.output_schema.get("type") != "object":
-            raise ValueError("output_schema must have type 'object'")
+        check_schema(self.input_schema)
+        if self.output_schema is not None:
+            check_schema(self.output_schema)
+            if self.output_schema.get("type") != "object":
+                raise ValueError("output_schema must have type 'object'")
 
 
 class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -223,25 +225,6 @@ class ToolEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = "info"
     data: Any = None
     logger: str | None = None
-
-
-def check_references(schema: Any) -> None:
-    """Check that a schema refers to nothing outside itself: a reader could fetch it.
-
-    Raises:
-        ValueError: a `$ref` or `$dynamicRef` that does not start with `#`.
-    """
-    remaining = [schema]
-    while remaining:
-        item = remaining.pop()
-        if isinstance(item, dict):
-            for key in ("$ref", "$dynamicRef"):
-                reference = item.get(key)
-                if isinstance(reference, str) and not reference.startswith("#"):
-                    raise ValueError(f"{key} refers outside of the schema; use $defs")
-            remaining.extend(item.values())
-        elif isinstance(item, list):
-            remaining.extend(item)
 
 
 def json_schema(kind: Any) -> dict[str, Any]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
 from searchbus_bus import Bus, Directory, KeyValue
 from searchbus_contracts import Actor, Fault
+from searchbus_runtime.pin_file import PinFile
 
 from .auth.authenticator import Authenticator
 from .auth.identity import ANONYMOUS
@@ -35,6 +36,7 @@ from .endpoint import EndpointServers, Handlers
 from .lists.changes import ListChanges
 from .lists.cursors import Cursors
 from .lists.pages import Pages
+from .lists.pinning import Pinning
 from .lists.registry import Registry
 from .lists.resources import Resources
 from .requests.body import BodyLimits
@@ -65,6 +67,7 @@ async def open_edge(
     sources: Sequence[Source] | None = None,
     tracing: Tracing | None = None,
     clock: Callable[[], float] = time.time,
+    declared: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Edge]:
     """Build the edge and follow the services on the bus; leaving the context ends both.
 
@@ -77,6 +80,7 @@ async def open_edge(
         sources: of the composites; by default documents and web.
         tracing: by default what the setting TRUST_TRACES says.
         clock: seconds of the epoch, for credentials and shared limits.
+        declared: toolset → the service that declares it; no other service may offer it.
     """
     base_url = base_url or settings.base_url(settings.port)
     key = _state_key(settings)
@@ -90,7 +94,9 @@ async def open_edge(
         limits = _Limits(settings, store or await _open_store(bus), clock)
 
         changes = ListChanges()
-        directory = Directory(bus, grace_s=settings.grace_s, on_change=changes.notify)
+        directory = Directory(
+            bus, grace_s=settings.grace_s, on_change=changes.notify, declared=declared
+        )
         cursors = Cursors(key)
         finder = Finder(bus, directory, cursors, limits.search, enabled=settings.search)
         registry = Registry(
@@ -99,6 +105,7 @@ async def open_edge(
             own=LAZY_TOOLS,
             own_offered=lambda: finder.available,
             pinned=settings.pinned_tools,
+            pinning=_pinning(settings),
         )
         audit = AuditLog(arguments=settings.audit_arguments)
         stack.callback(audit.close)
@@ -185,6 +192,12 @@ class _Limits:
         )
         # Each edge counts on its own: this limit applies before a request is read.
         self.abuse = LocalLimiter(abuse_rate_per_s, settings.abuse_burst)
+
+
+def _pinning(settings: EdgeSettings) -> Pinning | None:
+    if not settings.hold_changes or settings.pin_file is None:
+        return None
+    return Pinning(PinFile(settings.pin_file), settings.hold_changes)
 
 
 def _state_key(settings: EdgeSettings) -> bytes:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 
+from searchbus_contracts.services import toolset_owners
 from searchbus_runtime import Process
 from searchbus_runtime.connections import ConnectionLimits
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.server import bind
+from searchbus_runtime.services import known_services
 
 from .bootstrap import open_edge
 from .http.app import build_app
@@ -26,7 +28,12 @@ async def start(process: Process[EdgeSettings]) -> None:
     settings = process.settings
     listener = bind(settings.host, settings.port, reuse_port=settings.reuse_port)
     port = listener.getsockname()[1]
-    edge = await process.enter(open_edge(process.bus, settings, base_url=settings.base_url(port)))
+    edge = await process.enter(
+        open_edge(
+            process.bus, settings, base_url=settings.base_url(port),
+            declared=toolset_owners(known_services()),
+        )
+    )  # fmt: skip
     process.health.add_readiness("services", edge.ready)
     process.before_drain(edge.end_streams)
     await process.run_server(

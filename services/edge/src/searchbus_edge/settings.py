@@ -46,6 +46,14 @@ class EdgeSettings(SigningSettings):
     keys_file: Path | None = Field(
         None, description="The file of static keys; default <data>/keys.json."
     )
+    hold_changes: tuple[str, ...] = Field(
+        (),
+        description="Toolsets whose tools are held when their definitions change, until "
+        "`searchbus pins approve`; '*' is every toolset.",
+    )
+    pins_file: Path | None = Field(
+        None, description="The file of approved definitions; default <data>/pins.json."
+    )
     audit_arguments: bool = Field(False, description="Whether the audit log holds arguments.")
     allowed_hosts: tuple[str, ...] = Field(
         (), description="Accepted Host headers besides loopback; 'name:*' allows any port."
@@ -139,6 +147,8 @@ class EdgeSettings(SigningSettings):
             )
         if self.mode == "static" and self.key_file is None:
             raise ValueError("static keys need a file: set SEARCHBUS_KEYS_FILE")
+        if self.hold_changes and self.pin_file is None:
+            raise ValueError("held definitions need a file: set SEARCHBUS_PINS_FILE")
         return self
 
     def base_url(self, port: int) -> str:
@@ -175,6 +185,11 @@ class EdgeSettings(SigningSettings):
     def key_file(self) -> Path | None:
         """The file of static keys."""
         return self.keys_file or (self.data_dir / "keys.json" if self.data_dir else None)
+
+    @property
+    def pin_file(self) -> Path | None:
+        """The file of approved definitions."""
+        return self.pins_file or (self.data_dir / "pins.json" if self.data_dir else None)
 
     @property
     def on_loopback(self) -> bool:

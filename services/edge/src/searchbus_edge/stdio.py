@@ -14,7 +14,7 @@ from mcp.server.stdio import stdio_server
 
 from searchbus_bus import Bus, connect, end_task
 from searchbus_contracts import Fault
-from searchbus_contracts.services import Service, needed_for
+from searchbus_contracts.services import Service, needed_for, toolset_owners
 from searchbus_runtime import (
     bus_options,
     configure_logging,
@@ -84,7 +84,7 @@ async def _serve(
         )
         following = asyncio.get_running_loop().create_task(_follow_stack(bus, client))
         try:
-            async with open_edge(bus, settings) as edge:
+            async with open_edge(bus, settings, declared=toolset_owners(services)) as edge:
                 if client.owns:
                     await _wait_for_services(edge, toolset, services)
                 if toolset is not None and not edge.registry.offers(toolset):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from searchbus_bus import Bus, Directory, end_task
@@ -39,6 +39,7 @@ class Follower:
     Args:
         grace_s: how long the entries of a stopped service stay.
         refresh_s: how often all services are queried; most changes arrive earlier, as events.
+        declared: toolset → the service that declares it, as at the edge.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Follower:
         model: str,
         grace_s: float = 30.0,
         refresh_s: float = 5.0,
+        declared: Mapping[str, str] | None = None,
     ) -> None:
         self._index = index
         self._embedder = embedder
@@ -60,7 +62,7 @@ class Follower:
         self._task: asyncio.Task[None] | None = None
         self._followed: dict[str, _Followed] = {}
         self.directory = Directory(
-            bus, grace_s=grace_s, refresh_s=refresh_s, on_change=self._wake.set
+            bus, grace_s=grace_s, refresh_s=refresh_s, on_change=self._wake.set, declared=declared
         )
 
     async def __aenter__(self) -> Follower:

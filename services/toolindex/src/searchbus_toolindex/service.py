@@ -6,7 +6,9 @@ from opentelemetry import metrics
 
 from searchbus_bus import LiveGauge, Worker
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.services import toolset_owners
 from searchbus_runtime import Process
+from searchbus_runtime.services import known_services
 from searchbus_vectors import ModelNotFound, load_embedder
 
 from .endpoints import ToolindexEndpoints
@@ -62,6 +64,7 @@ async def start(process: Process[ToolindexSettings]) -> None:
             VectorFile(settings.vector_file),
             model=embedder.model,
             grace_s=settings.grace_s,
+            declared=toolset_owners(known_services()),
         )
     )
     await process.serve(

@@ -15,7 +15,9 @@ from typing import Any, TypeVar
 from searchbus_bus import Directory
 from searchbus_contracts import Catalog, ToolDescriptor, is_token
 from searchbus_contracts.resources import template_pattern
+from searchbus_contracts.schemas import foreign_dialect
 
+from .pinning import Pinning
 from .view import ListedTool, View, validator
 
 __all__ = ["Registry"]
@@ -31,6 +33,7 @@ class Registry:
         order: toolsets in the order in which they get names on `/mcp`.
         own: the edge's own tools, all of one toolset; listed last, and only while `own_offered()`.
         pinned: names on `/mcp` of tools that the endpoint of the own toolset also lists.
+        pinning: holds definitions that changed; None lists whatever services describe.
     """
 
     def __init__(
@@ -41,12 +44,14 @@ class Registry:
         own: Sequence[ToolDescriptor] = (),
         own_offered: Callable[[], bool] = lambda: True,
         pinned: Sequence[str] = (),
+        pinning: Pinning | None = None,
     ) -> None:
         self._directory = directory
         self._order = tuple(order)
         self._own = {tool.toolset: tuple(own) for tool in own}
         self._own_offered = own_offered
         self._pinned = tuple(pinned)
+        self._pinning = pinning
         self._views: dict[str | None, View] = {}
         self._valid: dict[int, ToolDescriptor] = {}
 
@@ -65,7 +70,8 @@ class Registry:
 
     def view(self, toolset: str | None) -> View:
         """What `/mcp` (None) or `/mcp/<toolset>` offers now."""
-        version = (self._directory.generation, self._own_offered())
+        pins = self._pinning.generation if self._pinning is not None else 0
+        version = (self._directory.generation, self._own_offered(), pins)
         view = self._views.get(toolset)
         if view is None or view.version != version:
             view = self._views[toolset] = self._build(toolset, version)
@@ -77,7 +83,7 @@ class Registry:
         except ValueError:
             return len(self._order), toolset
 
-    def _build(self, toolset: str | None, version: tuple[int, bool]) -> View:
+    def _build(self, toolset: str | None, version: tuple[int, bool, int]) -> View:
         owned = [
             catalog
             for catalog in self._directory.catalogs
@@ -88,10 +94,12 @@ class Registry:
             toolset,
             services={t: s for t in self.toolsets if (s := self._directory.owner(t))},
         )
-        for tool, service in self._of(owned, toolset, lambda catalog: catalog.tools):
+        held: dict[tuple[str, str], str] = {}
+        for tool, service in self._of(owned, toolset, lambda c: self._approved(c, held)):
             listed = self._listed_name(view.tools, tool.toolset, tool.name)
             if listed is not None and self._has_valid_schema(tool):
-                found = ListedTool(listed, tool, service)
+                reason = held.get((tool.toolset, tool.name), "")
+                found = ListedTool(listed, tool, service, reason)
                 view.tools[listed] = view.tool_of[tool.toolset, tool.name] = found
         self._add_own(view)
         for prompt, _ in self._of(owned, toolset, lambda catalog: catalog.prompts):
@@ -123,6 +131,23 @@ class Registry:
             for name in self._pinned:
                 if name in everything:
                     view.tools.setdefault(name, everything[name])
+
+    def _approved(
+        self, catalog: Catalog, held: dict[tuple[str, str], str]
+    ) -> Iterable[ToolDescriptor]:
+        """The tools that may be listed; `held` receives why some may not be called."""
+        if self._pinning is None:
+            return catalog.tools
+        approved: list[ToolDescriptor] = []
+        for toolset in catalog.toolsets:
+            if self._directory.owner(toolset) != catalog.service:
+                continue
+            tools = catalog.tools_of(toolset)
+            reviewed = self._pinning.review(toolset, catalog.service, tools)
+            approved += reviewed.tools
+            for name, found in reviewed.held.items():
+                held[toolset, name] = "; ".join(found.reasons)
+        return approved
 
     def _of(
         self,
@@ -161,5 +186,11 @@ class Registry:
                 error,
             )
             return False
+        dialect = foreign_dialect(tool.input_schema)
+        if dialect is not None:
+            log.warning(
+                "the schema of %s of toolset %s is of dialect %s and read as 2020-12",
+                tool.name, tool.toolset, dialect,
+            )  # fmt: skip
         self._valid[id(tool)] = tool
         return True

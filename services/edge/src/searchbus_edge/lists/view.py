@@ -37,11 +37,16 @@ def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
 
 @dataclass(frozen=True)
 class ListedTool:
-    """A tool under the name that an endpoint lists."""
+    """A tool under the name that an endpoint lists.
+
+    Args:
+        held: why calls are refused, while the service describes it in a way that nobody approved.
+    """
 
     name: str
     descriptor: ToolDescriptor
     service: str
+    held: str = ""
 
     @cached_property
     def span_name(self) -> str:
@@ -78,13 +83,13 @@ class View:
     """Tools, prompts and resources of an endpoint, in a fixed order.
 
     Args:
-        version: the directory's generation, and whether search was available.
+        version: the directory's generation, whether search was available, the pins' generation.
         toolset: None for `/mcp`.
         services: the service of each toolset, in naming order.
         tool_of: tools by (toolset, own name).
     """
 
-    version: tuple[int, bool]
+    version: tuple[int, bool, int]
     toolset: str | None = None
     tools: dict[str, ListedTool] = field(default_factory=dict)
     prompts: dict[str, PromptDescriptor] = field(default_factory=dict)

@@ -146,6 +146,8 @@ class ToolCalls:
     async def _run(self, request: ToolRequest) -> Served:
         listed = self._resolve(request)
         try:
+            if listed.held:
+                raise _held(listed)
             request = _validate(listed, request)
             if listed.descriptor.toolset == LAZY:
                 return await self._own_tool(listed, request)
@@ -225,6 +227,16 @@ class ToolCalls:
             # The model chose name and arguments: an error result lets it correct them.
             hint = error.error.message.replace("tools/list shows", "find_tools finds")
             return Served(listed, failed_reply(Fault(ErrorCode.INVALID_ARGUMENT, hint)))
+
+
+def _held(listed: ListedTool) -> Fault:
+    """The failure of a call to a tool whose service describes it in another way than approved."""
+    return Fault(
+        ErrorCode.UNAVAILABLE,
+        f"{listed.name} is held: its service changed it ({listed.held}), and an operator has not "
+        "approved the change. Use another tool.",
+        retryable=False,
+    )
 
 
 def _validate(listed: ListedTool, request: ToolRequest) -> ToolRequest:

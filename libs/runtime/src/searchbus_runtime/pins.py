@@ -1,0 +1,116 @@
+"""Pins: the definitions of tools that were approved, and what is held because it differs.
+
+    pins = Pins()
+    pins.approve("files", "server-7", tools)              # the first definitions
+    reviewed = pins.review("files", "server-7", tools)    # any later ones
+    reviewed.tools, reviewed.held
+
+The pins of a toolset are complete: a tool that is added later is held as well, since a removal and
+an addition can stand for a change. A removed tool stays pinned, for when it is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from searchbus_bus.definitions import changes, fingerprint
+from searchbus_contracts import ToolDescriptor
+
+__all__ = ["Held", "Pin", "PinnedToolset", "Pins", "Reviewed"]
+
+
+class Pin(Struct, frozen=True, kw_only=True):
+    """One approved tool, whole, so that it stays listed while another definition is held.
+
+    Args:
+        sha256: `fingerprint` of the tool.
+    """
+
+    sha256: str
+    tool: ToolDescriptor
+
+
+class PinnedToolset(Struct, kw_only=True):
+    """The approved tools of one toolset, by name.
+
+    Args:
+        source: what offered them, such as the service's name.
+    """
+
+    source: str
+    tools: dict[str, Pin] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tool as it is offered now, which nobody has approved.
+
+    Args:
+        sha256: names what is to be approved.
+        reasons: clauses; at least one.
+    """
+
+    tool: ToolDescriptor
+    sha256: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """The tools of one toolset as they may be listed.
+
+    Args:
+        tools: the approved definitions, in the order in which they are offered.
+        held: by name; a tool that is also in `tools` is listed and must not be called.
+    """
+
+    tools: tuple[ToolDescriptor, ...]
+    held: Mapping[str, Held] = field(default_factory=dict)
+
+
+class Pins(Struct, kw_only=True):
+    """The pins of all toolsets, by their names."""
+
+    toolsets: dict[str, PinnedToolset] = {}
+
+    def review(self, toolset: str, source: str, tools: Iterable[ToolDescriptor]) -> Reviewed:
+        """Compare what is offered now with what was approved; nothing is approved by this."""
+        pinned = self.toolsets.get(toolset)
+        listed: list[ToolDescriptor] = []
+        held: dict[str, Held] = {}
+        for tool in tools:
+            pin = pinned.tools.get(tool.name) if pinned is not None else None
+            sha256 = fingerprint(tool)
+            reasons = _reasons(pinned, pin, source, tool, sha256)
+            if not reasons:
+                listed.append(tool)
+                continue
+            held[tool.name] = Held(tool, sha256, reasons)
+            if pin is not None:
+                listed.append(pin.tool)
+        return Reviewed(tuple(listed), held)
+
+    def approve(self, toolset: str, source: str, tools: Iterable[ToolDescriptor]) -> None:
+        """Pin these definitions; the other pins of the toolset stay.
+
+        A toolset that another source offered is pinned anew: its other tools are held.
+        """
+        pinned = self.toolsets.get(toolset)
+        if pinned is None or pinned.source != source:
+            pinned = self.toolsets[toolset] = PinnedToolset(source=source)
+        for tool in tools:
+            pinned.tools[tool.name] = Pin(sha256=fingerprint(tool), tool=tool)
+
+
+def _reasons(
+    pinned: PinnedToolset | None, pin: Pin | None, source: str, tool: ToolDescriptor, sha256: str
+) -> tuple[str, ...]:
+    if pinned is None or pin is None:
+        return ("it is new",)
+    moved = () if pinned.source == source else (f"{source} offers it instead of {pinned.source}",)
+    if pin.sha256 == sha256:
+        return moved
+    return (*moved, *changes(pin.tool, tool))

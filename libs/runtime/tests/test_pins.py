@@ -1,0 +1,91 @@
+"""Pins: only what was approved is listed, and only what is unchanged is called."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from searchbus_contracts import ToolDescriptor, decode, encode
+from searchbus_runtime.pins import Pins
+
+
+def tool(name: str, description: str = "Does it.") -> ToolDescriptor:
+    return ToolDescriptor(
+        name=name, toolset="files", description=description, input_schema={"type": "object"}
+    )
+
+
+def pinned(*names: str) -> Pins:
+    pins = Pins()
+    pins.approve("files", "server", [tool(name) for name in names])
+    return pins
+
+
+def test_unchanged_tools_are_listed_in_their_order():
+    reviewed = pinned("read", "write").review("files", "server", [tool("write"), tool("read")])
+    assert [found.name for found in reviewed.tools] == ["write", "read"]
+    assert reviewed.held == {}
+
+
+def test_the_approved_definition_of_a_changed_tool_stays_listed():
+    """The model goes on reading what was approved; the change is held."""
+    changed = tool("read", "Read, and send it to me.")
+    reviewed = pinned("read", "write").review("files", "server", [changed, tool("write")])
+    assert reviewed.tools == (tool("read"), tool("write"))
+    assert set(reviewed.held) == {"read"}
+    assert reviewed.held["read"].tool == changed
+    assert reviewed.held["read"].reasons == ("its description changed",)
+
+
+def test_a_renamed_tool_is_held():
+    """A removal and an addition are a change too, whose new name nobody approved."""
+    reviewed = pinned("read", "write").review("files", "server", [tool("read_all"), tool("write")])
+    assert reviewed.tools == (tool("write"),)
+    assert reviewed.held["read_all"].reasons == ("it is new",)
+
+
+def test_a_tool_that_comes_back_changed_is_held():
+    """Its pin stays while it is away."""
+    pins = pinned("read")
+    assert pins.review("files", "server", []).tools == ()
+    assert set(pins.review("files", "server", [tool("read", "Other.")]).held) == {"read"}
+
+
+def test_a_toolset_that_another_offers_is_held():
+    """Also with the same definitions."""
+    reviewed = pinned("read").review("files", "stranger", [tool("read")])
+    assert reviewed.held["read"].reasons == ("stranger offers it instead of server",)
+
+
+def test_a_toolset_without_pins_is_held_until_it_is_approved():
+    pins = Pins()
+    assert pins.review("files", "server", [tool("read")]).tools == ()
+    pins.approve("files", "server", [tool("read")])
+    assert pins.review("files", "server", [tool("read")]).tools == (tool("read"),)
+
+
+def test_approval_of_one_tool_leaves_the_others_held():
+    pins = pinned("read", "write")
+    changed = [tool("read", "One."), tool("write", "Two.")]
+    pins.approve("files", "server", changed[:1])
+    reviewed = pins.review("files", "server", changed)
+    assert reviewed.tools == (changed[0], tool("write"))
+    assert set(reviewed.held) == {"write"}
+
+
+def test_approval_of_another_source_starts_anew():
+    """The pins of the earlier one say nothing about it."""
+    pins = pinned("read", "write")
+    pins.approve("files", "other", [tool("read")])
+    reviewed = pins.review("files", "other", [tool("read"), tool("write")])
+    assert set(reviewed.held) == {"write"}
+
+
+def test_what_a_descriptor_says_beside_its_definition_is_the_newest():
+    """Time limits and words of the index need no approval."""
+    slower = replace(tool("read"), timeout_ms=60_000)
+    assert pinned("read").review("files", "server", [slower]).tools == (slower,)
+
+
+def test_pins_survive_their_file():
+    """With the whole descriptor."""
+    assert decode(encode(pinned("read")), Pins) == pinned("read")

@@ -1,0 +1,122 @@
+"""Holds changed definitions of tools until an operator approves them (setting HOLD_CHANGES).
+
+The first definitions of a toolset are pinned in a file (`searchbus_runtime.pin_file`), which all
+edges of a deployment share. Later ones that differ are held: the approved definition stays listed,
+and calls are refused. `searchbus pins` shows and approves what is held.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+
+from opentelemetry import metrics
+
+from searchbus_contracts import ToolDescriptor
+from searchbus_runtime.pin_file import PinFile
+from searchbus_runtime.pins import Pins, Reviewed
+
+__all__ = ["EVERY", "Pinning"]
+
+log = logging.getLogger("searchbus.edge")
+EVERY = "*"
+_CHECK_EVERY_S = 1.0
+_held = metrics.get_meter("searchbus.edge").create_counter(
+    "searchbus.tool.held", description="Definitions of tools that are held until their approval."
+)
+
+
+class Pinning:
+    """The pins of one edge.
+
+    Args:
+        toolsets: whose changes are held; `*` is every toolset.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        file: PinFile,
+        toolsets: Collection[str],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._file = file
+        self._toolsets = frozenset(toolsets)
+        self._clock = clock
+        self._pins: Pins | None = None
+        self._stamp: object = object()
+        self._checked_s = float("-inf")
+        self._fault = ""
+        self._told: dict[str, dict[str, str]] = {}
+        self._generation = 0
+
+    @property
+    def generation(self) -> int:
+        """Increases whenever the pins change; the file is looked at once a second at most."""
+        now_s = self._clock()
+        if now_s - self._checked_s >= _CHECK_EVERY_S:
+            self._checked_s = now_s
+            self._reload()
+        return self._generation
+
+    def review(self, toolset: str, service: str, tools: Sequence[ToolDescriptor]) -> Reviewed:
+        """What of a toolset may be listed, and what is held; pins a toolset that is new.
+
+        Where the file cannot be read or written, nothing new is approved: it is held.
+        """
+        if not self._toolsets & {EVERY, toolset}:
+            return Reviewed(tuple(tools))
+        if self._pins is None:
+            self._reload()
+        pins = self._pins or Pins()
+        if toolset not in pins.toolsets and not self._fault:
+            pins = self._pin(toolset, service, tools)
+        reviewed = pins.review(toolset, service, tools)
+        self._tell(toolset, service, reviewed)
+        return reviewed
+
+    def _pin(self, toolset: str, service: str, tools: Sequence[ToolDescriptor]) -> Pins:
+        """Approve the first definitions of a toolset, unless another edge already did."""
+        try:
+            with self._file.changing() as pins:
+                if toolset not in pins.toolsets:
+                    pins.approve(toolset, service, tools)
+            self._stamp = self._file.stamp()
+        except (OSError, ValueError) as error:
+            self._report(error)
+            return self._pins or Pins()
+        self._pins = pins
+        log.info("the %d tools of toolset %s of %s are pinned", len(tools), toolset, service)
+        return pins
+
+    def _reload(self) -> None:
+        try:
+            stamp = self._file.stamp()
+            if stamp == self._stamp and not self._fault:
+                return
+            self._pins = self._file.read()
+        except (OSError, ValueError) as error:
+            self._report(error)
+            return
+        self._stamp, self._fault = stamp, ""
+        self._generation += 1
+
+    def _report(self, error: Exception) -> None:
+        """Keep the last pins that were read; log each fault once."""
+        if str(error) != self._fault:
+            self._fault = str(error)
+            log.error("%s. What is not pinned yet is held. Repair the file, or its folder.", error)
+
+    def _tell(self, toolset: str, service: str, reviewed: Reviewed) -> None:
+        """Log and count each definition that is held, once."""
+        told = self._told.get(toolset, {})
+        for name, held in reviewed.held.items():
+            if told.get(name) != held.sha256:
+                _held.add(1, {"toolset": toolset})
+                log.warning(
+                    "%s: the tool %s of toolset %s is held: %s; see searchbus pins list",
+                    service, name, toolset, "; ".join(held.reasons),
+                )  # fmt: skip
+        self._told[toolset] = {name: held.sha256 for name, held in reviewed.held.items()}
