@@ -186,8 +186,10 @@ async def test_buckets_work_with_the_second_key_only(locked_bus):
         nkeys_seed_str=locked_bus.seeds["ddg"],
         inbox_prefix="_INBOX_ddg",
     )
-    with pytest.raises(Fault):
-        await without.key_value("ddg_leases", ttl_s=10, max_bytes=10_000)
+    bucket = await without.key_value("ddg_leases", ttl_s=10, max_bytes=10_000)
+    with pytest.raises(Fault, match="no key for this service's buckets"):
+        await bucket.get("a")
+    assert without.async_errors == 0
     await without.close()
 
 

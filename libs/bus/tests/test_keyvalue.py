@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from searchbus_bus import MemoryBroker, connect
+from searchbus_testing import until
 
 
 @pytest.fixture(params=["memory", "nats"])
@@ -58,3 +59,28 @@ async def test_one_of_many_creates(bucket):
     """A lease goes to one."""
     made = await asyncio.gather(*(bucket.create("lease", b"%d" % i) for i in range(20)))
     assert sum(revision is not None for revision in made) == 1
+
+
+async def test_a_deleted_key_is_not_listed_any_more(bucket):
+    """Its mark goes away by itself."""
+    await bucket.put("a", b"1")
+    await bucket.put("b", b"1")
+    await bucket.delete("a")
+
+    async def only_b() -> bool:
+        return await bucket.keys() == ["b"]
+
+    await until(only_b)
+
+
+async def test_writes_are_reported_to_those_who_watch(bus, bucket):
+    """Of every connection: the value, or that it was deleted."""
+    seen = []
+    await bucket.watch(lambda key, value: seen.append((key, value)))
+    other = await bus.key_value("things", ttl_s=600.0, max_bytes=1_000_000)
+    revision = await other.create("a.b", b"1")
+    await other.update("a.b", b"2", revision)
+    await other.put("c", b"")
+    await other.delete("a.b")
+    await until(lambda: len(seen) == 4)
+    assert seen == [("a.b", b"1"), ("a.b", b"2"), ("c", b""), ("a.b", None)]

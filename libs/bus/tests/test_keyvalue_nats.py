@@ -3,21 +3,92 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
-from searchbus_bus import connect
-from searchbus_bus.keyvalue_nats import MAX_VALUE_BYTES
+from searchbus_bus import Bus, connect
+from searchbus_bus.keyvalue_nats import NatsKeyValue
+from searchbus_bus.keyvalue_stream import MAX_VALUE_BYTES
 from searchbus_contracts import Fault
+from searchbus_testing import until
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[tuple[Bus, NatsKeyValue]]:
+    """A connection and a bucket."""
+    bus = await connect(url, name="test")
+    try:
+        yield bus, await bus.key_value("things", ttl_s=600.0, max_bytes=4 * MAX_VALUE_BYTES)
+    finally:
+        await bus.close()
 
 
 async def test_a_server_without_jetstream_is_unavailable(own_nats_server):
     """A typed failure, so that callers continue without the store."""
-    bus = await connect(own_nats_server().url, name="test")
-    with pytest.raises(Fault) as caught:
-        await bus.key_value("things", ttl_s=1.0, max_bytes=1000)
-    assert caught.value.code == "unavailable"
-    await bus.close()
+    async with opened(own_nats_server().url) as (_, bucket):
+        with pytest.raises(Fault) as caught:
+            await bucket.get("a")
+        assert caught.value.code == "unavailable"
+
+
+async def test_a_bucket_opens_when_the_store_appears(own_nats_server, tmp_path):
+    """A process that started first shares its state from then on."""
+    server = own_nats_server()
+    async with opened(server.url) as (_, bucket):
+        with pytest.raises(Fault):
+            await bucket.put("a", b"1")
+        server.stop()
+        server.arguments = ("-js", "-sd", str(tmp_path / "js"))
+        server.start()
+        await until(partial(works, bucket))
+
+
+async def works(bucket: NatsKeyValue) -> bool:
+    """Whether a value can be written and read."""
+    try:
+        await bucket.put("probe", b"1")
+        return await bucket.get("probe") is not None
+    except Fault:
+        return False
+
+
+async def test_only_the_first_operation_waits_for_a_server_that_hangs(own_nats_server, tmp_path):
+    """Then nothing is sent, until the bucket was opened again in the background."""
+    server = own_nats_server("-js", "-sd", str(tmp_path / "js"))
+    async with opened(server.url) as (bus, bucket):
+        await bucket.put("a", b"1")
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            results = await asyncio.gather(
+                *(bucket.get("a") for _ in range(50)), return_exceptions=True
+            )
+            assert all(isinstance(result, Fault) for result in results)
+            sent = bus.transport._client.stats["out_msgs"]
+            for _ in range(1000):
+                with pytest.raises(Fault):
+                    await bucket.get("a")
+            # The attempts to open it, each a request or two; not the thousand.
+            assert bus.transport._client.stats["out_msgs"] - sent < 100
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+        await until(partial(works, bucket))
+        assert (await bucket.get("a")).value == b"1"
+
+
+async def test_listing_leaves_no_consumers_behind(own_nats_server, tmp_path):
+    """Nor does watching: a server keeps each for minutes and refuses the thousandth."""
+    server = own_nats_server("-js", "-sd", str(tmp_path / "js"))
+    async with opened(server.url) as (bus, bucket):
+        await bucket.watch(lambda key, value: None)
+        await bucket.put("a", b"1")
+        for _ in range(200):
+            assert await bucket.keys() == ["a"]
+        info = await bus.transport._client.jetstream().stream_info("KV_sb_things")
+        assert info.state.consumer_count == 0
 
 
 async def test_a_bucket_is_created_again_after_a_restart(own_nats_server, tmp_path):

@@ -1,12 +1,15 @@
-"""Ending a background task."""
+"""Ending a background task, and waiting with a limit."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
 
 import pytest
 
 from searchbus_bus import end_task
+from searchbus_bus.tasks import within
 
 
 async def test_nothing_to_end_is_no_error():
@@ -47,3 +50,45 @@ async def test_the_error_of_a_task_stays_its_own():
     await end_task(task)
     with pytest.raises(ValueError, match="no"):
         task.result()
+
+
+async def test_an_operation_ends_at_its_limit_and_is_cancelled():
+    """Its result and its error are those of the operation."""
+    ended = asyncio.Event()
+
+    async def hang() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with pytest.raises(TimeoutError):
+        await within(hang(), 0.01)
+    await ended.wait()
+
+    async def fail() -> None:
+        raise ValueError("own")
+
+    with pytest.raises(ValueError, match="own"):
+        await within(fail(), 60)
+
+
+async def test_a_reply_that_arrived_in_time_counts_although_the_loop_was_busy():
+    """It is read after the limit."""
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=ours)
+
+    async def relayed(times: int) -> bytes:
+        """Over some tasks, as a reply reaches a request in nats-py."""
+        if not times:
+            return await reader.readline()
+        return await asyncio.create_task(relayed(times - 1))
+
+    asking = asyncio.create_task(within(relayed(5), 0.05))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    theirs.sendall(b"reply\n")
+    time.sleep(0.1)
+    assert await asking == b"reply\n"
+    writer.close()
+    theirs.close()

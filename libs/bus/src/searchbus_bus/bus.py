@@ -29,7 +29,7 @@ from searchbus_contracts.inboxes import DISCOVERY
 
 from .fanout import Gathered, gather
 from .identity import ActorSigner, ActorVerifier
-from .keyvalue import KeyValue
+from .keyvalue import TIMEOUT_S, KeyValue
 from .request import OnEvent, Request
 from .requests import RECONNECT_GRACE_S, Requester
 from .serving import Serving
@@ -188,18 +188,23 @@ class Bus:
         await serving.start()
         return serving
 
-    async def key_value(self, name: str, *, ttl_s: float, max_bytes: int) -> KeyValue:
+    async def key_value(
+        self, name: str, *, ttl_s: float, max_bytes: int, timeout_s: float = TIMEOUT_S
+    ) -> KeyValue:
         """A bucket that all connections with this prefix share; see keyvalue.py.
+
+        While the store is unreachable, also where the server has no JetStream, the operations of
+        the bucket fail, and not this.
 
         Args:
             ttl_s: how long an entry lives after it was written.
             max_bytes: of all entries together.
-
-        Raises:
-            Fault: unavailable, also where the server has no JetStream.
+            timeout_s: of each operation.
         """
         bucket = f"{self.subjects.prefix}_{name}"
-        return await self.transport.key_value(bucket, ttl_s=ttl_s, max_bytes=max_bytes)
+        return await self.transport.key_value(
+            bucket, ttl_s=ttl_s, max_bytes=max_bytes, timeout_s=timeout_s
+        )
 
     async def workers(self, *, window_s: float = 0.3) -> list[WorkerInfo]:
         """Every searchbus worker that replied to discovery.

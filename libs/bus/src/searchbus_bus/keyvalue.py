@@ -3,17 +3,25 @@
     cache = await bus.key_value("cache", ttl_s=600, max_bytes=64 * 2**20)
     revision = await cache.create("lease", b"mine")      # None: the key is taken
 
-Nothing durable: a restart of NATS empties a bucket, and its next use creates it again. Every
-operation raises Fault(unavailable) while the store is unreachable. The two implementations are in
+Nothing durable: a restart of NATS empties a bucket. An operation raises Fault(unavailable) where
+the store does not answer within the bucket's `timeout_s`; from then on every operation fails at
+once, until the bucket was opened again in the background. The two implementations are in
 keyvalue_nats.py and keyvalue_memory.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["Entry", "KeyValue"]
+__all__ = ["TIMEOUT_S", "Entry", "KeyValue", "OnWrite"]
+
+TIMEOUT_S = 0.1
+"""Of an operation, unless a bucket has another: what a call may lose when the store goes away."""
+
+OnWrite = Callable[[str, bytes | None], None]
+"""Called with the key and its new value; None where it was deleted. Must be quick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +51,12 @@ class KeyValue(Protocol):
         """Delete a key; a missing one is no error."""
 
     async def keys(self) -> list[str]:
-        """Every key, sorted."""
+        """Every key, sorted; one that was deleted may be among them for two seconds."""
+
+    async def watch(self, on_write: OnWrite) -> None:
+        """Call back for every write from now on, until the connection is closed.
+
+        A write that lost its compare and set is reported too, so a watched key should have one
+        writer. Not reported: that an entry expired, and what happened while the store was
+        unreachable. Read the keys again from time to time.
+        """

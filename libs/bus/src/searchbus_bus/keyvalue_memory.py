@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from searchbus_contracts import ErrorCode, Fault
 
-from .keyvalue import Entry
+from .keyvalue import Entry, OnWrite
 
 __all__ = ["MemoryKeyValue"]
 
@@ -26,6 +26,7 @@ class MemoryKeyValue:
         self._clock = clock
         self._entries: dict[str, tuple[Entry, float]] = {}
         self._revision = 0
+        self._watchers: list[OnWrite] = []
         self.away = False
         """Set by tests: every operation fails as if the server were unreachable."""
 
@@ -53,6 +54,7 @@ class MemoryKeyValue:
         """See KeyValue."""
         await self._round_trip()
         self._entries.pop(key, None)
+        self._report(key, None)
 
     async def keys(self) -> list[str]:
         """See KeyValue."""
@@ -62,9 +64,18 @@ class MemoryKeyValue:
             key for key, (_, expires_at_s) in self._entries.items() if expires_at_s >= now_s
         )
 
+    async def watch(self, on_write: OnWrite) -> None:
+        """See KeyValue."""
+        self._watchers.append(on_write)
+
+    def _report(self, key: str, value: bytes | None) -> None:
+        for on_write in self._watchers:
+            on_write(key, value)
+
     def _write(self, key: str, value: bytes) -> int:
         self._revision += 1
         self._entries[key] = (Entry(value, self._revision), self._clock() + self._ttl_s)
+        self._report(key, value)
         return self._revision
 
     async def _round_trip(self) -> None:

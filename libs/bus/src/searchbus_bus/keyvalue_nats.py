@@ -1,65 +1,84 @@
-"""A bucket of the key-value store in NATS JetStream, in memory storage."""
+"""A bucket of the key-value store in NATS JetStream."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+import json
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
+import msgspec
 import nats.errors
 import nats.js.errors
 from nats.aio.client import Client
-from nats.js.api import KeyValueConfig, StorageType
+from nats.aio.msg import Msg
+from nats.js.kv import KV_DEL, KV_OP, KV_PURGE
 from nats.js.kv import KeyValue as NatsBucket
 
 from searchbus_contracts import ErrorCode, Fault
 
-from .keyvalue import Entry
+from . import telemetry
+from .keyvalue import TIMEOUT_S, Entry, OnWrite
+from .keyvalue_stream import open_bucket
+from .tasks import end_task, wait_for_event, within
 
-__all__ = ["MAX_VALUE_BYTES", "TIMEOUT_S", "NatsKeyValue"]
+__all__ = ["NatsKeyValue"]
 
-TIMEOUT_S = 2.0
-MAX_VALUE_BYTES = 512 * 1024
+log = logging.getLogger("searchbus.bus")
+T = TypeVar("T")
+
+_OPEN_TIMEOUT_S = 2.0
+_PAUSE_MIN_S, _PAUSE_MAX_S = 0.1, 5.0
+"""Between two attempts to open a bucket that is unreachable."""
+_DELETED_FOR_S = 1
+"""How long the mark of a deletion stays; the server allows whole seconds."""
+_SERVER_ERROR = 500
+"""Codes of JetStream from here on: it cannot serve; below, it refuses this one request."""
+_GONE = (nats.errors.Error, TimeoutError, OSError)
 
 
 class NatsKeyValue:
-    """One bucket, created at its first use.
+    """One bucket. Make it with `NatsTransport.key_value`.
 
     Args:
+        connect: returns the connection; raises Fault(unavailable) while there is none.
         ttl_s: how long an entry lives after it was written, in seconds.
         max_bytes: limit of all entries together.
+        timeout_s: of an operation.
     """
 
-    def __init__(self, client: Client, bucket: str, *, ttl_s: float, max_bytes: int) -> None:
-        self._client = client
-        self._config = KeyValueConfig(
-            bucket=bucket, ttl=ttl_s, max_bytes=max_bytes, max_value_size=MAX_VALUE_BYTES,
-            history=1, storage=StorageType.MEMORY,
-        )  # fmt: skip
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[Client]],
+        name: str,
+        *,
+        ttl_s: float,
+        max_bytes: int,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._connect = connect
+        self._name = name
+        self._ttl_s = ttl_s
+        self._max_bytes = max_bytes
+        self._timeout_s = timeout_s
+        self._client: Client | None = None
         self._bucket: NatsBucket | None = None
-        self._opening = asyncio.Lock()
+        self._why_not = "it is not open yet"
+        self._opening: asyncio.Task[None] | None = None
+        self._tried = asyncio.Event()
+        self._watchers: list[OnWrite] = []
+        self._watching: Any = None
 
-    async def open(self) -> NatsBucket:
-        """The bucket, created where it does not exist.
+    async def open(self) -> None:
+        """Start to open the bucket; return after the first attempt, whether or not it succeeded."""
+        self._open_in_background()
+        await wait_for_event(self._tried, _OPEN_TIMEOUT_S)
 
-        Raises:
-            Fault: unavailable, also where the server has no JetStream.
-        """
-        async with self._opening:
-            if self._bucket is None:
-                try:
-                    self._bucket = await self._create()
-                except (nats.errors.Error, TimeoutError) as error:
-                    raise _unavailable(error) from None
-            return self._bucket
-
-    async def _create(self) -> NatsBucket:
-        context = self._client.jetstream(timeout=TIMEOUT_S)
-        try:
-            return await context.create_key_value(self._config)
-        except nats.js.errors.BadRequestError:
-            # It exists with other limits, in a rolling update: the existing limits stay.
-            return await context.key_value(self._config.bucket)
+    async def close(self) -> None:
+        """Stop what runs in the background."""
+        await end_task(self._opening)
 
     async def get(self, key: str) -> Entry | None:
         """See KeyValue."""
@@ -71,12 +90,11 @@ class NatsKeyValue:
                 return None
             return Entry(found.value or b"", found.revision or 0)
 
-        entry: Entry | None = await self._run(read)
-        return entry
+        return await self._run(read)
 
     async def put(self, key: str, value: bytes) -> int:
         """See KeyValue."""
-        return int(await self._run(lambda bucket: bucket.put(key, value)))
+        return await self._run(lambda bucket: bucket.put(key, value))
 
     async def create(self, key: str, value: bytes) -> int | None:
         """See KeyValue."""
@@ -88,47 +106,148 @@ class NatsKeyValue:
 
     async def delete(self, key: str) -> None:
         """See KeyValue."""
-        await self._run(lambda bucket: bucket.delete(key))
+
+        async def mark(bucket: NatsBucket) -> None:
+            # As nats-py marks it, but the mark goes away: it would be listed among the keys.
+            await bucket._js.publish(
+                f"$KV.{self._name}.{key}", b"", headers={KV_OP: KV_DEL}, msg_ttl=_DELETED_FOR_S
+            )
+
+        await self._run(mark)
 
     async def keys(self) -> list[str]:
+        """See KeyValue. Asks about the stream: a consumer would stay there for minutes."""
+
+        async def read(_: NatsBucket) -> list[str]:
+            assert self._client is not None
+            prefix = f"$KV.{self._name}."
+            found: set[str] = set()
+            offset = 0
+            while True:
+                question = {"subjects_filter": f"{prefix}>", "offset": offset}
+                reply = await self._client.request(
+                    f"$JS.API.STREAM.INFO.KV_{self._name}",
+                    json.dumps(question).encode(),
+                    timeout=_OPEN_TIMEOUT_S,
+                )
+                page = msgspec.json.decode(reply.data, type=_Page)
+                if page.error is not None:
+                    raise nats.js.errors.APIError.from_error(page.error)
+                found |= {subject.removeprefix(prefix) for subject in page.state.subjects}
+                offset += len(page.state.subjects)
+                if not page.state.subjects or offset >= page.total:
+                    return sorted(found)
+
+        return await self._run(read)
+
+    async def watch(self, on_write: OnWrite) -> None:
         """See KeyValue."""
+        self._watchers.append(on_write)
+        if self._client is not None:
+            await self._subscribe(self._client)
 
-        async def read(bucket: NatsBucket) -> list[str]:
-            try:
-                return sorted(await bucket.keys())
-            except nats.js.errors.NoKeysError:
-                return []
-
-        keys: list[str] = await self._run(read)
-        return keys
-
-    async def _write(self, operation: Callable[[NatsBucket], Any]) -> int | None:
+    async def _write(self, operation: Callable[[NatsBucket], Awaitable[int]]) -> int | None:
         async def write(bucket: NatsBucket) -> int | None:
             try:
                 return int(await operation(bucket))
             except nats.js.errors.KeyWrongLastSequenceError:
                 return None
 
-        revision: int | None = await self._run(write)
-        return revision
+        return await self._run(write)
 
-    async def _run(self, operation: Callable[[NatsBucket], Any]) -> Any:
-        bucket = await self.open()
+    async def _run(self, operation: Callable[[NatsBucket], Awaitable[T]]) -> T:
+        bucket = self._bucket
+        if bucket is None or self._client is None:
+            raise self._unavailable()
         try:
-            async with asyncio.timeout(TIMEOUT_S):
-                try:
-                    return await operation(bucket)
-                except nats.js.errors.NoStreamResponseError:
-                    # The server restarted without its memory, and nothing was written.
-                    self._bucket = None
-                    return await operation(await self.open())
-        except (nats.errors.Error, TimeoutError) as error:
-            # A restarted server has no bucket any more: the next use creates it again.
+            if not self._client.is_connected:
+                # nats-py would keep the request, and send a write long after its time.
+                raise nats.errors.ConnectionReconnectingError
+            return await within(operation(bucket), self._timeout_s)
+        except nats.js.errors.APIError as error:
+            # The server answered: the bucket is full, or the value too large.
+            if error.code is None or error.code >= _SERVER_ERROR:
+                self._lost(bucket, error)
+            raise self._unavailable(error) from None
+        except _GONE as error:
+            self._lost(bucket, error)
+            raise self._unavailable(error) from None
+
+    def _lost(self, bucket: NatsBucket, error: BaseException) -> None:
+        """Fail at once from now on, until the bucket was opened again."""
+        if self._bucket is bucket:
             self._bucket = None
-            raise _unavailable(error) from None
+            self._open_in_background()
+            log.warning("the bucket %s is unreachable (%s)", self._name, _reason(error))
+
+    def _unavailable(self, error: BaseException | None = None) -> Fault:
+        telemetry.count_error("store")
+        if error is not None:
+            self._why_not = _reason(error)
+        return Fault(
+            ErrorCode.UNAVAILABLE, f"The key-value store is unreachable ({self._why_not})."
+        )
+
+    def _open_in_background(self) -> None:
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.get_running_loop().create_task(self._keep_opening())
+
+    async def _keep_opening(self) -> None:
+        pause_s = _PAUSE_MIN_S
+        while not await self._opened():
+            if not self._tried.is_set():
+                log.warning("the bucket %s cannot be opened (%s)", self._name, self._why_not)
+                self._tried.set()
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311
+            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+        if self._tried.is_set():
+            log.info("the bucket %s is open again", self._name)
+        self._tried.set()
+
+    async def _opened(self) -> bool:
+        try:
+            async with asyncio.timeout(3 * _OPEN_TIMEOUT_S):
+                client = await self._connect()
+                bucket = await open_bucket(
+                    client, self._name, ttl_s=self._ttl_s, max_bytes=self._max_bytes,
+                    timeout_s=_OPEN_TIMEOUT_S,
+                )  # fmt: skip
+                await self._subscribe(client)
+        except Fault as fault:
+            self._why_not = fault.failure.message
+        except _GONE as error:
+            self._why_not = _reason(error)
+        else:
+            self._client, self._bucket = client, bucket
+            return True
+        return False
+
+    async def _subscribe(self, client: Client) -> None:
+        """Receive every write, once, if somebody watches: the messages themselves."""
+        if not self._watchers or self._watching is not None:
+            return
+        prefix = f"$KV.{self._name}."
+
+        async def on_message(message: Msg) -> None:
+            deleted = (message.headers or {}).get(KV_OP) in (KV_DEL, KV_PURGE)
+            for on_write in self._watchers:
+                on_write(message.subject.removeprefix(prefix), None if deleted else message.data)
+
+        self._watching = await client.subscribe(f"{prefix}>", cb=on_message)
 
 
-def _unavailable(error: BaseException) -> Fault:
+class _State(msgspec.Struct, frozen=True):
+    subjects: dict[str, int] = {}
+
+
+class _Page(msgspec.Struct, frozen=True):
+    """A reply to STREAM.INFO."""
+
+    state: _State = _State()
+    total: int = 0
+    error: dict[str, Any] | None = None
+
+
+def _reason(error: BaseException) -> str:
     # JetStream's own reason, where it has one: "insufficient memory resources available".
-    reason = getattr(error, "description", None) or type(error).__name__
-    return Fault(ErrorCode.UNAVAILABLE, f"The key-value store is unreachable ({reason}).")
+    return getattr(error, "description", None) or type(error).__name__

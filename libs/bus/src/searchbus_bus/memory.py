@@ -20,6 +20,7 @@ from typing import Any
 from searchbus_contracts import DEFAULT_PREFIX, ErrorCode, Fault
 
 from .bus import Bus
+from .keyvalue import TIMEOUT_S
 from .keyvalue_memory import MemoryKeyValue
 from .tasks import wait_for_event
 from .transport import Callback, DirectCallback, Message, ServiceRecord
@@ -209,7 +210,9 @@ class _MemoryTransport:
                 subscriptions.append(await self.subscribe(f"$SRV.{kind}{scope}", on_request))
         return _Announcement(instance, subscriptions)
 
-    async def key_value(self, bucket: str, *, ttl_s: float, max_bytes: int) -> MemoryKeyValue:
+    async def key_value(
+        self, bucket: str, *, ttl_s: float, max_bytes: int, timeout_s: float = TIMEOUT_S
+    ) -> MemoryKeyValue:
         return self.broker.buckets.setdefault(bucket, MemoryKeyValue(ttl_s=ttl_s))
 
     async def replies_arrived(self, window_s: float, complete: asyncio.Event) -> None:

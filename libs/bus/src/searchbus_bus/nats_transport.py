@@ -22,6 +22,7 @@ from nats.micro.service import Service
 from searchbus_contracts import ErrorCode, Fault
 
 from . import telemetry
+from .keyvalue import TIMEOUT_S
 from .keyvalue_nats import NatsKeyValue
 from .nats_overrides import BusClient, DescribedService
 from .tasks import end_task, wait_for_event
@@ -79,9 +80,11 @@ class NatsTransport:
         self._listeners: list[Callable[[], None]] = []
         self._up = asyncio.Event()
         self._async_errors = 0
+        self._secured = False
         self._connect_store: Callable[[], Awaitable[NatsTransport]] | None = None
         self._store: NatsTransport | None = None
         self._opening_store = asyncio.Lock()
+        self._buckets: list[NatsKeyValue] = []
 
     @classmethod
     async def connect(
@@ -110,6 +113,7 @@ class NatsTransport:
         """
         self = cls()
         self._find_url = find_url
+        self._secured = "nkeys_seed_str" in options
         if store_nkeys_seed_str is not None:
             self._connect_store = partial(
                 cls.connect,
@@ -227,15 +231,22 @@ class NatsTransport:
         await service.start()
         return _Announcement(self._client, service)
 
-    async def key_value(self, bucket: str, *, ttl_s: float, max_bytes: int) -> NatsKeyValue:
+    async def key_value(
+        self, bucket: str, *, ttl_s: float, max_bytes: int, timeout_s: float = TIMEOUT_S
+    ) -> NatsKeyValue:
         """See Transport."""
-        found = NatsKeyValue(await self._store_client(), bucket, ttl_s=ttl_s, max_bytes=max_bytes)
+        found = NatsKeyValue(
+            self._store_client, bucket, ttl_s=ttl_s, max_bytes=max_bytes, timeout_s=timeout_s
+        )
+        self._buckets.append(found)
         await found.open()
         return found
 
     async def _store_client(self) -> Client:
         """The connection of the buckets; raises Fault(unavailable) where it cannot be opened."""
         if self._connect_store is None:
+            if self._secured:
+                raise Fault(ErrorCode.UNAVAILABLE, "there is no key for this service's buckets")
             return self._client
         async with self._opening_store:
             if self._store is None:
@@ -257,6 +268,8 @@ class NatsTransport:
 
     async def close(self) -> None:
         """Close the connection, and that of the buckets."""
+        for bucket in self._buckets:
+            await bucket.close()
         if self._store is not None:
             await self._store.close()
         self._up.clear()

@@ -1,12 +1,18 @@
-"""Ending a background task reliably, and waiting for an event with a limit."""
+"""Ending a background task reliably, and waiting with a limit."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
 
-__all__ = ["end_task", "wait_for_event"]
+__all__ = ["end_task", "wait_for_event", "within"]
+
+T = TypeVar("T")
 
 _CANCEL_AGAIN_S = 0.2
+_TURNS_OF_A_REPLY = 16
+"""Of the event loop, generously: from the socket to the task that waits for the reply."""
 
 
 async def end_task(task: asyncio.Task[None] | None) -> None:
@@ -28,3 +34,23 @@ async def wait_for_event(event: asyncio.Event, timeout_s: float) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+async def within(operation: Awaitable[T], timeout_s: float) -> T:
+    """The result of an operation that waits for a server.
+
+    A reply that has arrived counts, even if this process was too busy to read it in time.
+
+    Raises:
+        TimeoutError: there was none within `timeout_s`.
+    """
+    task = asyncio.ensure_future(operation)
+    try:
+        await asyncio.wait({task}, timeout=timeout_s)
+        for _ in range(_TURNS_OF_A_REPLY):
+            if task.done():
+                return task.result()
+            await asyncio.sleep(0)
+        raise TimeoutError
+    finally:
+        task.cancel()

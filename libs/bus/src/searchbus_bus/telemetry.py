@@ -61,7 +61,8 @@ _shed = meter.create_counter(
 )
 _errors = meter.create_counter(
     "searchbus.bus.errors",
-    description="Errors that NATS reports outside any call: permission, slow_consumer, other.",
+    description="Errors that NATS reports outside any call (permission, slow_consumer, other), and "
+    "operations of the key-value store that failed (store).",
 )
 _refused = meter.create_counter(
     "searchbus.catalog.refused",
@@ -72,8 +73,8 @@ _reconnects = meter.create_counter(
 )
 
 
-ERROR_KINDS = ("permission", "slow_consumer", "other")
 REFUSED = ("descriptor", "toolset", "service")
+ERROR_KINDS = ("permission", "slow_consumer", "other", "store")
 
 
 def inject(headers: dict[str, str]) -> None:

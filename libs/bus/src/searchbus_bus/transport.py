@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from .keyvalue import KeyValue
+from .keyvalue import TIMEOUT_S, KeyValue
 
 __all__ = [
     "Announcement",
@@ -115,8 +115,10 @@ class Transport(Protocol):
     async def announce(self, record: ServiceRecord) -> Announcement:
         """Reply to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS` for a worker."""
 
-    async def key_value(self, bucket: str, *, ttl_s: float, max_bytes: int) -> KeyValue:
-        """A shared bucket; raises Fault(unavailable) where the broker has no key-value store."""
+    async def key_value(
+        self, bucket: str, *, ttl_s: float, max_bytes: int, timeout_s: float = TIMEOUT_S
+    ) -> KeyValue:
+        """A shared bucket; its operations fail while the store is unreachable, not this."""
 
     async def replies_arrived(self, window_s: float, complete: asyncio.Event) -> None:
         """Wait until every subscriber may have replied to a message: at most `window_s`.

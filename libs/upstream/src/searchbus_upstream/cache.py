@@ -123,15 +123,9 @@ class SharedCache:
 
     @classmethod
     async def over(cls, bus: Bus, name: str, *, stale_s: float, max_bytes: int) -> SharedCache:
-        """Open a cache shared over the bus, or a local one where the server has no buckets."""
-        try:
-            answers = await bus.key_value(f"{name}_answers", ttl_s=stale_s, max_bytes=max_bytes)
-            flights = await bus.key_value(f"{name}_flights", ttl_s=LEASE_TTL_S, max_bytes=8 * 2**20)
-        except Fault as fault:
-            log.warning(
-                "no shared cache (%s): every worker caches for itself", fault.failure.message
-            )
-            return cls(name=name)
+        """Open a cache shared over the bus; without the store every worker caches for itself."""
+        answers = await bus.key_value(f"{name}_answers", ttl_s=stale_s, max_bytes=max_bytes)
+        flights = await bus.key_value(f"{name}_flights", ttl_s=LEASE_TTL_S, max_bytes=8 * 2**20)
         return cls(answers, flights, name=name)
 
     async def get(self, request: str, fetch: Fetch, *, fresh_s: float, stale_s: float) -> Cached:

@@ -6,7 +6,6 @@ async with open_edge(bus, settings, default_actor=reader) as edge:
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
 from searchbus_bus import Bus, Directory, KeyValue
-from searchbus_contracts import Actor, Fault
+from searchbus_contracts import Actor
 from searchbus_runtime.pin_file import PinFile
 
 from .auth.authenticator import Authenticator
@@ -50,8 +49,6 @@ from .settings import EdgeSettings
 from .state_key import load_key
 
 __all__ = ["open_edge"]
-
-log = logging.getLogger("searchbus.edge")
 
 
 @asynccontextmanager
@@ -91,7 +88,9 @@ async def open_edge(
                 stack.push_async_callback(jwks.close)
             authenticator = _authenticator(settings, base_url, default_actor, jwks, clock)
         tracing = tracing or Tracing(trust=settings.trusts_traces)
-        limits = _Limits(settings, store or await _open_store(bus), clock)
+        if store is None:
+            store = await bus.key_value("limits", ttl_s=3600.0, max_bytes=16 * 2**20)
+        limits = _Limits(settings, store, clock)
 
         changes = ListChanges()
         directory = Directory(
@@ -178,9 +177,7 @@ async def open_edge(
 class _Limits:
     """The four limits of the settings."""
 
-    def __init__(
-        self, settings: EdgeSettings, store: KeyValue | None, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, settings: EdgeSettings, store: KeyValue, clock: Callable[[], float]) -> None:
         def shared(name: str, rate_per_s: float, burst: int, **options: bool) -> SharedLimiter:
             return SharedLimiter(name, store, rate_per_s, burst, clock=clock, **options)
 
@@ -203,14 +200,6 @@ def _pinning(settings: EdgeSettings) -> Pinning | None:
 def _state_key(settings: EdgeSettings) -> bytes:
     key = settings.state_key
     return load_key(key.get_secret_value() if key else None, settings.data_dir)
-
-
-async def _open_store(bus: Bus) -> KeyValue | None:
-    try:
-        return await bus.key_value("limits", ttl_s=3600.0, max_bytes=16 * 2**20)
-    except Fault as fault:
-        log.warning("%s Each edge counts its callers on its own.", fault.failure.message)
-        return None
 
 
 def _authenticator(

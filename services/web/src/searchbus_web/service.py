@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from searchbus_bus import KeyValue, Worker
-from searchbus_contracts import Fault
+from searchbus_bus import Worker
 from searchbus_runtime import Process
 from searchbus_upstream import GuardedBackend, HttpClient, SharedCache
 
@@ -96,7 +95,7 @@ async def start(process: Process[WebSettings]) -> None:
 
 async def _providers(process: Process[WebSettings]) -> list[Provider]:
     settings = process.settings
-    kv = await _pace_bucket(process)
+    kv = await process.bus.key_value("web_pace", ttl_s=3600.0, max_bytes=2**20)
     providers: list[Provider] = []
 
     def client(name: str) -> HttpClient:
@@ -122,13 +121,3 @@ async def _providers(process: Process[WebSettings]) -> list[Provider]:
         else:
             providers.append(DuckDuckGoFleet(process.bus))
     return providers
-
-
-async def _pace_bucket(process: Process[WebSettings]) -> KeyValue | None:
-    try:
-        return await process.bus.key_value("web_pace", ttl_s=3600.0, max_bytes=2**20)
-    except Fault as fault:
-        log.warning(
-            "%s; every replica counts the providers' limits for itself", fault.failure.message
-        )
-        return None

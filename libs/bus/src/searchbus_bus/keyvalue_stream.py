@@ -1,0 +1,60 @@
+"""The stream of NATS JetStream behind a bucket, in memory storage."""
+
+from __future__ import annotations
+
+import logging
+
+import nats.js.errors
+from nats.aio.client import Client
+from nats.js import JetStreamContext
+from nats.js.api import KeyValueConfig, StorageType
+from nats.js.kv import KeyValue as NatsBucket
+
+__all__ = ["MAX_VALUE_BYTES", "open_bucket"]
+
+log = logging.getLogger("searchbus.bus")
+
+MAX_VALUE_BYTES = 512 * 1024
+REPLICAS = 3
+"""In a cluster. Two would be worse than one: both are needed to write."""
+
+
+async def open_bucket(
+    client: Client, name: str, *, ttl_s: float, max_bytes: int, timeout_s: float
+) -> NatsBucket:
+    """The bucket; made where there is none, with three replicas where the servers suffice.
+
+    One that exists keeps its limits, so that old and new workers share it in a rolling update. It
+    gets its replicas later if it was made before three servers were up.
+
+    Args:
+        timeout_s: of each request.
+
+    Raises:
+        nats.errors.Error: also where the stream has no leader at the moment.
+    """
+    context = client.jetstream(timeout=timeout_s)
+    try:
+        info = await context.stream_info(f"KV_{name}")
+    except nats.js.errors.NotFoundError:
+        return await _create(context, name, ttl_s, max_bytes)
+    if info.cluster is not None and (info.config.num_replicas or 1) < REPLICAS:
+        try:
+            await context.update_stream(info.config, num_replicas=REPLICAS)
+        except nats.js.errors.APIError as error:
+            log.info("the bucket %s stays without replicas: %s", name, error.description)
+    direct = bool(info.config.allow_direct)
+    return NatsBucket(name, f"KV_{name}", f"$KV.{name}.", context, direct)
+
+
+async def _create(context: JetStreamContext, name: str, ttl_s: float, max_bytes: int) -> NatsBucket:
+    config = KeyValueConfig(
+        bucket=name, ttl=ttl_s, max_bytes=max_bytes, max_value_size=MAX_VALUE_BYTES,
+        history=1, storage=StorageType.MEMORY, direct=True, replicas=REPLICAS,
+    )  # fmt: skip
+    try:
+        return await context.create_key_value(config)
+    except nats.js.errors.APIError:
+        # A single server, or too few of a cluster are up. If another worker was quicker, the
+        # request is the same, or the next attempt finds the bucket.
+        return await context.create_key_value(config, replicas=1)
