@@ -11,9 +11,10 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from searchbus_bus import Worker
+from searchbus_bus import Call, Worker, endpoint
 from searchbus_cli import doctor as module
 from searchbus_cli.errors import StackError
+from searchbus_contracts.retrieval import CollectionInfo, ListReply, ListRequest
 from searchbus_runtime import StackState, write_state
 from searchbus_testing import run_command
 
@@ -127,6 +128,30 @@ def test_stack_whose_edge_and_nats_are_gone(tmp_path):
     assert code == 1
     assert "does not answer" in found["edge"][1]
     assert found["nats"][0] is False
+
+
+async def test_damaged_collections_are_failures(nats_server):
+    """Each with its reason and the remedy."""
+    from searchbus_bus import connect
+    from searchbus_runtime import BusAddress
+
+    class Retrieval:
+        @endpoint
+        async def list_(self, call: Call, request: ListRequest) -> ListReply:
+            """Two collections."""
+            sound = CollectionInfo(name="sound", documents=1, chunks=1)
+            cut = CollectionInfo(name="cut", documents=0, chunks=0, damage="29 of 60 points")
+            return ListReply(collections=(sound, cut))
+
+    bus = await connect(nats_server.url, name="t", prefix="damaged")
+    worker = Worker("retrieval")
+    worker.add(Retrieval())
+    await bus.serve(worker)
+    found = await module._workers(BusAddress(nats_server.url, {"prefix": "damaged"}), {})
+    await bus.close()
+    (row,) = [row for row in found if row[0].startswith("collection")]
+    assert row[:2] == ("collection cut", False)
+    assert row[2].startswith("29 of 60 points; put its folder back")
 
 
 async def test_workers_that_answer_and_those_that_do_not(nats_server):

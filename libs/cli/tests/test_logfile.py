@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from searchbus_cli.logfile import LogFile
@@ -28,6 +30,23 @@ def test_full_file_is_renamed(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["web.log", "web.log.1"]
     assert sum(p.stat().st_size for p in tmp_path.iterdir()) < 250
     assert path.read_text().endswith("line 99\n")
+
+
+def test_lines_that_a_full_disk_loses_are_counted(tmp_path):
+    """The process that writes them goes on."""
+    log = LogFile(tmp_path / "web.log")
+    log.write("one")
+    file = log._file
+    with Path("/dev/full").open("ab", buffering=0) as log._file:
+        log.write("two")
+        log.write("three")
+    log._file = file
+    log.write("four")
+    log.write("five")
+    log.close()
+    text = (tmp_path / "web.log").read_text()
+    assert text == "one\n(2 lines could not be written)\nfour\nfive\n"
+    assert log.last(9) == ["one", "two", "three", "four", "five"]
 
 
 def test_last_lines_are_known(tmp_path):

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from searchbus_cli import children
 from searchbus_cli import stack as module
 from searchbus_cli.errors import AlreadyRunning, StackError
 from searchbus_cli.stack import Stack
@@ -197,6 +198,47 @@ async def test_service_that_was_started_later_can_end_the_stack(new_stack, servi
     with pytest.raises(StackError, match="broken ended with code 2"):
         async with asyncio.timeout(60):
             await waiting
+
+
+async def test_service_that_crashes_does_not_end_the_others(new_stack, monkeypatch, capsys):
+    """It is started again, at longer intervals; edge and NATS end the stack."""
+    monkeypatch.setattr(children, "MAX_QUICK_DEATHS", 1)
+    monkeypatch.setattr(module, "RETRY_S", 0.01)
+    stack = new_stack()
+    await stack.start()
+    waiting = asyncio.create_task(stack.wait(asyncio.Event()))
+    for _ in range(2):
+        first = read_state(stack.data).processes["other"]
+        os.kill(first, signal.SIGBUS)
+        await until(
+            lambda first=first: read_state(stack.data).processes.get("other", first) != first,
+            timeout_s=60,
+        )
+    assert "started again every" in capsys.readouterr().err
+    assert not waiting.done()
+    os.kill(read_state(stack.data).processes["nats"], signal.SIGKILL)
+    with pytest.raises(StackError, match="nats ended with code -9"):
+        async with asyncio.timeout(60):
+            await waiting
+
+
+async def test_state_that_cannot_be_written_is_written_later(new_stack, monkeypatch, capsys):
+    """A full disk does not end a stack."""
+    write, failures = module.write_state, [OSError(28, "No space left on device")] * 3
+
+    def failing(state) -> None:
+        if failures:
+            raise failures.pop()
+        write(state)
+
+    monkeypatch.setattr(module, "write_state", failing)
+    monkeypatch.setattr(module, "WRITE_AGAIN_S", 0.01)
+    stack = new_stack()
+    await stack.start()
+    await until(lambda: read_state(stack.data) is not None, timeout_s=60)
+    said = capsys.readouterr().err
+    assert "state.json cannot be written (No space left on device)" in said
+    assert "state.json was written after 3 failed attempts" in said
 
 
 async def test_process_that_only_looks_at_the_lock_does_not_refuse_a_stack(new_stack):

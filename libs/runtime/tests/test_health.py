@@ -11,6 +11,16 @@ from searchbus_runtime import Health, health_app
 from searchbus_runtime.health import respond
 
 
+async def test_details_are_in_readyz_and_change_no_outcome():
+    """Empty ones are left out."""
+    health, damaged = Health(), {}
+    health.add_detail("damaged", lambda: damaged)
+    assert "details" not in json.loads((await respond(health, "/readyz"))[2])
+    damaged["c"] = "cut"
+    status, _, body = await respond(health, "/readyz")
+    assert (status, json.loads(body)["details"]) == (200, {"damaged": {"c": "cut"}})
+
+
 async def yes() -> bool:
     return True
 

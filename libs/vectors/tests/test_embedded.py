@@ -5,14 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 import subprocess
 import sys
 import textwrap
 import uuid
 
 import pytest
+import qdrant_edge as edge
 
-from searchbus_vectors import Equals, Point, Sparse, StoreLocked, Vectors, open_store
+from searchbus_vectors import (
+    CollectionDamaged,
+    Equals,
+    Point,
+    Sparse,
+    StorageFull,
+    StoreLocked,
+    Vectors,
+    open_store,
+)
 from searchbus_vectors.embedded import EmbeddedStore
 
 from .conftest import FIELDS, point, query, uid
@@ -105,10 +116,10 @@ async def test_large_collection_is_searched_by_its_index_with_equal_answers(tmp_
     """Above `exact_up_to` the index proposes; the candidates and their order are the same."""
     store = EmbeddedStore(tmp_path, exact_up_to=10_000)
     await filled(store)
-    assert store._index("c") is None
+    assert store._index(store._shards["c"]) is None
     exact = [await nearest(store, axis) for axis in range(20)]
     store._exact_up_to = 100
-    assert store._index("c") is not None
+    assert store._index(store._shards["c"]) is not None
     assert [await nearest(store, axis) for axis in range(20)] == exact
     await store.close()
 
@@ -147,16 +158,17 @@ async def test_index_is_there_after_a_restart(tmp_path, clean):
     if not clean:
         (tmp_path / "c" / "nearest.ids").unlink()
     store = EmbeddedStore(tmp_path, exact_up_to=100)
-    assert (store._index("c") is not None) == clean
+    assert (store._index(store._shards["c"]) is not None) == clean
     await asyncio.gather(*store._rebuilding.values())
-    assert len(store._index("c")) == 2000
+    assert len(store._index(store._shards["c"])) == 2000
     assert await nearest(store, 5) == before
     assert not (tmp_path / "c" / "nearest.ids").exists(), "a crash now must not leave an old index"
     await store.close()
 
 
-async def test_incomplete_files_of_a_crash_are_removed(tmp_path):
+async def test_unfinished_folders_of_a_crash_are_removed(tmp_path):
     """A collection that was being created or dropped can be created again."""
+    (tmp_path / ".new-c").touch()
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "junk").write_text("x")
     (tmp_path / ".dropped-d").mkdir()
@@ -165,4 +177,151 @@ async def test_incomplete_files_of_a_crash_are_removed(tmp_path):
     assert not (tmp_path / ".dropped-d").exists()
     await store.ensure_collection("c", FIELDS)
     assert await store.count("c") == 0
+    await store.close()
+
+
+async def two_collections(folder) -> None:
+    store = await open_store(folder=folder)
+    for name in ("bad", "good"):
+        await store.ensure_collection(name, FIELDS)
+        await store.upsert(name, [point(number, kind="a") for number in range(1, 61)])
+    await store.close()
+
+
+def cut_the_list_of_points(folder) -> None:
+    """As a disk fault would: the engine opens it, with half of the points."""
+    shutil.rmtree(folder / "wal")
+    (path,) = folder.glob("segments/*/mutable_id_tracker.mappings")
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def spoil(folder) -> None:
+    (path,) = folder.glob("segments/*/segment.json")
+    path.write_text("not JSON")
+
+
+DAMAGE = {
+    "edge_config.json is missing": lambda folder: (folder / "edge_config.json").unlink(),
+    "of 60 points": cut_the_list_of_points,
+    "the engine reports": spoil,
+}
+
+
+@pytest.mark.parametrize("reason", DAMAGE)
+async def test_damaged_collection_is_set_aside_and_the_others_work(tmp_path, reason):
+    """Nothing is written into it, and nothing of it is erased; only the user removes it."""
+    await two_collections(tmp_path)
+    DAMAGE[reason](tmp_path / "bad")
+    files = list((tmp_path / "bad").rglob("*"))
+    store = await open_store(folder=tmp_path)
+    assert reason in store.damaged["bad"]
+    assert await store.collections() == ["good"]
+    assert len(await store.search("good", query(1, 1001), limit=60)) == 60
+    with pytest.raises(CollectionDamaged, match=reason):
+        await store.search("bad", query(1, 1001), limit=60)
+    with pytest.raises(CollectionDamaged, match=reason):
+        await store.ensure_collection("bad", FIELDS)
+    assert set(files) <= set((tmp_path / "bad").rglob("*"))
+    await store.drop_collection("bad")
+    await store.ensure_collection("bad", FIELDS)
+    assert (await store.count("bad"), dict(store.damaged)) == (0, {})
+    await store.close()
+
+
+async def test_file_that_cannot_be_read_later_is_named(tmp_path):
+    """It opens, and the payloads are found damaged by the first request that needs one."""
+    await two_collections(tmp_path)
+    (path,) = (tmp_path / "bad").glob("segments/*/payload_storage/page_0.dat")
+    path.write_bytes(b"\xff" * 4096 + path.read_bytes()[4096:])
+    store = await open_store(folder=tmp_path)
+    with pytest.raises(CollectionDamaged):
+        await store.get("bad", [uid(number) for number in range(1, 61)])
+    assert list(store.damaged) == ["bad"]
+    assert len(await store.get("good", [uid(1), uid(2)])) == 2
+    await store.close()
+
+
+async def test_full_disk_stops_writing_and_not_reading(tmp_path):
+    """Whoever frees space can write again; a collection can be removed in any case."""
+    free = 100
+    store = EmbeddedStore(tmp_path, min_free_bytes=50, free_bytes=lambda folder: free)
+    for name in ("a", "b"):
+        await store.ensure_collection(name, FIELDS)
+        await store.upsert(name, [point(1, kind="a"), point(2, kind="b")])
+    free = 49
+    for write in (store.upsert("a", [point(3)]), store.ensure_collection("new", FIELDS)):
+        with pytest.raises(StorageFull, match="MiB"):
+            await write
+    await store.set_payload("a", Equals("kind", "b"), {"kind": "c"})
+    free = 12
+    for write in (
+        store.set_payload("a", Equals("kind", "a"), {"kind": "c"}),
+        store.delete("a", Equals("kind", "a")),
+    ):
+        with pytest.raises(StorageFull, match="MiB"):
+            await write
+    assert [hit.id for hit in await store.search("a", query(1, 1001), limit=1)] == [uid(1)]
+    assert await store.count("a") == 2
+    await store.drop_collection("b")
+    free = 50
+    await store.upsert("a", [point(3, kind="c")])
+    assert await store.count("a") == 3
+    await store.close()
+
+
+async def test_store_closes_and_opens_on_a_full_disk(tmp_path):
+    """Everything that was stored is found."""
+    free = 100
+
+    def new_store() -> EmbeddedStore:
+        return EmbeddedStore(tmp_path, min_free_bytes=50, free_bytes=lambda folder: free)
+
+    store = new_store()
+    await store.ensure_collection("c", FIELDS)
+    await store.upsert("c", [point(number, kind="a") for number in range(1, 4)])
+    free = 0
+    await store.close()
+    store = new_store()
+    assert await store.count("c", Equals("kind", "a")) == 3
+    await store.close()
+
+
+async def test_collection_that_needs_space_to_open_is_opened_when_there_is_some(
+    tmp_path, monkeypatch
+):
+    """It is set aside, and not taken for a damaged one."""
+    await two_collections(tmp_path)
+    load = edge.EdgeShard.load
+
+    class Full:
+        @staticmethod
+        def load(path: str) -> None:
+            raise Exception("Service runtime error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(edge, "EdgeShard", Full)
+    free = 0
+    store = EmbeddedStore(tmp_path, min_free_bytes=50, free_bytes=lambda folder: free)
+    assert list(store.damaged) == ["bad", "good"]
+    with pytest.raises(StorageFull):
+        await store.count("good")
+    free = 100
+    monkeypatch.setattr(Full, "load", load)
+    assert await store.count("good") == 60
+    assert list(store.damaged) == ["bad"]
+    monkeypatch.undo()
+    await store.close()
+
+
+async def test_damaged_index_is_built_again(tmp_path):
+    """It is beside the documents, and made of them."""
+    store = EmbeddedStore(tmp_path, exact_up_to=100)
+    await filled(store)
+    before = await nearest(store, 5)
+    await store.close()
+    path = tmp_path / "c" / "nearest.usearch"
+    path.write_bytes(path.read_bytes()[:1000])
+    store = EmbeddedStore(tmp_path, exact_up_to=100)
+    assert store._index(store._shards["c"]) is None
+    await asyncio.gather(*store._rebuilding.values())
+    assert await nearest(store, 5) == before
     await store.close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
+from qdrant_client.http.exceptions import UnexpectedResponse
 
 from searchbus_testing import free_port
-from searchbus_vectors import open_store
+from searchbus_vectors import StorageFull, open_store
 
 from .conftest import point
 
@@ -24,4 +26,19 @@ async def test_many_points_go_in_several_requests():
     await store.ensure_collection("c", {})
     await store.upsert("c", [point(i) for i in range(1, 300)])
     assert await store.count("c") == 299
+    await store.close()
+
+
+@pytest.mark.parametrize("text", ["No space left on device", "exceeds available disk space"])
+async def test_full_disk_of_the_server_is_typed(monkeypatch, text):
+    """The service answers `storage_full`."""
+    store = await open_store(url=":memory:")
+    await store.ensure_collection("c", {})
+
+    async def full(*arguments: object, **options: object) -> None:
+        raise UnexpectedResponse(500, "error", text.encode(), httpx.Headers())
+
+    monkeypatch.setattr(store._client, "upsert", full)
+    with pytest.raises(StorageFull):
+        await store.upsert("c", [point(1)])
     await store.close()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from searchbus_edge.state_key import load_key
@@ -20,6 +23,26 @@ def test_key_is_kept_in_the_data_folder(tmp_path):
     assert len(key) == 32
     assert load_key(None, folder) == key
     assert (folder / "edge.key").stat().st_mode & 0o077 == 0
+
+
+def test_edges_that_start_together_read_one_key(tmp_path):
+    """The first one wins, and nothing but the key is left in the folder."""
+    with ThreadPoolExecutor(8) as threads:
+        keys = set(threads.map(lambda _: load_key(None, tmp_path), range(64)))
+    assert len(keys) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["edge.key"]
+
+
+def test_key_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    """A short key would be refused at every later start."""
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        load_key(None, tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_key_without_a_folder_ends_with_the_process(caplog):

@@ -7,6 +7,10 @@ import pytest
 from searchbus_contracts import Fault
 from searchbus_contracts.document_ids import document_id
 from searchbus_retrieval.library import Library
+from searchbus_retrieval.multi_collection import search_collections
+from searchbus_testing.folders import quick_folder
+from searchbus_vectors import open_store
+from searchbus_vectors.embedded import EmbeddedStore
 
 from .conftest import document
 
@@ -78,6 +82,71 @@ async def test_per_document_gives_each_document_once(library):
         await library.store("c", document(name, f"Whales of sea {name} sing. " * 150))
     hits = await library.search("c", "whales", limit=3, per_document=True)
     assert len({hit.document_id for hit in hits}) == 3
+
+
+@pytest.fixture
+async def damaged(embedder):
+    """A library whose collection `bad` lost its configuration; `good` and `bad` had a document."""
+    with quick_folder() as folder:
+        store = await open_store(folder=folder)
+        library = await Library.open(store, embedder)
+        for name in ("bad", "good"):
+            await library.store(name, document("w", f"{name} whales sing.", collection=name))
+        await store.close()
+        (folder / "bad" / "edge_config.json").unlink()
+        store = await open_store(folder=folder)
+        yield await Library.open(store, embedder)
+        await store.close()
+
+
+async def test_damaged_collection_is_named_and_the_others_answer(damaged):
+    """In the list, in searches over all, and where a document is not found elsewhere."""
+    assert "edge_config.json" in damaged.damaged["bad"]
+    found = await search_collections(damaged, (), "whales", limit=5)
+    assert ([hit.collection for hit in found.hits], found.failed) == (
+        ["good"], {"bad": "unavailable"},
+    )  # fmt: skip
+    infos = {info.name: info for info in await damaged.list_collections()}
+    assert "edge_config.json" in infos["bad"].damage
+    assert (infos["good"].documents, infos["good"].damage) == (1, "")
+    assert (await damaged.get(None, document_id("good", "w"))).collection == "good"
+    for reading in (
+        damaged.get(None, document_id("bad", "w")),
+        damaged.search("bad", "whales"),
+        damaged.list_documents("bad", limit=5),
+        damaged.count_documents("bad"),
+    ):
+        with pytest.raises(Fault, match="'bad' is damaged") as raised:
+            await reading
+        assert (raised.value.code, raised.value.failure.retryable) == ("unavailable", False)
+
+
+async def test_damaged_collection_is_not_erased_by_a_document(damaged):
+    """Only who deletes it can fill it again."""
+    new = document("n", "A new one.", collection="bad")
+    with pytest.raises(Fault, match="'bad' is damaged"):
+        await damaged.store("bad", new)
+    await damaged.delete("bad", ())
+    assert (await damaged.store("bad", new)).outcome == "stored"
+    assert damaged.damaged == {}
+
+
+async def test_full_disk_refuses_documents_and_answers_searches(embedder):
+    """With `storage_full`; what was acknowledged stays, also after a start on the full disk."""
+    free = [100]
+    with quick_folder() as folder:
+        for run in (1, 2):
+            store = EmbeddedStore(folder, min_free_bytes=50, free_bytes=lambda _: free[0])
+            library = await Library.open(store, embedder)
+            if run == 1:
+                await library.store("c", document("w", "Whales sing."))
+                free[0] = 49
+            for name in ("c", "new"):
+                with pytest.raises(Fault, match="storage_full"):
+                    await library.store(name, document("v", "Dolphins.", collection=name))
+            assert [hit.text for hit in await library.search("c", "whales")] == ["Whales sing."]
+            assert (await library.get("c", document_id("c", "w"))).text == "Whales sing."
+            await store.close()
 
 
 async def test_unknown_collection_is_not_found(library):

@@ -16,6 +16,7 @@ async def test_sizes_are_counted_in_the_background(library, monkeypatch):
     await library.store("d", document("v", "Dolphins.", collection="d"))
     async with Sizes(library, every_s=0.01) as counted:
         await until(lambda: len(list(counted.read(0))) == 2)
+        assert list(counted.damaged()) == [(0, {})]
         assert [(n, dict(labels)) for n, labels in counted.read(0)] == [
             (1, {"collection": "c"}), (1, {"collection": "other"})
         ]  # fmt: skip

@@ -80,6 +80,32 @@ async def test_crash_between_any_two_steps_leaves_no_half_document(
     assert await store.count("c", Equals("live", False)) == 0
 
 
+async def test_request_that_is_cancelled_after_the_commit_is_finished(library, monkeypatch):
+    """The client does not send the document again: its revision is stored."""
+    store, reached, go_on = library._store, asyncio.Event(), asyncio.Event()
+    set_payload = store.set_payload
+
+    async def slow(*arguments, **options):
+        reached.set()
+        await go_on.wait()
+        return await set_payload(*arguments, **options)
+
+    monkeypatch.setattr(store, "set_payload", slow)
+    storing = asyncio.create_task(library.store("c", document("w", "Whales sing.")))
+    await reached.wait()
+    storing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await storing
+    go_on.set()
+
+    async def found() -> bool:
+        return bool(await library.search("c", "whales"))
+
+    async with asyncio.timeout(60):
+        while not await found():
+            await asyncio.sleep(0.01)
+
+
 async def test_concurrent_ingest_of_one_document_ends_with_one(library):
     """Racing writers of the same id leave exactly one revision."""
     texts = [f"Whales sing song number {i}. " * 80 for i in range(4)]

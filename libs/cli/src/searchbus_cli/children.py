@@ -31,7 +31,15 @@ _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_
 
 
 class GaveUp(RuntimeError):
-    """A child ended several times in a row right after its start."""
+    """A child ended several times in a row right after its start.
+
+    Attributes:
+        code: its exit code; 2 says that its settings are wrong.
+    """
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 @dataclass
@@ -83,6 +91,7 @@ class Child:
             GaveUp: it ended with code 2 (wrong settings), or five times within ten seconds of its
                 start.
         """
+        self._deaths_s = []
         while not self.stopping:
             await self._start()
             on_start(self)
@@ -94,7 +103,7 @@ class Child:
             self._deaths_s = [*self._deaths_s, lived_s][-MAX_QUICK_DEATHS:]
             quick = [lived for lived in self._deaths_s if lived < QUICK_DEATH_S]
             if code == 2 or len(quick) == MAX_QUICK_DEATHS:
-                raise GaveUp(f"{self.name} ended with code {code}{self._last_lines()}")
+                raise GaveUp(f"{self.name} ended with code {code}{self._last_lines()}", code)
             pause_s = min(5.0, 0.2 * 2 ** len(quick)) if lived_s < QUICK_DEATH_S else 0.2
             self.say(f"ended with code {code} after {lived_s:.1f} s; it is started again")
             await asyncio.sleep(pause_s)

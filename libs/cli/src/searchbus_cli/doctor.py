@@ -18,8 +18,9 @@ import httpx
 import typer
 from rich.text import Text
 
-from searchbus_bus import connect
-from searchbus_contracts import Fault
+from searchbus_bus import Bus, connect
+from searchbus_contracts import Actor, Fault
+from searchbus_contracts.retrieval import ListReply, ListRequest
 from searchbus_runtime import BusAddress, StackState, data_folder, find_bus, read_state
 
 from .errors import StackError
@@ -144,10 +145,27 @@ def _expected(state: StackState | None) -> dict[str, str]:
     return {s.worker: name for name, s in services.items() if s.worker and name in state.processes}
 
 
+async def _damaged(bus: Bus) -> list[Check]:
+    """The collections of which something cannot be read."""
+    try:
+        reply = await bus.request(
+            bus.subjects.endpoint("retrieval", "list"), ListRequest(), ListReply,
+            service="retrieval", timeout_s=10, actor=Actor(subject="doctor", roles=("*",)),
+        )  # fmt: skip
+    except Fault as fault:
+        return [("collections", False, f"retrieval does not list them: {fault}")]
+    return [
+        (f"collection {c.name}", False,
+         f"{c.damage}; put its folder back from a copy, or delete it and ingest it again")
+        for c in reply.collections if c.damage
+    ]  # fmt: skip
+
+
 async def _workers(address: BusAddress, expected: Mapping[str, str]) -> list[Check]:
     bus = await connect(address.url, name="doctor", connect_timeout_s=3, **address.options)
     try:
         workers = await bus.workers(window_s=0.5)
+        damaged = await _damaged(bus) if any(w.service == "retrieval" for w in workers) else []
     finally:
         await bus.close()
     checks: list[Check] = [("nats", True, address.url)]
@@ -159,6 +177,6 @@ async def _workers(address: BusAddress, expected: Mapping[str, str]) -> list[Che
         for worker, service in expected.items()
         if worker not in answered
     ]
-    return checks + [
+    return [*checks, *damaged] + [
         (f"worker {w.service}", True, f"{w.instance}, catalog {w.catalog[:8]}") for w in workers
     ]

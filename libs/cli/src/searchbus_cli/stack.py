@@ -20,6 +20,7 @@ import httpx
 
 from searchbus_contracts.services import OPERATOR
 from searchbus_runtime import StackState, read_state, write_state
+from searchbus_runtime.reserve import make_room
 from searchbus_runtime.state import LOCK_FILE
 
 from .children import Child, GaveUp
@@ -27,6 +28,7 @@ from .errors import AlreadyRunning, StackError
 from .launching import Launcher
 from .logfile import LogFile
 from .nats_server import bound_port, nats_server_binary, write_configuration
+from .output import err
 from .secure import Security
 from .stack_services import EDGE, StackService, find_services, needed_services
 
@@ -37,6 +39,10 @@ READY_TIMEOUT_S = 600.0
 NATS_TIMEOUT_S = 120.0
 FAKES_TIMEOUT_S = 300.0
 LOCK_ATTEMPTS = 5
+RETRY_S = 30.0
+"""Between attempts to start a service that ends at once, while the others run."""
+WRITE_AGAIN_S = 2.0
+"""Between attempts to write the state file."""
 
 
 @dataclass
@@ -74,6 +80,8 @@ class Stack:
     _keepers: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _one_ended: asyncio.Event = field(default_factory=asyncio.Event)
     _services: dict[str, StackService] = field(default_factory=dict)
+    _write_again: asyncio.TimerHandle | None = None
+    _failed_writes: int = 0
 
     @property
     def logs(self) -> Path:
@@ -115,22 +123,39 @@ class Stack:
                 self._start_services()
 
     def publish(self) -> None:
-        """Write the state file, by which others find the stack."""
+        """Write the state file, by which others find the stack; on a full disk, later again."""
         processes = {c.name: c.pid for c in self.children if c.pid is not None}
-        write_state(
-            StackState(
-                url=self.url,
-                nats_url=self.nats_url,
-                data=str(self.data),
-                pid=os.getpid(),
-                processes=processes,
-                otlp_endpoint=_otlp_endpoint({**os.environ, **self.environment}),
-            )
+        state = StackState(
+            url=self.url,
+            nats_url=self.nats_url,
+            data=str(self.data),
+            pid=os.getpid(),
+            processes=processes,
+            otlp_endpoint=_otlp_endpoint({**os.environ, **self.environment}),
         )
+        self._stop_writing()
+        try:
+            write_state(state)
+        except OSError as error:
+            self._failed_writes += 1
+            if self._failed_writes == 1:
+                _say(f"state.json cannot be written ({error.strerror}); it is tried again")
+            loop = asyncio.get_running_loop()
+            self._write_again = loop.call_later(WRITE_AGAIN_S, self.publish)
+        else:
+            if self._failed_writes:
+                _say(f"state.json was written after {self._failed_writes} failed attempts")
+            self._failed_writes = 0
 
     def withdraw(self) -> None:
         """Remove the state file: nobody finds the stack any more."""
+        self._stop_writing()
         (self.data / "state.json").unlink(missing_ok=True)
+
+    def _stop_writing(self) -> None:
+        if self._write_again is not None:
+            self._write_again.cancel()
+            self._write_again = None
 
     async def wait(self, stop: asyncio.Event) -> None:
         """Wait for `stop`.
@@ -198,6 +223,7 @@ class Stack:
     def _lock_folder(self) -> None:
         self.data.parent.mkdir(parents=True, exist_ok=True)
         self.data.mkdir(mode=0o700, exist_ok=True)
+        make_room(self.data)
         lock = (self.data / LOCK_FILE).open("a+")
         if not _locked(lock):
             lock.close()
@@ -365,8 +391,20 @@ class Stack:
             if self.url:
                 self.publish()
 
+        async def keep() -> None:
+            while True:
+                try:
+                    return await child.keep_running(started)
+                except GaveUp as error:
+                    # Nothing works without these; the others may work without this one.
+                    vital = not self.url or child.name in ("nats", *self._edges)
+                    if vital or error.code == 2:
+                        raise
+                    child.say(f"{error} It is started again every {RETRY_S:.0f} s.")
+                await asyncio.sleep(RETRY_S)
+
         self.children.append(child)
-        keeper = asyncio.get_running_loop().create_task(child.keep_running(started))
+        keeper = asyncio.get_running_loop().create_task(keep())
         keeper.add_done_callback(lambda _: self._one_ended.set())
         self._keepers[child.name] = keeper
 
@@ -378,6 +416,10 @@ class Stack:
                     raise StackError(str(error))
                 if error is not None:
                     raise error
+
+
+def _say(line: str) -> None:
+    err.print(line, highlight=False, soft_wrap=True)
 
 
 def _otlp_endpoint(environment: Mapping[str, str]) -> str:

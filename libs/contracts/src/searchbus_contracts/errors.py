@@ -31,6 +31,7 @@ class ErrorCode(StrEnum):
     UPSTREAM_LIMITED = "upstream_limited"
     UPSTREAM_FAILED = "upstream_failed"
     QUOTA_EXHAUSTED = "quota_exhausted"
+    STORAGE_FULL = "storage_full"
     OVERLOADED = "overloaded"
     UNAVAILABLE = "unavailable"
     CANCELLED = "cancelled"

@@ -145,6 +145,9 @@ class CollectionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     documents: int
     chunks: int
     fields: dict[str, FieldType] = {}
+    damage: Annotated[
+        str, Meta(description="Why it is set aside, or what of it cannot be read; empty: nothing.")
+    ] = ""
 
 
 class ListReply(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -20,6 +20,7 @@ class Health:
         self.draining = False
         self._alive: dict[str, Check] = {}
         self._ready: dict[str, Check] = {}
+        self._details: dict[str, Callable[[], Any]] = {}
 
     def add_liveness(self, name: str, check: Check) -> None:
         """Add a check whose failure means that the process must be restarted."""
@@ -28,6 +29,19 @@ class Health:
     def add_readiness(self, name: str, check: Check) -> None:
         """Add a check whose failure means that the process cannot take requests now."""
         self._ready[name] = check
+
+    def add_detail(self, name: str, read: Callable[[], Any]) -> None:
+        """Add a value to what /readyz says, where it is not empty; it changes no outcome.
+
+        Args:
+            read: returns what JSON can hold.
+        """
+        self._details[name] = read
+
+    def details(self) -> dict[str, Any]:
+        """The details that are not empty."""
+        found = {name: read() for name, read in self._details.items()}
+        return {name: value for name, value in found.items() if value}
 
     async def alive(self) -> dict[str, bool]:
         """Every liveness check and its outcome."""
@@ -53,7 +67,9 @@ async def respond(health: Health, path: str) -> tuple[int, str, bytes]:
     if path in ("/healthz", "/readyz"):
         checks = await (health.alive() if path == "/healthz" else health.ready())
         ok = all(checks.values())
-        body = {"status": "ok" if ok else "failing", "checks": checks}
+        body: dict[str, Any] = {"status": "ok" if ok else "failing", "checks": checks}
+        if path == "/readyz" and (details := health.details()):
+            body["details"] = details
         return (200 if ok else 503), "application/json", json.dumps(body).encode()
     return 404, "text/plain", b"try /healthz, /readyz or /metrics\n"
 

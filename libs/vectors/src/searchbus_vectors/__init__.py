@@ -8,12 +8,14 @@ from .model_files import MODEL_NAME, ModelNotFound, resolve_model
 from .query_cache import QueryCache
 from .stopwords import STOPWORDS
 from .store import (
+    CollectionDamaged,
     CollectionMissing,
     FieldType,
     Hit,
     Page,
     Point,
     Record,
+    StorageFull,
     StoreLocked,
     VectorStore,
 )
@@ -25,6 +27,7 @@ __all__ = [
     "STOPWORDS",
     "AllOf",
     "AnyOf",
+    "CollectionDamaged",
     "CollectionMissing",
     "DateRange",
     "Embedder",
@@ -43,6 +46,7 @@ __all__ = [
     "QueryVectors",
     "Record",
     "Sparse",
+    "StorageFull",
     "StoreLocked",
     "Vector",
     "VectorStore",

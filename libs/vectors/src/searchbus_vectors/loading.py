@@ -55,9 +55,16 @@ async def load_embedder(
 
 
 async def open_store(
-    *, url: str | None = None, folder: Path | None = None, api_key: str | None = None
+    *,
+    url: str | None = None,
+    folder: Path | None = None,
+    api_key: str | None = None,
+    min_free_bytes: int = 0,
 ) -> VectorStore:
     """Open a Qdrant server by URL (":memory:" in tests), or the embedded engine in a folder.
+
+    Args:
+        min_free_bytes: of the folder's disk; the embedded engine writes nothing below that.
 
     Raises:
         StoreLocked: another process has the folder open.
@@ -72,4 +79,4 @@ async def open_store(
         raise ValueError("open_store needs a url or a folder")
     from .embedded import EmbeddedStore
 
-    return await asyncio.to_thread(EmbeddedStore, folder)
+    return await asyncio.to_thread(EmbeddedStore, folder, min_free_bytes=min_free_bytes)

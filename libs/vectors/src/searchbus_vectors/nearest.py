@@ -11,6 +11,7 @@ are approximate; the engine scores and filters them, so an id that was deleted t
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ from usearch.index import Index
 from .vectors import DIMENSIONS
 
 __all__ = ["NearestIndex"]
+
+log = logging.getLogger("searchbus.vectors")
 
 _UNIT = 8
 """Vectors added while searches wait: under 2 ms."""
@@ -50,20 +53,28 @@ class NearestIndex:
             graph.unlink(missing_ok=True)
             return None
         self = cls()
-        self._ids = ids.read_text().split()
-        self._keys = {key: number for number, key in enumerate(self._ids) if key != _REMOVED}
-        ids.unlink()
-        self._graph.load(os.fspath(graph))
-        graph.unlink()
-        return self
+        try:
+            self._ids = ids.read_text().split()
+            self._keys = {key: number for number, key in enumerate(self._ids) if key != _REMOVED}
+            ids.unlink()
+            self._graph.load(os.fspath(graph))
+            complete = len(self._graph) == len(self._keys)
+        except Exception as error:  # usearch has no class of its own for a damaged file
+            log.warning("%s is damaged (%s); it is built again", graph, error)
+            complete = False
+        ids.unlink(missing_ok=True)
+        graph.unlink(missing_ok=True)
+        return self if complete else None
 
     def save(self, folder: Path) -> None:
         """Write the index to a folder."""
         with self._lock:
             self._graph.save(os.fspath(folder / _GRAPH))
+            _sync(folder / _GRAPH)
             # Written last and renamed: without it the graph does not count.
             partial = folder / f".{_IDS}"
             partial.write_text("\n".join(self._ids))
+            _sync(partial)
             partial.replace(folder / _IDS)
 
     def __len__(self) -> int:
@@ -105,6 +116,11 @@ class NearestIndex:
 
 
 _REMOVED = "-"
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _empty() -> Index:

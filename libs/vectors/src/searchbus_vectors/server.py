@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -11,7 +12,16 @@ from qdrant_client import models as q
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
-from .store import Candidate, CollectionMissing, FieldType, Page, Point, Record, VectorStore
+from .store import (
+    Candidate,
+    CollectionMissing,
+    FieldType,
+    Page,
+    Point,
+    Record,
+    StorageFull,
+    VectorStore,
+)
 from .vectors import DIMENSIONS, QueryVectors
 
 __all__ = ["ServerStore"]
@@ -20,6 +30,7 @@ T = TypeVar("T")
 _DENSE, _SPARSE = "dense", "sparse"
 _POINTS_PER_REQUEST = 256
 """A larger request might exceed the server's limit of 32 MB."""
+_NO_SPACE = re.compile(rb"No space left|available disk space", re.IGNORECASE)
 
 
 class ServerStore(VectorStore):
@@ -177,6 +188,8 @@ class ServerStore(VectorStore):
         except UnexpectedResponse as error:
             if error.status_code == 404:
                 raise CollectionMissing(collection) from None
+            if _NO_SPACE.search(error.content):
+                raise StorageFull("the disk of the Qdrant server is full") from error
             raise
         except ValueError:  # the local mode raises it for a missing collection
             if self._local and not await self._client.collection_exists(collection):

@@ -23,12 +23,14 @@ from .vectors import QueryVectors, Vectors
 
 __all__ = [
     "Candidate",
+    "CollectionDamaged",
     "CollectionMissing",
     "FieldType",
     "Hit",
     "Page",
     "Point",
     "Record",
+    "StorageFull",
     "StoreLocked",
     "VectorStore",
 ]
@@ -42,6 +44,24 @@ _tracer = trace.get_tracer("searchbus.vectors")
 
 class CollectionMissing(LookupError):
     """The collection does not exist."""
+
+
+class CollectionDamaged(RuntimeError):
+    """Files of the collection are damaged or missing; the other collections work.
+
+    Attributes:
+        collection: its name.
+        reason: what is damaged.
+    """
+
+    def __init__(self, collection: str, reason: str) -> None:
+        super().__init__(f"collection {collection} is damaged: {reason}")
+        self.collection = collection
+        self.reason = reason
+
+
+class StorageFull(RuntimeError):
+    """There is too little free space to write; reading works."""
 
 
 class StoreLocked(RuntimeError):
@@ -95,10 +115,20 @@ class VectorStore(ABC):
     """The interface of both engines.
 
     Ids are UUID strings. Every method that takes a collection may raise `CollectionMissing`, except
-    `ensure_collection` and `drop_collection`.
+    `ensure_collection` and `drop_collection`, and `CollectionDamaged`, except `drop_collection`.
+    What writes may raise `StorageFull`.
     """
 
     engine: str
+
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """Collection → what is damaged, for those that are set aside or that failed to be read."""
+        return {}
+
+    def check_space(self) -> None:
+        """Raise StorageFull where the store would refuse to write points."""
+        return
 
     @abstractmethod
     async def ensure_collection(self, name: str, fields: Mapping[str, FieldType]) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
+
+from searchbus_runtime.files import write_atomically
 
 __all__ = ["load_key"]
 
@@ -35,12 +38,14 @@ def load_key(given: str | None, folder: Path | None) -> bytes:
     except FileNotFoundError:
         pass
     folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".edge.key.{secrets.token_hex(6)}"
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return _read(path)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(secrets.token_bytes(_KEY_BYTES))
+        write_atomically(draft, secrets.token_bytes(_KEY_BYTES), mode=0o600)
+        # A link is made whole or not at all, and only once: the first of several edges wins.
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
     return _read(path)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from searchbus_contracts import Actor
 
-from .schemas import unknown_collection
+from .faults import unknown_collection
 
 __all__ = ["OPEN", "Access"]
 

@@ -24,6 +24,7 @@ from searchbus_contracts.retrieval import (
 )
 from searchbus_vectors import (
     AllOf,
+    CollectionDamaged,
     CollectionMissing,
     Embedder,
     Equals,
@@ -35,10 +36,11 @@ from searchbus_vectors import (
 )
 
 from . import identity
+from .faults import damaged_collection, typed
 from .literal import Phrase
 from .ranking import Preference, rank
 from .records import field_specs, is_live, is_live_chunk, summary_of
-from .schemas import Schemas, unknown_collection
+from .schemas import Schema, Schemas
 from .where import compile_where
 from .writing import Writer
 
@@ -66,8 +68,17 @@ class Library:
         self = cls(store, embedder)
         for name in await self._schemas.all():
             if repair:
-                await self._writer.repair(name)
+                try:
+                    with typed(name):
+                        await self._writer.repair(name)
+                except Fault as fault:  # the others are served; reads of this one answer the same
+                    log.error("%s could not be repaired: %s", name, fault)
         return self
+
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """Collection → what of it is damaged."""
+        return self._store.damaged
 
     async def search(
         self,
@@ -90,7 +101,8 @@ class Library:
             aliases: other names for fields in `where`.
 
         Raises:
-            Fault: invalid_query, invalid_argument, not_found (no such collection).
+            Fault: invalid_query, invalid_argument, not_found (no such collection), unavailable (it
+                is damaged).
         """
         query = check_query(query, max_chars=MAX_QUERY_CHARS)
         schema = await self._schemas.get_searchable(collection)
@@ -105,10 +117,8 @@ class Library:
         phrase = Phrase(query)
         # One document may have several of the best chunks.
         wanted = limit * 6 if per_document else limit
-        try:
+        with typed(collection):
             hits = await self._ranked(collection, vectors, condition, wanted, prefer, phrase)
-        except CollectionMissing:
-            raise unknown_collection(collection) from None
         found = [_to_hit(collection, hit, phrase) for hit in hits[:wanted]]
         if per_document:
             found = list({hit.document_id: hit for hit in reversed(found)}.values())[::-1]
@@ -148,19 +158,29 @@ class Library:
         return await self.get_from([collection] if collection else await self.names(), document_id)
 
     async def names(self) -> list[str]:
-        """Every collection's name, sorted."""
-        return list(await self._schemas.all())
+        """Every collection's name, sorted; damaged ones, too."""
+        return sorted({*await self._schemas.all(), *self._store.damaged})
 
     async def get_from(self, collections: Sequence[str], document_id: str) -> Document:
         """One whole document, of the first of these collections that has it.
 
         Raises:
-            Fault: not_found.
+            Fault: not_found; unavailable, where a damaged collection may have it.
         """
+        damaged: Fault | None = None
         for name in collections:
-            document = await self._get(name, document_id)
+            try:
+                with typed(name):
+                    document = await self._get(name, document_id)
+            except Fault as fault:
+                if fault.code != ErrorCode.UNAVAILABLE or fault.failure.retryable:
+                    raise
+                damaged = fault
+                continue
             if document is not None:
                 return document
+        if damaged is not None:
+            raise damaged
         raise Fault(
             ErrorCode.NOT_FOUND,
             "There is no document with this id. Take document_id from a search result.",
@@ -199,45 +219,61 @@ class Library:
         self, collection: str, *, limit: int, start_id: str | None = None
     ) -> tuple[list[DocumentSummary], str | None]:
         """A page of documents, and the id at which the next page starts."""
-        try:
+        with typed(collection):
             page = await self._store.scroll(
                 collection, where=Equals("kind", "record"), limit=limit, start_id=start_id
             )
-        except CollectionMissing:
-            raise unknown_collection(collection) from None
         return [summary_of(collection, record.payload) for record in page.records], page.next_id
 
     async def list_collections(self) -> list[CollectionInfo]:
-        """Every collection with its sizes and fields."""
-        return [
-            CollectionInfo(
-                name=name,
-                documents=await self.count_documents(name),
-                chunks=await self._store.count(name, is_live_chunk),
-                fields=dict(schema.fields),
-            )
-            for name, schema in (await self._schemas.all()).items()
-        ]
+        """Every collection with its sizes and fields; one that cannot be read has neither."""
+        schemas = await self._schemas.all()
+        return [await self._info(name, schemas.get(name)) for name in await self.names()]
+
+    async def _info(self, name: str, schema: Schema | None) -> CollectionInfo:
+        try:
+            if schema is not None:
+                return CollectionInfo(
+                    name=name,
+                    documents=await self._store.count(name, Equals("kind", "record")),
+                    chunks=await self._store.count(name, is_live_chunk),
+                    fields=dict(schema.fields),
+                    damage=self._store.damaged.get(name, ""),
+                )
+        except CollectionDamaged as error:
+            log.warning("%s", error)
+        damage = self._store.damaged.get(name, "it cannot be read")
+        return CollectionInfo(name=name, documents=0, chunks=0, damage=damage)
 
     async def count_documents(self, collection: str) -> int:
-        """The number of documents of a collection; 0 if the collection does not exist."""
+        """The number of documents of a collection; 0 if the collection does not exist.
+
+        Raises:
+            Fault: unavailable, where it is damaged.
+        """
         try:
             return await self._store.count(collection, Equals("kind", "record"))
         except CollectionMissing:
             return 0
+        except CollectionDamaged as error:
+            raise damaged_collection(collection, error.reason) from error
 
     async def store(
         self, collection: str, document: NewDocument, fields: dict[str, FieldType] | None = None
     ) -> IngestResult:
-        """Store one document; see writing.py."""
-        return await self._writer.store(collection, document, fields or {})
+        """Store one document; see writing.py.
+
+        Raises:
+            Fault: storage_full; unavailable, where the collection is damaged or holds vectors of
+                another model.
+        """
+        with typed(collection):
+            return await self._writer.store(collection, document, fields or {})
 
     async def delete(self, collection: str, document_ids: tuple[str, ...]) -> int:
         """Delete documents, or a collection; returns the number of documents."""
-        try:
+        with typed(collection):
             return await self._writer.delete(collection, document_ids)
-        except CollectionMissing:
-            raise unknown_collection(collection) from None
 
 
 def _is_literal(phrase: Phrase, hit: Hit) -> bool:

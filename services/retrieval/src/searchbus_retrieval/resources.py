@@ -78,8 +78,12 @@ class Documents(Toolset, name="documents"):
 
     @resource_list
     async def list_page(self, call: Call, request: ResourceListRequest) -> ResourceListReply:
-        """Collections by name, their documents by id; the cursor is `collection/next id`."""
-        names = self._access.readable(call.actor, await self._library.names())
+        """Collections by name, their documents by id; the cursor is `collection/next id`.
+
+        Damaged collections are left out: a page has no place for their names (doctor has them).
+        """
+        sound = [name for name in await self._library.names() if name not in self._library.damaged]
+        names = self._access.readable(call.actor, sound)
         current, _, start_id = (request.cursor or "").partition("/")
         found: list[ResourceDescriptor] = []
         for position, name in enumerate(names):

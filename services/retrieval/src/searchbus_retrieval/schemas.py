@@ -7,17 +7,21 @@ finds them.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.retrieval import FieldType
-from searchbus_vectors import MODEL_NAME, CollectionMissing, Point, VectorStore
+from searchbus_vectors import MODEL_NAME, Point, VectorStore
 
 from . import identity
+from .faults import typed, unknown_collection
 from .records import store_fields
 
-__all__ = ["Schema", "Schemas", "unknown_collection"]
+__all__ = ["Schema", "Schemas"]
+
+log = logging.getLogger("searchbus.retrieval")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,10 @@ class Schemas:
         """Every collection of the store that is one of ours, sorted by name."""
         for name in await self._store.collections():
             if name not in self._known:
-                await self._load(name)
+                try:
+                    await self._load(name)
+                except Fault as fault:  # the store lists it as damaged
+                    log.error("%s", fault.failure.message)
         return dict(sorted(self._known.items()))
 
     async def get(self, collection: str) -> Schema:
@@ -79,10 +86,11 @@ class Schemas:
             known = self._known.get(collection) or Schema({}, self._model)
             self._require_own_model(collection, known)
             merged = {**fields, **known.fields}
-            await self._store.ensure_collection(collection, store_fields(merged))
             record = {"kind": "collection", "fields": merged, "model": known.model}
             point = Point(identity.collection_record_id(collection), record)
-            await self._store.upsert(collection, [point])
+            with typed(collection):
+                await self._store.ensure_collection(collection, store_fields(merged))
+                await self._store.upsert(collection, [point])
             self._known[collection] = Schema(merged, known.model)
 
     def forget(self, collection: str) -> None:
@@ -92,9 +100,13 @@ class Schemas:
     async def _load(self, collection: str) -> None:
         """A collection without a record of its own belongs to another program: leave it alone."""
         try:
-            found = await self._store.get(collection, [identity.collection_record_id(collection)])
-        except CollectionMissing:
-            return
+            with typed(collection):
+                key = identity.collection_record_id(collection)
+                found = await self._store.get(collection, [key])
+        except Fault as fault:
+            if fault.code == ErrorCode.NOT_FOUND:
+                return
+            raise
         if found:
             payload = found[0].payload
             # Collections of earlier releases have no model's name: there was only this one.
@@ -109,12 +121,3 @@ class Schemas:
                 "collection and ingest it again.",
                 retryable=False,
             )
-
-
-def unknown_collection(collection: str) -> Fault:
-    """The failure for a collection that does not exist, or that the caller may not read."""
-    return Fault(
-        ErrorCode.NOT_FOUND,
-        f"There is no collection '{collection}'. Make it by "
-        f"`searchbus ingest SOURCE --collection {collection}`.",
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from searchbus_bus import Worker
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
+from searchbus_runtime.reserve import make_room
 from searchbus_vectors import ModelNotFound, StoreLocked, load_embedder, open_store
 
 from .access import OPEN, Access
@@ -39,11 +40,15 @@ async def start(process: Process[RetrievalSettings]) -> None:
     """Open store and model, then serve."""
     settings = process.settings
     key = settings.qdrant_api_key
+    if settings.qdrant_url is None:
+        settings.store_folder.mkdir(parents=True, exist_ok=True)
+        make_room(settings.store_folder.parent)
     try:
         store = await open_store(
             url=settings.qdrant_url,
             folder=settings.store_folder,
             api_key=key.get_secret_value() if key else None,
+            min_free_bytes=settings.min_free_mib * 2**20,
         )
         process.resources.push_async_callback(store.close)
         embedder = await load_embedder(
@@ -56,6 +61,7 @@ async def start(process: Process[RetrievalSettings]) -> None:
     except (StoreLocked, ModelNotFound, ConnectionError) as error:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
     library = await Library.open(store, embedder, repair=settings.qdrant_url is None)
+    process.health.add_detail("damaged_collections", lambda: dict(library.damaged))
     await process.enter(Sizes(library))
     await process.serve(
         build_worker(

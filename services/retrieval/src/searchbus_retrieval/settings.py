@@ -28,6 +28,11 @@ class RetrievalSettings(ServiceSettings):
         description='Roles that readers of a collection must hold, JSON: {"hr": ["HR"]}; "*": of '
         "every collection that is not named.",
     )
+    min_free_mib: Annotated[int, Field(ge=0, le=1_048_576)] = Field(
+        64,
+        description="No documents are stored while the disk of the embedded engine has fewer MiB "
+        "free: they are refused with `storage_full`.",
+    )
     embed_threads: Annotated[int, Field(ge=1, le=256)] | None = None
 
     @property

@@ -34,6 +34,7 @@ class Sizes:
         self._task = asyncio.get_running_loop().create_task(self._run())
         _documents.watch(self)
         _passages.watch(self)
+        _damaged.watch(self)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -43,6 +44,10 @@ class Sizes:
         """Documents (0) or passages (1) by collection."""
         for number, (name, sizes) in enumerate(sorted(self._found.items())):
             yield sizes[which], {"collection": name if number < MAX_COLLECTIONS else "other"}
+
+    def damaged(self) -> Iterator[tuple[float, Mapping[str, str]]]:
+        """The number of collections that are damaged."""
+        yield len(self._library.damaged), {}
 
     async def _run(self) -> None:
         while True:
@@ -60,4 +65,7 @@ _documents: LiveGauge[Sizes] = LiveGauge(
 )
 _passages: LiveGauge[Sizes] = LiveGauge(
     _meter, "searchbus.index.passages", lambda sizes: sizes.read(1), description="By collection."
+)
+_damaged: LiveGauge[Sizes] = LiveGauge(
+    _meter, "searchbus.index.damaged", Sizes.damaged, description="Damaged collections."
 )

@@ -22,10 +22,12 @@ from searchbus_contracts.retrieval import (
 )
 from searchbus_vectors import (
     AllOf,
+    CollectionDamaged,
     Embedder,
     Equals,
     Not,
     Point,
+    StorageFull,
     VectorStore,
 )
 
@@ -80,9 +82,9 @@ class Writer:
             )
         await self._write_parts(collection, document, revision)
         size_bytes = len(document.text.encode())
-        record = record_payload(document, revision, size_bytes)
-        await self._store.upsert(collection, [Point(record_id, record)])
-        await self._switch(collection, document.document_id, revision)
+        record = Point(record_id, record_payload(document, revision, size_bytes))
+        # Not stopped with the request: its passages would be missing until the next start.
+        await asyncio.shield(self._commit(collection, document.document_id, record))
         return IngestResult(
             document_id=document.document_id,
             outcome="replaced" if present else "stored",
@@ -137,6 +139,10 @@ class Writer:
                 ],
             )
 
+    async def _commit(self, collection: str, document_id: str, record: Point) -> None:
+        await self._store.upsert(collection, [record])
+        await self._switch(collection, document_id, record.payload["revision"])
+
     async def _switch(self, collection: str, document_id: str, revision: str) -> None:
         own = Equals("revision", revision)
         others = Not(AllOf((Equals("kind", "record"),)))
@@ -148,7 +154,11 @@ class Writer:
     async def delete(self, collection: str, document_ids: tuple[str, ...]) -> int:
         """Delete documents, or the whole collection where no ids are given; returns how many."""
         if not document_ids:
-            records = await self._store.count(collection, Equals("kind", "record"))
+            try:
+                records = await self._store.count(collection, Equals("kind", "record"))
+            except (CollectionDamaged, StorageFull) as error:
+                log.warning("a damaged collection is deleted: %s", error)
+                records = 0
             await self._store.drop_collection(collection)
             self._schemas.forget(collection)
             return records

@@ -167,7 +167,8 @@ class FomcSite:
             raise ValueError("the page is larger than 16 MiB")
         write_atomically(path, response.content)
         keys = ("etag", "last-modified")
-        meta.write_text(json.dumps({"url": url, **{k: response.headers.get(k) for k in keys}}))
+        found = {k: response.headers.get(k) for k in keys}
+        write_atomically(meta, json.dumps({"url": url, **found}))
         return response.content
 
     def _get(self, url: str, headers: dict[str, str]) -> httpx.Response:
