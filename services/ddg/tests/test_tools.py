@@ -51,7 +51,7 @@ async def test_web_search_shows_markdown_and_structure():
             {"title": "Cats", "url": "https://cats.example.org/", "snippet": "",
              "published_at": "2026-03-02"},
         ],
-        "stale": False,
+        "stale": False, "untrusted": True,
     }  # fmt: skip
     assert fake.requests == [WebSearchRequest(query="pets", limit=7)]
 

@@ -82,6 +82,9 @@ class ResourceDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     mime_type: str | None = None
     size_bytes: int | None = None
     required_roles: tuple[str, ...] = ()
+    untrusted: Annotated[
+        bool, Meta(description="Others wrote it; the edge says so in its _meta.")
+    ] = False
 
 
 class ResourceTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,6 +97,9 @@ class ResourceTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
     description: str | None = None
     mime_type: str | None = None
     required_roles: tuple[str, ...] = ()
+    untrusted: Annotated[
+        bool, Meta(description="Others wrote it; the edge says so in its _meta.")
+    ] = False
     lists: Annotated[
         bool, Meta(description="`resource.<toolset>.list` returns pages of the family.")
     ] = False

@@ -18,6 +18,7 @@ from .schemas import check_schema
 from .subjects import TOKEN_PATTERN, check_tokens
 
 __all__ = [
+    "UNTRUSTED",
     "AudioContent",
     "Content",
     "EmbeddedResource",
@@ -39,6 +40,8 @@ __all__ = [
 
 Name = Annotated[str, Meta(pattern=TOKEN_PATTERN, description="A subject token.")]
 Renderer = Literal["content", "json", "results"]
+UNTRUSTED = "dev.searchbus/untrusted"
+"""Key in MCP's `_meta` of what has text that others wrote; its value is `true`."""
 
 
 class ToolAnnotations(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -91,6 +94,10 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_request_bytes: Annotated[
         int, Meta(ge=0, description="The largest HTTP request of a call; 0: the edge's default.")
     ] = 0
+    untrusted: Annotated[
+        bool,
+        Meta(description="Results have text that others wrote; the edge says so in their _meta."),
+    ] = False
     in_prompts: Annotated[
         bool, Meta(description="Prompts name the tool to callers who may call it.")
     ] = False

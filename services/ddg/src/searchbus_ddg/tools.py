@@ -52,6 +52,7 @@ class SearchResults(Struct):
     results: list[ResultRow]
     stale: bool
     note: str | UnsetType = UNSET
+    untrusted: bool = True
 
     @classmethod
     def of(cls, reply: WebSearchReply) -> SearchResults:
@@ -75,6 +76,7 @@ class DdgTools(Toolset, name="ddg"):
     @tool(
         title="Search the web (DuckDuckGo)",
         annotations=_ANNOTATIONS,
+        untrusted=True,
         timeout_ms=30_000,
         examples=("find websites about a topic", "look something up on the internet"),
         keywords=("web", "internet", "google", "bing", "DuckDuckGo", "websites", "news"),
@@ -94,6 +96,7 @@ class DdgTools(Toolset, name="ddg"):
     @tool(
         title="Instant answer (DuckDuckGo)",
         annotations=_ANNOTATIONS,
+        untrusted=True,
         timeout_ms=15_000,
         examples=(
             "what is this thing",

@@ -91,6 +91,14 @@ def test_resources_are_text_or_base64():
     assert (text.text, blob.blob) == ("t", "AA==")
 
 
+def test_resources_of_others_are_marked():
+    """In _meta, with text and with base64."""
+    for body in (ResourceBody(uri="a:b", text="t"), ResourceBody(uri="a:b", blob="YQ==")):
+        assert render.resource_contents(body).meta is None
+        marked = render.resource_contents(body, untrusted=True)
+        assert marked.meta == {"dev.searchbus/untrusted": True}
+
+
 def test_prompts_resources_and_templates_keep_their_fields():
     """As their lists show them."""
     prompt = PromptDescriptor(

@@ -70,6 +70,34 @@ async def test_unknown_and_hidden_tools_look_the_same(call, name):
     assert caught.value.error.message.startswith(f"Unknown tool: {name}.")
 
 
+def changed(view, name, **changes):
+    """The view with another ListedTool of that name."""
+    return replace(view, tools={**view.tools, name: replace(view.tools[name], **changes)})
+
+
+async def test_results_with_text_of_others_are_marked(build, registry, reader):
+    """Beside what the worker itself says for the host."""
+    view = registry.view("dictionary")
+    descriptor = view.tools["look_up"].descriptor
+    for untrusted in (False, True):
+        said = msgspec.structs.replace(descriptor, untrusted=untrusted)
+        request = ToolRequest(
+            reader, changed(view, "look_up", descriptor=said), "look_up", {"word": "bus"}
+        )
+        meta = (await build().call(request)).reply.meta or {}
+        assert meta.get("dev.searchbus/untrusted", False) is untrusted
+
+
+async def test_held_tool_is_refused_with_the_reason(build, registry, reader, dictionary):
+    """Before its service receives anything."""
+    view = changed(registry.view("dictionary"), "look_up", held="its description changed")
+    request = ToolRequest(reader, view, "look_up", {"word": "bus"})
+    reply = (await build().call(request)).reply
+    assert reply.is_error
+    assert "its description changed" in reply.content[0].text
+    assert reply.structured["error"]["code"] == "unavailable"
+
+
 async def test_arguments_outside_the_schema_are_an_error_reply(call, build, dictionary):
     """Before the limits and the worker: a wrong call costs the caller nothing."""
     nothing = build(limiter=LocalLimiter(1, 1))

@@ -66,6 +66,7 @@ class Documents(Toolset, name="documents"):
         name="document",
         title="Documents",
         mime_type="text/plain",
+        untrusted=True,
     )
     async def read(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
         """A document of a collection, whole. resources/list pages through all of them,
@@ -140,6 +141,7 @@ def _of_summary(collection: str, document: DocumentSummary) -> ResourceDescripto
         toolset="documents",
         description=_about(collection, document.metadata, None),
         mime_type="text/plain",
+        untrusted=True,
     )
 
 
@@ -150,6 +152,7 @@ def _of_hit(hit: SearchHit) -> ResourceDescriptor:
         toolset="documents",
         description=_about(hit.collection, hit.metadata, hit.text),
         mime_type="text/plain",
+        untrusted=True,
     )
 
 

@@ -95,6 +95,7 @@ class FomcTools(Toolset, name="fomc"):
     @tool(
         title="Search FOMC documents",
         annotations=_READ_ONLY,
+        untrusted=True,
         timeout_ms=15_000,
         examples=("why did the Committee raise rates in March 2022", "views on inflation in 2021"),
         keywords=("Federal Reserve", "Fed", "interest rates", "monetary policy", "minutes"),
@@ -123,6 +124,7 @@ class FomcTools(Toolset, name="fomc"):
     @tool(
         title="Get an FOMC document",
         annotations=_READ_ONLY,
+        untrusted=True,
         timeout_ms=30_000,
         keywords=("Federal Reserve", "minutes", "statement", "full text"),
     )

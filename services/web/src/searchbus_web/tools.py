@@ -134,6 +134,7 @@ class WebTools(Toolset, name="web"):
     @tool(
         title="Search the web",
         annotations=_ANNOTATIONS,
+        untrusted=True,
         required_roles=(ROLE,),
         in_prompts=True,
         timeout_ms=30_000,
@@ -148,6 +149,7 @@ class WebTools(Toolset, name="web"):
     @tool(
         title="Search the web with filters",
         annotations=_ANNOTATIONS,
+        untrusted=True,
         required_roles=(ROLE,),
         in_prompts=True,
         timeout_ms=30_000,
@@ -174,6 +176,7 @@ class WebTools(Toolset, name="web"):
     @tool(
         title="Search the news",
         annotations=_ANNOTATIONS,
+        untrusted=True,
         required_roles=(ROLE,),
         in_prompts=True,
         timeout_ms=30_000,
@@ -193,6 +196,7 @@ class WebTools(Toolset, name="web"):
     @tool(
         title="Read web pages",
         annotations=_ANNOTATIONS,
+        untrusted=True,
         required_roles=(ROLE,),
         in_prompts=True,
         timeout_ms=45_000,

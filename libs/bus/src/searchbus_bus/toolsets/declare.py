@@ -94,6 +94,7 @@ def tool(
     client_capabilities: tuple[str, ...] = (),
     costly: bool = False,
     max_request_bytes: int = 0,
+    untrusted: bool = False,
     in_prompts: bool = False,
     examples: tuple[str, ...] = (),
     keywords: tuple[str, ...] = (),
@@ -111,6 +112,7 @@ def tool(
         client_capabilities: of MCP, which a client must declare to call.
         costly: a call costs money.
         max_request_bytes: of a call over HTTP; 0 leaves it to the edge (256 KiB by default).
+        untrusted: results have text that others wrote, and are marked so.
         in_prompts: prompts name it to callers who may call it.
         examples: requests that the tool serves, indexed for search.
         keywords: words that are indexed besides the description.
@@ -118,7 +120,7 @@ def tool(
     return _declare(
         "tool", title=title, annotations=annotations, required_roles=required_roles,
         timeout_ms=timeout_ms, client_capabilities=client_capabilities, costly=costly,
-        max_request_bytes=max_request_bytes, in_prompts=in_prompts,
+        max_request_bytes=max_request_bytes, untrusted=untrusted, in_prompts=in_prompts,
         examples=examples, keywords=keywords,
     )  # fmt: skip
 
@@ -164,11 +166,12 @@ def resource(
     title: str | None = None,
     mime_type: str | None = None,
     required_roles: tuple[str, ...] = (),
+    untrusted: bool = False,
 ) -> Callable[[ReadMethod], ReadMethod]:
     """Offer a resource with a fixed URI, read by the method. Without `name` it has the method's."""
     return _declare(
         "resource", uri=uri, name=name, title=title, mime_type=mime_type,
-        required_roles=required_roles,
+        required_roles=required_roles, untrusted=untrusted,
     )  # fmt: skip
 
 
@@ -179,11 +182,12 @@ def resource_template(
     title: str | None = None,
     mime_type: str | None = None,
     required_roles: tuple[str, ...] = (),
+    untrusted: bool = False,
 ) -> Callable[[ReadMethod], ReadMethod]:
     """Offer a family of resources (RFC 6570 level 1), read by the method."""
     return _declare(
         "template", uri_template=uri_template, name=name, title=title, mime_type=mime_type,
-        required_roles=required_roles,
+        required_roles=required_roles, untrusted=untrusted,
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from searchbus_contracts import (
     encode,
 )
 from searchbus_contracts.tools import (
+    UNTRUSTED,
     AudioContent,
     EmbeddedResource,
     ImageContent,
@@ -28,6 +29,7 @@ from ..lists.view import ListedTool
 
 __all__ = [
     "content_block",
+    "marked_untrusted",
     "output_schema",
     "prompt",
     "resource",
@@ -137,13 +139,23 @@ def content_block(block: Content) -> types.ContentBlock:
     )
 
 
+def marked_untrusted(meta: dict[str, Any] | None) -> dict[str, Any]:
+    """The `_meta` of what has text that others wrote."""
+    return {**(meta or {}), UNTRUSTED: True}
+
+
 def resource_contents(
-    body: ResourceBody,
+    body: ResourceBody, *, untrusted: bool = False
 ) -> types.TextResourceContents | types.BlobResourceContents:
     """The content of a resource: text or base64."""
+    meta = marked_untrusted(None) if untrusted else None
     if body.blob is not None:
-        return types.BlobResourceContents(uri=body.uri, mime_type=body.mime_type, blob=body.blob)
-    return types.TextResourceContents(uri=body.uri, mime_type=body.mime_type, text=body.text or "")
+        return types.BlobResourceContents(
+            uri=body.uri, mime_type=body.mime_type, blob=body.blob, _meta=meta
+        )
+    return types.TextResourceContents(
+        uri=body.uri, mime_type=body.mime_type, text=body.text or "", _meta=meta
+    )
 
 
 def resource(descriptor: ResourceDescriptor) -> types.Resource:
@@ -155,6 +167,7 @@ def resource(descriptor: ResourceDescriptor) -> types.Resource:
         description=descriptor.description,
         mime_type=descriptor.mime_type,
         size=descriptor.size_bytes,
+        _meta=marked_untrusted(None) if descriptor.untrusted else None,
     )
 
 

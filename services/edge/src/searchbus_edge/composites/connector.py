@@ -50,6 +50,7 @@ class SearchResult(Struct):
     title: Annotated[str, Meta(description=_UNTRUSTED)]
     url: Annotated[str, Meta(description="For citation.")]
     source: Annotated[str, Meta(description="documents/<collection> or web.")]
+    untrusted: Annotated[bool, Meta(description="Whether others wrote the title.")] = True
 
 
 class SourceFailure(Struct, omit_defaults=True):
@@ -112,9 +113,10 @@ class CitedSource(Struct):
 
     citation: int
     id: str
-    title: str
+    title: Annotated[str, Meta(description=_UNTRUSTED)]
     url: str
     source: str
+    untrusted: Annotated[bool, Meta(description="Whether others wrote the title.")] = True
 
 
 class BriefAnswer(Struct, omit_defaults=True):
@@ -140,6 +142,7 @@ class Connector(Toolset, name="connector"):
     @tool(
         title="Search documents and the web",
         annotations=_READ_ONLY,
+        untrusted=True,
         timeout_ms=20_000,
         examples=("search our documents and the internet together", "search everything"),
         keywords=("documents", "web", "knowledge", "sources", "internet"),
@@ -156,6 +159,7 @@ class Connector(Toolset, name="connector"):
     @tool(
         title="Fetch a search result",
         annotations=_READ_ONLY,
+        untrusted=True,
         timeout_ms=45_000,
         examples=("open a result of an earlier search by its id",),
         keywords=("document", "full text", "read", "page"),
@@ -171,6 +175,7 @@ class Connector(Toolset, name="connector"):
     @tool(
         title="Gather evidence for a question",
         annotations=_READ_ONLY,
+        untrusted=True,
         timeout_ms=60_000,
         examples=(
             "gather evidence with citations",

@@ -142,7 +142,9 @@ class Resources:
                 raise _not_found(uri, revision) from None
             raise
         return types.ReadResourceResult(
-            contents=[render.resource_contents(body) for body in reply.contents]
+            contents=[
+                render.resource_contents(body, untrusted=found.untrusted) for body in reply.contents
+            ]
         )
 
 

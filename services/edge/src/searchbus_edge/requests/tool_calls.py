@@ -36,7 +36,7 @@ from ..calls.audit import AuditLog
 from ..calls.faults import failed_reply, internal_error, invalid_params
 from ..calls.input_required import require_capabilities
 from ..calls.limits import Limiter
-from ..calls.render import with_text
+from ..calls.render import marked_untrusted, with_text
 from ..calls.telemetry import name_tool, record_tool
 from ..lists.registry import Registry
 from ..lists.view import ListedTool, View
@@ -153,7 +153,10 @@ class ToolCalls:
                 return await self._own_tool(listed, request)
             require_capabilities(listed.descriptor, request.capabilities)
             await self._admit(request.actor, listed)
-            return Served(listed, with_text(listed, await self._ask(listed, request)))
+            reply = await self._ask(listed, request)
+            if listed.descriptor.untrusted:
+                reply = replace(reply, meta=marked_untrusted(reply.meta))
+            return Served(listed, with_text(listed, reply))
         except Fault as fault:
             if not request.for_composite:
                 trace.get_current_span().set_attribute("error.type", fault.code)
