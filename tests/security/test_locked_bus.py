@@ -200,8 +200,8 @@ async def test_a_service_cannot_pose_as_another(locked_bus):
     for name in ("web", "ddg"):
         await ddg.transport.announce(ServiceRecord(name, "9.0.0", "", metadata, []))
     await ddg.transport.flush()
-    named = await edge._requester.collect("$SRV.INFO", replier=DISCOVERY, window_s=1.0)
+    named = await edge._requester.collect("$SRV.INFO", replier=DISCOVERY, quiet_s=1.0, most_s=60)
     assert any(b'"web"' in reply for reply in named)
-    assert {worker.service for worker in await edge.workers(window_s=1.0)} == {"ddg"}
+    assert {worker.service for worker in await edge.workers(quiet_s=1.0)} == {"ddg"}
     await ddg.close()
     await edge.close()

@@ -63,6 +63,9 @@ class FakeTransport:
     async def replies_arrived(self, window_s: float, complete: asyncio.Event) -> None:
         await asyncio.sleep(window_s)
 
+    async def flush(self, timeout_s: float = 2.0) -> None:
+        await asyncio.sleep(0)
+
     async def wait_connected(self, timeout_s: float) -> bool:
         return self.connected
 

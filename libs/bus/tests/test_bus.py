@@ -103,7 +103,7 @@ async def test_discovery_ignores_services_of_others(bus, transport):
             await transport.reply(message, body)
 
     transport.on_publish = reply
-    first, second = await bus.workers(window_s=0)
+    first, second = await bus.workers(quiet_s=0)
     assert (first.service, first.catalog, first.started_ms) == ("a", "", 0)
     assert (second.service, second.instance, second.catalog, second.started_ms) == (
         "b",

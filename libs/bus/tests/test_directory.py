@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from searchbus_bus import Bus, Call, Directory, Toolset, Worker, prompt
+from searchbus_bus.presence import Instance
 from searchbus_bus.transport import Message, ServiceRecord
 from searchbus_contracts import (
     CATALOG_KEY,
@@ -205,3 +207,113 @@ async def test_an_event_about_another_service_is_ignored(connect_bus):
     await directory._on_event(bus.subjects.catalog_event("alpha"), encode(event))
     assert not directory.present("alpha")
     await directory.close()
+
+
+@pytest.fixture
+async def quiet_directory(connect_bus):
+    """One whose rounds a test starts."""
+    directory = Directory(await connect_bus("directory"), grace_s=0.05, refresh_s=3600)
+    await directory.start()
+    yield directory
+    await directory.close()
+
+
+async def test_events_cost_no_round(connect_bus, quiet_directory):
+    """Every worker that starts would make every follower ask all workers."""
+    servings = [
+        await (await connect_bus()).serve(tool_worker(f"s{number % 3}", f"t{number % 3}"))
+        for number in range(12)
+    ]
+    await until(lambda: names(quiet_directory) == ["t0", "t1", "t2"])
+    for serving in servings:
+        await serving.drain()
+    await until(lambda: not any(quiet_directory.present(f"s{number}") for number in range(3)))
+    assert quiet_directory.rounds == 1
+
+
+async def test_instance_that_a_round_misses_is_pinged(connect_bus, quiet_directory, monkeypatch):
+    """A busy worker that does not reply to discovery in time stays; one that is gone does not."""
+    monkeypatch.setattr("searchbus_bus.directory._PING_TIMEOUT_S", 0.2)
+    busy, gone = await connect_bus(), await connect_bus()
+    serving = await busy.serve(tool_worker("alpha", "one"))
+    await gone.serve(tool_worker("beta", "two"))
+    await until(lambda: quiet_directory.present("alpha") and quiet_directory.present("beta"))
+    await serving._announcement.withdraw()
+    await gone.transport.close()
+    await quiet_directory.refresh()
+    await until(lambda: not quiet_directory.present("beta"))
+    await quiet_directory.refresh()
+    await until(lambda: quiet_directory._probing.done())
+    assert quiet_directory.present("alpha")
+
+
+async def test_event_during_a_round_is_newer_than_the_replies(connect_bus, quiet_directory):
+    """A worker that left meanwhile does not come back, one that came is not missed."""
+    bus, follower = await connect_bus(), quiet_directory._bus
+    leaving = await bus.serve(tool_worker("alpha", "one"))
+    await until(lambda: quiet_directory.present("alpha"))
+    workers = follower.workers
+
+    async def meanwhile(**options: Any) -> Any:
+        found = await workers(**options)
+        await leaving.drain()
+        await bus.serve(tool_worker("beta", "two"))
+        await until(
+            lambda: quiet_directory.present("beta") and not quiet_directory.present("alpha")
+        )
+        return found
+
+    follower.workers = meanwhile
+    await quiet_directory.refresh()
+    assert quiet_directory.present("beta")
+    assert not quiet_directory.present("alpha")
+    assert quiet_directory._probing is None
+
+
+async def test_lost_service_stays_listed_and_a_stopped_one_does_not(
+    connect_bus, quiet_directory, monkeypatch
+):
+    """Whoever takes a service out stops it; a crash must not empty the lists."""
+    monkeypatch.setattr("searchbus_bus.directory._PING_TIMEOUT_S", 0.01)
+    crashing = await connect_bus()
+    await crashing.serve(tool_worker("alpha", "one"))
+    serving = await (await connect_bus()).serve(tool_worker("beta", "two"))
+    await until(lambda: names(quiet_directory) == ["one", "two"])
+    await serving.drain()
+    await crashing.transport.close()
+    await quiet_directory.refresh()
+    await until(lambda: not quiet_directory.present("alpha"))
+
+    async with asyncio.timeout(60):
+        while names(quiet_directory) != ["one"]:
+            await quiet_directory.refresh()
+    assert quiet_directory.listed("alpha")
+    assert [(a.service, a.announced) for a in quiet_directory.absences] == [("alpha", False)]
+    assert quiet_directory.absence("beta") is None
+
+
+async def test_toolset_of_a_lost_service_goes_to_one_that_is_there(
+    connect_bus, quiet_directory, monkeypatch
+):
+    """After the grace period of a restart, although the lost one stays listed."""
+    monkeypatch.setattr("searchbus_bus.directory._PING_TIMEOUT_S", 0.01)
+    crashing = await connect_bus()
+    await crashing.serve(tool_worker("zulu", "one", toolset="shared"))
+    await until(lambda: quiet_directory.owner("shared") == "zulu")
+    await (await connect_bus()).serve(tool_worker("alpha", "one", toolset="shared"))
+    await until(lambda: quiet_directory.present("alpha") and len(quiet_directory.catalogs) == 2)
+    assert quiet_directory.owner("shared") == "zulu"
+    await crashing.transport.close()
+
+    async with asyncio.timeout(60):
+        while quiet_directory.owner("shared") != "alpha":
+            await quiet_directory.refresh()
+
+
+async def test_more_workers_are_asked_more_rarely(connect_bus, quiet_directory):
+    """So that discovery costs a follower about the same at any number of workers."""
+    quiet_directory._refresh_s = 5.0
+    assert 4 <= quiet_directory._pause_s() <= 6
+    for number in range(4000):
+        quiet_directory._presence.put("many", f"i{number}", Instance("", 1))
+    assert 16 <= quiet_directory._pause_s() <= 24

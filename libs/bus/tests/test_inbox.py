@@ -195,7 +195,57 @@ async def test_collecting_takes_every_reply_but_no_status(transport):
         await transport.reply(message, b"2")
 
     transport.on_publish = reply
-    assert await Inbox(transport).collect("$SRV.INFO", b"", replier="echo", window_s=0) == [
+    assert await Inbox(transport).collect(
+        "$SRV.INFO", b"", replier="echo", quiet_s=0, most_s=1
+    ) == [
         b"1",
         b"2",
     ]
+
+
+async def test_collecting_goes_on_while_replies_come(transport):
+    """A fixed time would end before the last of a thousand workers."""
+    request: list[Message] = []
+    transport.on_publish = request.append
+    answers = [b"1", b"2", b"3"]
+
+    async def replies_arrived(window_s, complete):
+        if answers:
+            await transport.reply(request[0], answers.pop(0))
+
+    transport.replies_arrived = replies_arrived
+    inbox = Inbox(transport)
+    options = {"replier": "$SRV", "quiet_s": 60, "most_s": 60}
+    assert await inbox.collect("$SRV.INFO", b"", **options) == [b"1", b"2", b"3"]
+
+
+async def test_collecting_takes_what_a_busy_process_has_not_read_yet(transport):
+    """The replies are in the socket when the time is over."""
+    request: list[Message] = []
+    transport.on_publish = request.append
+    answers = [b"1", b"2"]
+
+    async def nothing_arrives(window_s, complete):
+        pass
+
+    async def flush(timeout_s=2.0):
+        if answers:
+            await transport.reply(request[0], answers.pop(0))
+
+    transport.replies_arrived, transport.flush = nothing_arrives, flush
+    inbox = Inbox(transport)
+    options = {"replier": "$SRV", "quiet_s": 60, "most_s": 60}
+    assert await inbox.collect("$SRV.INFO", b"", **options) == [b"1", b"2"]
+
+
+async def test_collecting_ends_although_replies_come_without_end(transport):
+    """One worker that floods a follower does not hold it."""
+
+    async def replies_arrived(window_s, complete):
+        await transport.reply(request[0], b"again")
+
+    request: list[Message] = []
+    transport.on_publish = request.append
+    transport.replies_arrived = replies_arrived
+    options = {"replier": "$SRV", "quiet_s": 60, "most_s": 0.05}
+    assert b"again" in await Inbox(transport).collect("$SRV.INFO", b"", **options)

@@ -72,7 +72,7 @@ async def test_discovery_describes_the_worker(events):
     """Name, version, catalogue, and the subjects with their queue group."""
     broker, bus, _ = events
     serving = await broker.connect().serve(dictionary())
-    (reply,) = await bus._requester.collect("$SRV.INFO", replier=DISCOVERY, window_s=0.05)
+    (reply,) = await bus._requester.collect("$SRV.INFO", replier=DISCOVERY, quiet_s=0.05, most_s=60)
     info = json.loads(reply)
     assert (info["name"], info["version"], info["description"]) == ("dictionary", "1.2.3", "Words.")
     assert info["id"] == serving.instance
@@ -112,6 +112,8 @@ async def test_the_catalogue_is_served_under_its_hash(events):
     await serving.refresh()
     second = worker.catalog.digest
     assert (await fetch(second)).toolsets == ("added", "words")
+    with pytest.raises(Fault, match="No worker is running"):
+        await fetch(first)
     await bus.request(
         bus.subjects.tool("added", "new"), ToolCall(tool="new"), ToolReply, service="dictionary",
         timeout_s=60,
@@ -141,7 +143,7 @@ async def test_a_worker_that_stepped_out_gets_no_requests(events):
     with pytest.raises(Fault, match="No worker is running"):
         await say(bus)
     assert await serving.healthy(timeout_s=60)
-    assert len(await bus.workers(window_s=0.05)) == 1
+    assert len(await bus.workers(quiet_s=0.05)) == 1
     await serving.step_in()
     assert await say(bus) == Word("x")
 
@@ -155,7 +157,7 @@ async def test_a_drained_worker_does_not_step_in(events):
     await serving.drain()
     with pytest.raises(Fault, match="No worker is running"):
         await say(bus)
-    assert await bus.workers(window_s=0.05) == []
+    assert await bus.workers(quiet_s=0.05) == []
 
 
 async def test_messages_without_a_reply_subject_are_counted_only(events):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,8 +41,6 @@ __all__ = ["Bus", "WorkerInfo", "connect"]
 
 log = logging.getLogger("searchbus.bus")
 T = TypeVar("T")
-_CONFIRM_S = 1.0
-"""How long a worker may take to confirm its service; the wait ends when all have."""
 _MOST_SERVICES = 1000
 """A worker that names more services than exist makes discovery no longer than this."""
 
@@ -206,7 +205,13 @@ class Bus:
             bucket, ttl_s=ttl_s, max_bytes=max_bytes, timeout_s=timeout_s
         )
 
-    async def workers(self, *, window_s: float = 0.3) -> list[WorkerInfo]:
+    async def workers(
+        self,
+        *,
+        quiet_s: float = 0.3,
+        most_s: float = 5.0,
+        known: Mapping[str, int] = MappingProxyType({}),
+    ) -> list[WorkerInfo]:
         """Every searchbus worker that replied to discovery.
 
         The replies to the first question only say which services to ask: any worker could name
@@ -214,19 +219,20 @@ class Bus:
         service receives it and may reply.
 
         Args:
-            window_s: how long to wait for the first replies.
+            quiet_s: a question ends when no reply came for so long.
+            most_s: a question ends then, also while replies still come.
+            known: service → number of its workers known so far; these are asked in any case.
+
+        Raises:
+            Fault: unavailable, without a connection.
         """
-        replies = await self._requester.collect("$SRV.INFO", replier=DISCOVERY, window_s=window_s)
-        named = Counter(worker.service for worker in _workers(replies))
+        collect = partial(self._requester.collect, quiet_s=quiet_s, most_s=most_s)
+        replies = await collect("$SRV.INFO", replier=DISCOVERY)
+        named = Counter(worker.service for worker in _workers(replies)) | Counter(known)
         asked = [service for service in named if is_token(service)][:_MOST_SERVICES]
         confirmed = await asyncio.gather(
             *(
-                self._requester.collect(
-                    f"$SRV.INFO.{service}",
-                    replier=service,
-                    window_s=_CONFIRM_S,
-                    enough=named[service],
-                )
+                collect(f"$SRV.INFO.{service}", replier=service, enough=named[service])
                 for service in asked
             )
         )
@@ -285,8 +291,8 @@ def _workers(replies: list[bytes]) -> list[WorkerInfo]:
     found = []
     for reply in replies:
         try:
-            info = msgspec.convert(json.loads(reply), _Info)
-        except (ValueError, RecursionError):
+            info = decode(reply, _Info)
+        except Fault:
             continue
         if CONTRACT_KEY in info.metadata:
             found.append(

@@ -1,72 +1,68 @@
-"""Who serves what, kept up to date: `$SRV.INFO`, catalogue events, catalogues by hash.
+"""Who serves what, kept up to date: events, rounds of discovery, catalogues by hash.
 
     directory = Directory(bus, on_change=rebuild)
     await directory.start()
     directory.catalogs
 
-A service without workers keeps its catalogue for `grace_s`, so that its tools stay listed during a
-restart; `present` says whether a worker is running.
+An instance's event changes what is known of that instance, without a question to anyone. Rounds of
+discovery (`$SRV.INFO`) find what no event said: they are spread over time, and rarer the more
+workers there are. An instance that a round misses is pinged before it counts as lost.
+
+A service without workers keeps its catalogue for a grace period, so that its tools stay listed;
+`present` says whether a worker is running, `absences` who is away and since when (presence.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-
-import msgspec
+from collections.abc import Callable, Collection, Mapping
 
 from searchbus_contracts import (
     Catalog,
     CatalogEvent,
-    CatalogRequest,
     Fault,
+    Ping,
+    Pong,
     Refusal,
     decode,
-    decode_catalog,
 )
 
 from . import telemetry
-from .bus import Bus, WorkerInfo
+from .bus import Bus
+from .catalog_reader import CatalogReader
 from .definitions import changes
 from .owners import Owners
-from .tasks import end_task
+from .presence import Absence, Instance, Presence
+from .tasks import end_task, wait_for_event
 from .transport import Subscription
 
 __all__ = ["Directory"]
 
 log = logging.getLogger("searchbus.bus")
 
-_MISSES_TO_VANISH = 2
-"""A busy worker may miss one round of discovery."""
-
-
-@dataclass(slots=True)
-class _Service:
-    instances: dict[str, WorkerInfo] = field(default_factory=dict)
-    misses: dict[str, int] = field(default_factory=dict)
-    catalog: Catalog | None = None
-    digest: str = ""
-    toolsets: tuple[str, ...] = ()
-    last_seen_s: float = 0.0
-
-    @property
-    def wanted(self) -> str:
-        """The hash of the newest worker's catalogue, which counts during a rolling update."""
-        if not self.instances:
-            return self.digest
-        newest = max(self.instances.values(), key=lambda w: (w.started_ms, w.instance))
-        return newest.catalog
+_MERGE_S = (0.02, 0.1)
+"""How long events are gathered before catalogues are fetched; random, so that the followers of one
+event do not ask at the same moment."""
+_JITTER = (0.8, 1.2)
+"""Of the time between rounds, so that followers that started together do not stay together."""
+_REPLIES_PER_S = 200
+"""Of discovery, at each follower: with more workers the rounds are rarer."""
+_PINGS = 2
+_PING_TIMEOUT_S = 1.0
+_PINGS_AT_ONCE = 100
 
 
 class Directory:
     """A live view of the services on a bus.
 
     Args:
-        grace_s: how long the catalogue of a service without workers stays, in seconds.
-        refresh_s: interval of discovery, in seconds; events report most changes at once.
+        expected: services that stay known however long they are away.
+        grace_s: how long a service stays listed whose last worker announced that it stops.
+        lost_grace_s: how long a service stays listed whose last worker vanished without a word.
+        refresh_s: time between rounds of discovery, in seconds; events report most changes at once.
         on_change: called after `catalogs` changed.
         on_refusal: called with (service, refusal) for every malformed descriptor.
         declared: toolset → the service that it belongs to; see `owners`.
@@ -76,23 +72,32 @@ class Directory:
         self,
         bus: Bus,
         *,
+        expected: Collection[str] = (),
         grace_s: float = 30.0,
+        lost_grace_s: float = 86_400.0,
         refresh_s: float = 5.0,
         on_change: Callable[[], None] | None = None,
         on_refusal: Callable[[str, Refusal], None] | None = None,
         declared: Mapping[str, str] | None = None,
     ) -> None:
         self._bus = bus
-        self._grace_s = grace_s
         self._refresh_s = refresh_s
         self._on_change = on_change
         self._on_refusal = on_refusal
-        self._services: dict[str, _Service] = {}
+        self._presence = Presence(expected=expected, grace_s=grace_s, lost_grace_s=lost_grace_s)
+        self._reader = CatalogReader(bus)
         self._ownership = Owners(declared or {}, grace_s=grace_s)
+        self._digests: dict[str, str] = {}
+        self._known: dict[str, Catalog] = {}
+        self._offers: dict[str, tuple[str, ...]] = {}
         self._owners: dict[str, str] = {}
         self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._refreshing = asyncio.Lock()
+        self._updating = asyncio.Lock()
+        self._following: asyncio.Task[None] | None = None
+        self._probing: asyncio.Task[None] | None = None
         self._events: Subscription | None = None
+        self.rounds = 0
         self.generation = 0
         self.catalogs: tuple[Catalog, ...] = ()
 
@@ -102,61 +107,83 @@ class Directory:
             self._bus.subjects.catalog_events(), self._on_event
         )
         await self.refresh()
-        self._task = asyncio.get_running_loop().create_task(self._follow())
+        self._following = asyncio.get_running_loop().create_task(self._follow())
 
     async def close(self) -> None:
         """Stop following."""
-        await end_task(self._task)
+        await end_task(self._following)
+        await end_task(self._probing)
         if self._events is not None:
             await self._events.unsubscribe()
 
+    @property
+    def discovered(self) -> bool:
+        """Whether a round of discovery has ended, and the catalogues found in it were read."""
+        return self.rounds > 0
+
     def present(self, service: str) -> bool:
         """Whether at least one worker of the service is running."""
-        known = self._services.get(service)
-        return known is not None and bool(known.instances)
+        return bool(self._presence.instances(service))
 
     def listed(self, service: str) -> bool:
         """Whether a worker of the service is running, or was within the grace period."""
-        return service in self._services
+        return service in self._presence
+
+    def absence(self, service: str) -> Absence | None:
+        """Since when a service is away; None for one that is there, and for one not known."""
+        return self._presence.absence(service)
+
+    @property
+    def absences(self) -> list[Absence]:
+        """The services that are away: the expected ones, and those within their grace period."""
+        return self._presence.absences()
 
     def owner(self, toolset: str) -> str | None:
         """The service that a toolset belongs to; None for an unknown toolset."""
         return self._owners.get(toolset)
 
     async def refresh(self) -> None:
-        """Run discovery now; a catalogue that cannot be fetched is fetched in the next round."""
-        try:
-            workers = await self._bus.workers()
-        except Fault:
-            return
-        seen = {worker.instance for worker in workers}
-        for worker in workers:
-            service = self._services.setdefault(worker.service, _Service())
-            service.instances[worker.instance] = worker
-            service.misses.pop(worker.instance, None)
-        for service in self._services.values():
-            for instance in [i for i in service.instances if i not in seen]:
-                service.misses[instance] = service.misses.get(instance, 0) + 1
-                if service.misses[instance] >= _MISSES_TO_VANISH:
-                    del service.instances[instance], service.misses[instance]
-        await self._update()
+        """Run a round of discovery now.
+
+        A catalogue that cannot be read is read in the next round.
+        """
+        async with self._refreshing:
+            before = self._presence.everyone()
+            known = {name: len(self._presence.instances(name)) for name in self._presence}
+            try:
+                workers = await self._bus.workers(known=known)
+            except Fault:
+                return
+            seen = set()
+            for worker in workers:
+                key = (worker.service, worker.instance)
+                seen.add(key)
+                # An event that came during the round is newer than the reply.
+                if self._instance(*key) is before.get(key):
+                    self._presence.put(*key, Instance(worker.catalog, worker.started_ms))
+            missing = {key: record for key, record in before.items() if key not in seen}
+            if missing and (self._probing is None or self._probing.done()):
+                self._probing = asyncio.get_running_loop().create_task(self._probe(missing))
+            await self._update()
+            self.rounds += 1
 
     async def _follow(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
+            due_s = loop.time() + self._pause_s()
             try:
-                async with asyncio.timeout(self._next_refresh_s()):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
-            self._wake.clear()
-            try:
+                while await wait_for_event(self._wake, max(0.0, due_s - loop.time())):
+                    await asyncio.sleep(random.uniform(*_MERGE_S))  # noqa: S311  (jitter)
+                    self._wake.clear()
+                    await self._update()
                 await self.refresh()
             except Exception:
                 log.exception("the directory could not be refreshed")
 
-    def _next_refresh_s(self) -> float:
-        missing = any(service.misses for service in self._services.values())
-        return min(1.0, self._refresh_s) if missing else self._refresh_s
+    def _pause_s(self) -> float:
+        """Until the next round."""
+        pause_s = max(self._refresh_s, len(self._presence.everyone()) / _REPLIES_PER_S)
+        return pause_s * random.uniform(*_JITTER)  # noqa: S311  (jitter)
 
     async def _on_event(self, subject: str, data: bytes) -> None:
         try:
@@ -167,50 +194,77 @@ class Directory:
             telemetry.count_refused("service")
             log.warning("an event on %s speaks of another service and is ignored", subject)
             return
-        known = self._services.get(event.service)
-        if event.event == "down" and known is not None:
-            known.instances.pop(event.instance, None)
-            known.misses.pop(event.instance, None)
+        if event.event == "down":
+            self._presence.remove(event.service, event.instance, announced=True)
+        else:
+            known = self._instance(event.service, event.instance)
+            started_ms = event.started_ms or (
+                known.started_ms if known is not None else time.time_ns() // 10**6
+            )
+            self._presence.put(event.service, event.instance, Instance(event.catalog, started_ms))
         self._wake.set()
 
+    def _instance(self, service: str, identity: str) -> Instance | None:
+        return self._presence.instances(service).get(identity)
+
+    async def _probe(self, missing: dict[tuple[str, str], Instance]) -> None:
+        """Remove instances that answer no ping, unless something is heard of them meanwhile."""
+        limit = asyncio.Semaphore(_PINGS_AT_ONCE)
+        for attempt in range(_PINGS):
+            if attempt:
+                await asyncio.sleep(_PING_TIMEOUT_S)
+            keys = list(missing)
+            answers = await asyncio.gather(*(self._answers(*key, limit) for key in keys))
+            for key, answered in zip(keys, answers, strict=True):
+                if answered:
+                    del missing[key]
+        for key, record in missing.items():
+            if self._instance(*key) is record:
+                log.warning("an instance of %s was lost: %s", *key)
+                self._presence.remove(*key, announced=False)
+                self._wake.set()
+
+    async def _answers(self, service: str, identity: str, limit: asyncio.Semaphore) -> bool:
+        """Whether one instance answers a ping."""
+        try:
+            async with limit:
+                with telemetry.untraced():
+                    await self._bus.request(
+                        self._bus.subjects.ping(service, identity),
+                        Ping(),
+                        Pong,
+                        service=service,
+                        timeout_s=_PING_TIMEOUT_S,
+                    )
+        except (Fault, ValueError):  # no answer; or an id that no subject can have
+            return False
+        return True
+
     async def _update(self) -> None:
-        now_s = time.monotonic()
-        changed = False
-        for name, service in list(self._services.items()):
-            if service.instances:
-                service.last_seen_s = now_s
-            elif now_s - service.last_seen_s > self._grace_s:
+        """Read the catalogues that have changed, and publish the view if it is another one."""
+        async with self._updating:
+            for name in self._presence.forget():
                 log.warning("no worker of %s came back; its tools are no longer listed", name)
-                del self._services[name]
-                changed = True
-                continue
-            if service.wanted != service.digest and await self._fetch(name, service):
-                changed = True
-        owners = self._ownership.update({n: s.toolsets for n, s in self._services.items()})
-        if changed or owners != self._owners:
-            self._owners = owners
+                for known in (self._known, self._offers, self._digests):
+                    known.pop(name, None)
+                self._reader.forget(name)
+            wanted = {
+                name: newest.catalog
+                for name in self._presence
+                if (newest := self._presence.newest(name)) is not None
+                and newest.catalog not in ("", self._digests.get(name))
+            }
+            await asyncio.gather(*(self._read(*item) for item in wanted.items()))
             self._publish()
 
-    async def _fetch(self, name: str, service: _Service) -> bool:
-        digest = service.wanted
+    async def _read(self, name: str, digest: str) -> None:
         try:
-            raw = await self._bus.request(
-                self._bus.subjects.catalog(name, digest),
-                CatalogRequest(),
-                msgspec.Raw,
-                service=name,
-                timeout_s=5.0,
-            )
-            catalog, refusals = decode_catalog(bytes(raw))
+            catalog, refusals = await self._reader.read(name, digest)
         except (Fault, ValueError) as error:
             log.warning("the catalogue of %s could not be read: %s", name, error)
-            return False
-        if catalog.service != name:
-            telemetry.count_refused("service")
-            log.warning("the catalogue of %s says that it is of %s", name, catalog.service)
-            return False
-        if service.catalog is not None:
-            _log_changes(service.catalog, catalog)
+            return
+        if name in self._known:
+            _log_changes(self._known[name], catalog)
         for refusal in refusals:
             telemetry.count_refused("descriptor")
             log.warning(
@@ -218,18 +272,38 @@ class Directory:
             )
             if self._on_refusal is not None:
                 self._on_refusal(name, refusal)
-        service.catalog, service.digest, service.toolsets = catalog, digest, catalog.toolsets
-        return True
+        self._known[name], self._digests[name] = catalog, digest
+        self._offers[name] = catalog.toolsets
 
     def _publish(self) -> None:
-        self.catalogs = tuple(
-            service.catalog
-            for _, service in sorted(self._services.items())
-            if service.catalog is not None
-        )
+        catalogs = tuple(self._known[name] for name in sorted(self._known))
+        owners = self._ownership.update(self._claims())
+        same = len(catalogs) == len(self.catalogs) and all(map(_is, catalogs, self.catalogs))
+        if same and owners == self._owners:
+            return
+        self.catalogs, self._owners = catalogs, owners
         self.generation += 1
         if self._on_change is not None:
             self._on_change()
+
+    def _claims(self) -> dict[str, tuple[str, ...]]:
+        """Service → the toolsets that it offers. One that is away for longer than a restart gives
+        way to one that is there.
+        """
+        there = {
+            name
+            for name in self._offers
+            if self.present(name) or self._presence.is_restarting(name)
+        }
+        taken = {toolset for name in there for toolset in self._offers[name]}
+        return {
+            name: toolsets if name in there else tuple(t for t in toolsets if t not in taken)
+            for name, toolsets in self._offers.items()
+        }
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
 
 
 def _log_changes(old: Catalog, new: Catalog) -> None:

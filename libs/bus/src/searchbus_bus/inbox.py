@@ -109,12 +109,20 @@ class Inbox:
             del self._pending[token]
 
     async def collect(
-        self, subject: str, body: bytes, *, replier: str, window_s: float, enough: int | None = None
+        self,
+        subject: str,
+        body: bytes,
+        *,
+        replier: str,
+        quiet_s: float,
+        most_s: float,
+        enough: int | None = None,
     ) -> list[bytes]:
-        """Send to every subscriber of a subject; all replies that came within `window_s`.
+        """Send to every subscriber of a subject; the replies, until none came for `quiet_s`.
 
         Args:
             replier: see `attempt`.
+            most_s: the longest wait, also while replies still come.
             enough: the number of replies after which waiting ends early.
 
         Raises:
@@ -125,8 +133,12 @@ class Inbox:
         token = f"{replier}.{self._tokens.next()}"
         replies: list[bytes] = []
         complete = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        last_s = loop.time()
 
         def on_reply(message: Message) -> None:
+            nonlocal last_s
+            last_s = loop.time()
             if not message.no_responders:
                 replies.append(message.data)
             if message.no_responders or len(replies) == enough:
@@ -135,7 +147,16 @@ class Inbox:
         self._collectors[token] = on_reply
         try:
             await self._transport.publish(subject, body, reply=f"{self._subject}.{token}")
-            await self._transport.replies_arrived(window_s, complete)
+            give_up_s = loop.time() + most_s
+            while not complete.is_set() and (now_s := loop.time()) < give_up_s:
+                count = len(replies)
+                wait_s = max(0.0, min(last_s + quiet_s, give_up_s) - now_s)
+                await self._transport.replies_arrived(wait_s, complete)
+                if len(replies) == count and not complete.is_set():
+                    # After a busy moment of this process, replies may still be in the socket.
+                    await self._transport.flush()
+                    if len(replies) == count:
+                        break
         finally:
             del self._collectors[token]
         return replies

@@ -98,11 +98,17 @@ class Requester:
                 telemetry.record(seconds, side="client", service=request.service, code=code)
 
     async def collect(
-        self, subject: str, *, replier: str, window_s: float, enough: int | None = None
+        self,
+        subject: str,
+        *,
+        replier: str,
+        quiet_s: float,
+        most_s: float,
+        enough: int | None = None,
     ) -> list[bytes]:
         """Send to every subscriber of a subject; see `Inbox.collect`."""
         return await self._inbox.collect(
-            subject, b"", replier=replier, window_s=window_s, enough=enough
+            subject, b"", replier=replier, quiet_s=quiet_s, most_s=most_s, enough=enough
         )
 
     async def _attempts(self, request: Request[Any], body: bytes, req_id: str) -> bytes:

@@ -32,6 +32,7 @@ from searchbus_contracts.inboxes import INBOX
 from . import telemetry
 from .admission import Admission, Held
 from .call import Call
+from .catalog_parts import OfferedCatalog
 from .handling import Handler, Handling
 from .identity import ActorVerifier
 from .metrics import LiveGauge
@@ -77,7 +78,8 @@ class Serving:
         self._work: dict[str, Handler] = {}
         self._announcement: Announcement | None = None
         self._record = ServiceRecord(worker.service, worker.version, worker.description, {}, [])
-        self._catalog: Catalog = worker.catalog
+        self._offered = OfferedCatalog(Catalog(service=worker.service))
+        self._started_ms = 0
         self._drained = False
 
     @property
@@ -98,16 +100,11 @@ class Serving:
         for toolset, readers in self.worker.resource_readers.items():
             for verb, endpoint in readers.items():
                 await self._serve_subject(self._subjects.resource(toolset, verb), endpoint)
-        await self._serve_catalog()
+        await self._offer()
         cancel = self._subjects.cancel(service)
         self._subscriptions[cancel] = await self._transport.subscribe(cancel, self._on_cancel)
-        self._record.metadata.update(
-            {
-                CONTRACT_KEY: "v1",
-                CATALOG_KEY: self._digest,
-                "started_ms": str(time.time_ns() // 10**6),
-            }
-        )
+        self._started_ms = time.time_ns() // 10**6
+        self._record.metadata.update({CONTRACT_KEY: "v1", "started_ms": str(self._started_ms)})
         _in_flight.watch(self)
         _limit.watch(self)
         self._announcement = await self._transport.announce(self._record)
@@ -120,11 +117,12 @@ class Serving:
 
     async def refresh(self) -> None:
         """Announce that the worker's tools, prompts or resources changed."""
-        self._catalog = self.worker.catalog
-        await self._serve_catalog()
-        self._record.metadata[CATALOG_KEY] = self._digest
+        previous = self._offered.digest
+        await self._offer()
         await self._transport.flush()
         await self._announce("changed")
+        if previous != self._offered.digest:
+            await self._withdraw_catalog(previous)
 
     async def healthy(self, timeout_s: float = 1.0) -> bool:
         """Whether a ping to this instance is answered within `timeout_s`.
@@ -177,10 +175,6 @@ class Serving:
         await self._admission.drain(timeout_s)
         await self._transport.flush()
 
-    @property
-    def _digest(self) -> str:
-        return self._catalog.digest
-
     async def _subscribe(self, subject: str, handler: Handler) -> None:
         if subject in self._subscriptions:
             return
@@ -199,16 +193,23 @@ class Serving:
         self._work[subject] = handler
         await self._subscribe(subject, handler)
 
-    async def _serve_catalog(self) -> None:
-        await self._subscribe(
-            self._subjects.catalog(self.worker.service, self._digest), self._reply_catalog
-        )
-        for toolset in {tool.toolset for tool in self._catalog.tools}:
+    async def _offer(self) -> None:
+        """Serve the catalogue as it is now, under its hash, and the calls of its tools."""
+        # In a thread: a catalogue of thousands takes a while.
+        self._offered = await asyncio.to_thread(OfferedCatalog, self.worker.catalog)
+        subject = self._subjects.catalog(self.worker.service, self._offered.digest)
+        await self._subscribe(subject, self._reply_catalog)
+        for toolset in {tool.toolset for tool in self._offered.catalog.tools}:
             await self._serve_subject(self._subjects.toolset(toolset), self._call_tool)
+        self._record.metadata[CATALOG_KEY] = self._offered.digest
+
+    async def _withdraw_catalog(self, digest: str) -> None:
+        subject = self._subjects.catalog(self.worker.service, digest)
+        await self._subscriptions.pop(subject).drain()
+        self._record.endpoints[:] = [e for e in self._record.endpoints if e["subject"] != subject]
 
     async def _reply_catalog(self, call: Call, body: bytes) -> Catalog:
-        decode(body, CatalogRequest)
-        return self._catalog
+        return self._offered.reply(decode(body, CatalogRequest).parts)
 
     async def _call_tool(self, call: Call, body: bytes) -> Any:
         request = decode(body, ToolCall)
@@ -224,7 +225,8 @@ class Serving:
             event=event,
             service=self.worker.service,
             instance=self.instance,
-            catalog=self._digest,
+            catalog=self._offered.digest,
+            started_ms=self._started_ms,
         )
         try:
             subject = self._subjects.catalog_event(self.worker.service)

@@ -164,7 +164,7 @@ async def _damaged(bus: Bus) -> list[Check]:
 async def _workers(address: BusAddress, expected: Mapping[str, str]) -> list[Check]:
     bus = await connect(address.url, name="doctor", connect_timeout_s=3, **address.options)
     try:
-        workers = await bus.workers(window_s=0.5)
+        workers = await bus.workers(quiet_s=0.5)
         damaged = await _damaged(bus) if any(w.service == "retrieval" for w in workers) else []
     finally:
         await bus.close()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         CONTRACT_KEY,
         Catalog,
         CatalogEvent,
+        CatalogPart,
         CatalogRequest,
         PromptArgument,
         PromptDescriptor,
@@ -68,6 +69,7 @@ __all__ = [
     "Cancel",
     "Catalog",
     "CatalogEvent",
+    "CatalogPart",
     "CatalogRequest",
     "Content",
     "EmbeddedResource",
@@ -115,7 +117,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "catalog": (
-            "CATALOG_KEY", "CONTRACT_KEY", "Catalog", "CatalogEvent",
+            "CATALOG_KEY", "CONTRACT_KEY", "Catalog", "CatalogEvent", "CatalogPart",
             "CatalogRequest", "PromptArgument", "PromptDescriptor", "PromptMessage",
             "Refusal", "ResourceDescriptor", "ResourceTemplate", "decode_catalog",
         ),

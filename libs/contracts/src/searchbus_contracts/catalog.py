@@ -23,6 +23,7 @@ __all__ = [
     "CONTRACT_KEY",
     "Catalog",
     "CatalogEvent",
+    "CatalogPart",
     "CatalogRequest",
     "PromptArgument",
     "PromptDescriptor",
@@ -112,6 +113,16 @@ class ResourceTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError("uri_template has two variables without a character between them")
 
 
+class CatalogPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of a large catalogue; in the list of parts without its descriptors (§8.7)."""
+
+    hash: Annotated[str, Meta(min_length=1, max_length=64)]
+    tools: tuple[ToolDescriptor, ...] = ()
+    prompts: tuple[PromptDescriptor, ...] = ()
+    resources: tuple[ResourceDescriptor, ...] = ()
+    resource_templates: tuple[ResourceTemplate, ...] = ()
+
+
 class Catalog(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that one service offers to clients."""
 
@@ -120,6 +131,10 @@ class Catalog(Struct, frozen=True, kw_only=True, omit_defaults=True):
     prompts: tuple[PromptDescriptor, ...] = ()
     resources: tuple[ResourceDescriptor, ...] = ()
     resource_templates: tuple[ResourceTemplate, ...] = ()
+    parts: Annotated[
+        tuple[CatalogPart, ...],
+        Meta(description="Instead of all descriptors, where the request asked for parts."),
+    ] = ()
 
     @property
     def digest(self) -> str:
@@ -137,17 +152,28 @@ class Catalog(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(tool for tool in self.tools if tool.toolset == toolset)
 
 
-class CatalogRequest(Struct, frozen=True, kw_only=True):
+class CatalogRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Requests a catalogue at `catalog.<service>.<hash>`; the subject holds the hash."""
 
+    parts: Annotated[
+        Annotated[tuple[Annotated[str, Meta(max_length=64)], ...], Meta(max_length=100_000)] | None,
+        Meta(
+            description="Hashes of the parts to send. Empty: list the parts, or send the whole if "
+            "it is small. Absent: send the whole."
+        ),
+    ] = None
 
-class CatalogEvent(Struct, frozen=True, kw_only=True):
+
+class CatalogEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Published on `evt.catalog.<service>` when a worker starts, stops or changes its tools."""
 
     event: Literal["up", "changed", "down"]
     service: Name
     instance: Annotated[str, Meta(min_length=1, max_length=128)]
     catalog: Annotated[str, Meta(description="The catalogue's hash; empty without a catalogue.")]
+    started_ms: Annotated[
+        int, Meta(ge=0, description="When the worker started, in milliseconds of the epoch.")
+    ] = 0
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
@@ -158,12 +184,17 @@ class Refusal(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class _RawCatalog(Struct, kw_only=True):
-    service: Name
+class _RawPart(Struct, kw_only=True):
+    hash: str = ""
     tools: tuple[msgspec.Raw, ...] = ()
     prompts: tuple[msgspec.Raw, ...] = ()
     resources: tuple[msgspec.Raw, ...] = ()
     resource_templates: tuple[msgspec.Raw, ...] = ()
+
+
+class _RawCatalog(_RawPart, kw_only=True):
+    service: Name
+    parts: tuple[_RawPart, ...] = ()
 
 
 RESERVED_TOOLSETS = {"connector": "connector", "lazy": "connector"}
@@ -178,13 +209,23 @@ def decode_catalog(data: bytes) -> tuple[Catalog, list[Refusal]]:
     """
     raw = decode(data, _RawCatalog)
     refusals: list[Refusal] = []
+    parts = tuple(
+        CatalogPart(hash=part.hash, **_descriptors(part, raw.service, refusals))
+        for part in raw.parts
+    )
+    whole = _descriptors(raw, raw.service, refusals)
+    return Catalog(service=raw.service, parts=parts, **whole), refusals
+
+
+def _descriptors(raw: _RawPart, service: str, refusals: list[Refusal]) -> dict[str, Any]:
+    """The descriptors of each kind; those that are refused are added to `refusals`."""
 
     def each(kind: str, items: tuple[msgspec.Raw, ...], target: Any) -> tuple[Any, ...]:
         kept = []
         for item in items:
             try:
                 found = decode(bytes(item), target)
-                if RESERVED_TOOLSETS.get(found.toolset, raw.service) != raw.service:
+                if RESERVED_TOOLSETS.get(found.toolset, service) != service:
                     reason = f"the toolset {found.toolset} is reserved"
                     refusals.append(Refusal(kind=kind, name=_name_of(item), reason=reason))
                     continue
@@ -195,14 +236,12 @@ def decode_catalog(data: bytes) -> tuple[Catalog, list[Refusal]]:
                 )
         return tuple(kept)
 
-    catalog = Catalog(
-        service=raw.service,
-        tools=each("tool", raw.tools, ToolDescriptor),
-        prompts=each("prompt", raw.prompts, PromptDescriptor),
-        resources=each("resource", raw.resources, ResourceDescriptor),
-        resource_templates=each("resource template", raw.resource_templates, ResourceTemplate),
-    )
-    return catalog, refusals
+    return {
+        "tools": each("tool", raw.tools, ToolDescriptor),
+        "prompts": each("prompt", raw.prompts, PromptDescriptor),
+        "resources": each("resource", raw.resources, ResourceDescriptor),
+        "resource_templates": each("resource template", raw.resource_templates, ResourceTemplate),
+    }
 
 
 class _Named(Struct):

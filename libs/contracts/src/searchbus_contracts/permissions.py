@@ -51,7 +51,7 @@ def publishes(
         if may_call(service, other):
             found.add(f"{inbox}.*.{PART}.*")
     if service.follows_catalog:
-        found |= {"$SRV.INFO", "$SRV.INFO.*", f"{root}.catalog.*.*"}
+        found |= {"$SRV.INFO", "$SRV.INFO.*", f"{root}.catalog.*.*", f"{root}.ctl.ping.*.*"}
     return sorted(found)
 
 

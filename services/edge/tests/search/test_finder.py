@@ -78,10 +78,13 @@ async def finder(bus, index, directory):
     return Finder(bus, directory, Cursors(b"k" * 32), LocalLimiter(0, 1), enabled=True)
 
 
-async def test_search_is_offered_while_an_index_is_listed(bus, directory, index):
+async def test_search_is_offered_while_an_index_is_listed(bus, directory, broker):
     """And by the setting."""
     options = (bus, directory, Cursors(b"k" * 32), LocalLimiter(0, 1))
     assert not Finder(*options, enabled=True).available
+    worker = Worker("toolindex")
+    worker.add(Index())
+    await broker.connect(name="toolindex").serve(worker)
     await directory.refresh()
     assert Finder(*options, enabled=True).available
     assert not Finder(*options, enabled=False).available
