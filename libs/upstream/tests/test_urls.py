@@ -1,10 +1,10 @@
-"""Comparison of URLs."""
+"""URLs that name the same page."""
 
 from __future__ import annotations
 
 import pytest
 
-from searchbus_upstream import canonical_key
+from searchbus_upstream import canonical_key, without_trackers
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,20 @@ def test_different_pages_have_different_keys():
     urls = ["https://a.org/x", "https://a.org/X", "https://a.org/x?id=1", "https://a.org/x?id=2",
             "https://a.org:8443/x", "https://b.org/x", "https://a.org/x?ref=2"]  # fmt: skip
     assert len({canonical_key(url) for url in urls}) == len(urls)
+
+
+@pytest.mark.parametrize(
+    ("url", "short"),
+    [
+        ("https://a.org/x?utm_source=n&utm_medium=m", "https://a.org/x"),
+        ("https://a.org/x?b=%7e&UTM_Campaign=z&a=1&a#p?gclid=1", "https://a.org/x?b=%7e&a=1&a#p?gclid=1"),
+        ("https://a.org/x?%75tm_source=n#top", "https://a.org/x#top"),
+        ("https://a.org/x?gclid", "https://a.org/x"),
+        ("https://a.org/x?q=utm_source=1&ref=2&&", "https://a.org/x?q=utm_source=1&ref=2&&"),
+        ("https://a.org/?", "https://a.org/?"),
+        ("https://a.org/utm_source=1", "https://a.org/utm_source=1"),
+    ],
+)  # fmt: skip
+def test_only_tracking_parameters_leave_a_url(url, short):
+    """Order, spelling and fragment of the rest are the page's."""
+    assert without_trackers(url) == short

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from searchbus_web.fusion import fuse
 from searchbus_web.results import Result
 
@@ -48,12 +50,64 @@ def test_ranks_decide_and_weights_shift_them():
     assert urls(light) == ["http://a.org/1", "http://a2.org/2", "http://b.org/1"]
 
 
+def test_first_of_one_is_before_the_last_of_two():
+    """Two mean votes do not outweigh a good one, also where its provider weighs less."""
+    tails = [
+        [row(f"http://{name}{n}.org/") for n in range(9)] + [row("http://last.org/")]
+        for name in "ab"
+    ]
+    lists = {"a": tails[0], "b": tails[1], "c": [row("http://first.org/")]}
+    ranked = urls(fuse(lists, groups={}, weights={"c": 0.8}))
+    assert ranked.index("http://first.org/") < ranked.index("http://last.org/") < 20
+
+
 def test_spellings_of_one_url_are_one_result():
-    """With the earlier date and the longer title."""
-    one = Result("t", "https://a.org/x", published_at="2026-03-02")
+    """With the longer title."""
+    one = Result("t", "https://a.org/x")
     other = Result("title", "http://www.a.org/x/?utm_source=y", published_at="2026-03-01")
     (merged,) = fuse({"a": [one], "b": [other]}, groups={}, weights={})
     assert merged == Result("title", "https://a.org/x", published_at="2026-03-01")
+
+
+BOILERPLATE = (
+    "All the regional news, weather and traffic reports of today and the week, in one place."
+)
+
+
+def test_pages_of_one_host_with_one_text_stay_two():
+    """A copy at another host is merged."""
+    pages = [row(f"http://www.a.org/{n}", "The Daily", BOILERPLATE) for n in range(2)]
+    copy = row("http://b.net/", "The Daily", BOILERPLATE)
+    assert urls(fuse({"x": [*pages, copy]}, groups={}, weights={})) == urls(pages)
+    across = fuse({"x": pages[:1], "y": pages[1:]}, groups={}, weights={})
+    assert sorted(urls(across)) == urls(pages)
+
+
+@pytest.mark.parametrize(
+    ("dates", "date"),
+    [
+        (["2020-01-01", "2026-03-01", "2026-03-01T08:00:00Z"], "2026-03-01T08:00:00Z"),
+        (["2026-03-02", "2020-01-01"], "2026-03-02"),
+        ([None, "2026-03-02", None], "2026-03-02"),
+        ([None, None], None),
+    ],
+)
+def test_date_is_that_of_most_results(dates, date):
+    """Of the provider named first where each says another."""
+    lists = {f"p{n}": [Result("t", "http://a.org/", "", day)] for n, day in enumerate(dates)}
+    (merged,) = fuse(lists, groups={}, weights={})
+    assert merged.published_at == date
+
+
+def test_date_of_a_copy_serves_where_the_page_has_none():
+    """It was copied later."""
+    page = Result("Rates up", "http://a.org/", BOILERPLATE, "2026-03-01")
+    copies = [Result("Rates up", f"http://c{n}.net/", BOILERPLATE, "2026-04-01") for n in range(2)]
+    (merged,) = fuse({"x": [page, *copies]}, groups={}, weights={})
+    assert merged.published_at == "2026-03-01"
+    undated = Result("Rates up", "http://a.org/", BOILERPLATE)
+    (merged,) = fuse({"x": [undated, *copies]}, groups={}, weights={})
+    assert merged.published_at == "2026-04-01"
 
 
 def test_no_domain_pushes_out_the_others():

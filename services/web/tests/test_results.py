@@ -37,6 +37,12 @@ def test_cleaned_result_has_lines_without_invisible_characters():
     assert result.source == "a.org"
 
 
+def test_what_follows_readers_leaves_the_url():
+    """The rest of it stays."""
+    result = Result("t", "https://a.org/x?utm_source=f&id=7").cleaned()
+    assert result.url == "https://a.org/x?id=7"
+
+
 def test_title_and_snippet_are_inert():
     """They are text of strangers like any page."""
     shown = Result(

@@ -17,7 +17,7 @@ from .retries import RetryBudget, with_retries
 from .retry_after import retry_after_s
 from .shared_pace import SharedPace
 from .telemetry import count_limit, upstream_span
-from .urls import canonical_key
+from .urls import canonical_key, without_trackers
 
 __all__ = [
     "Breaker",
@@ -41,4 +41,5 @@ __all__ = [
     "retry_after_s",
     "upstream_span",
     "with_retries",
+    "without_trackers",
 ]

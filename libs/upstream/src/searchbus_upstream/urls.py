@@ -1,15 +1,16 @@
-"""Comparison of URLs that name the same page."""
+"""URLs that name the same page: compared, and without what only follows readers."""
 
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, unquote_plus, urlencode, urlsplit
 
-__all__ = ["canonical_key"]
+__all__ = ["canonical_key", "without_trackers"]
 
 _TRACKERS = re.compile(
-    r"^(utm_\w+|fbclid|gclid|dclid|gbraid|wbraid|msclkid|yclid|igshid|mc_[ce]id|_hsenc|_hsmi|"
-    r"ref_src|ref_url|spm|vero_id|oly_\w+_id|wickedid|s_cid|cmpid|ncid)$",
+    r"^(utm_\w+|fbclid|gclid|gclsrc|gad_source|dclid|gbraid|wbraid|srsltid|msclkid|yclid|ttclid|"
+    r"twclid|li_fat_id|igshid|mc_[ce]id|mkt_tok|_hsenc|_hsmi|ref_src|ref_url|spm|vero_id|"
+    r"oly_\w+_id|wickedid|s_cid|cmpid|ncid)$",
     re.I,
 )
 _PREFIXES = re.compile(r"^(www\d?|m|mobile|amp)\.")
@@ -39,3 +40,16 @@ def canonical_key(url: str) -> str:
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     query = urlencode(sorted(pair for pair in pairs if not _TRACKERS.match(pair[0])))
     return f"{host}{port}{path}?{query}" if query else f"{host}{port}{path}"
+
+
+def without_trackers(url: str) -> str:
+    """The URL without tracking parameters; every other character stays as it is."""
+    rest, hash_sign, fragment = url.partition("#")
+    path, mark, query = rest.partition("?")
+    if not mark:
+        return url
+    pairs = query.split("&")
+    kept = [pair for pair in pairs if not _TRACKERS.match(unquote_plus(pair.partition("=")[0]))]
+    if len(kept) == len(pairs):
+        return url
+    return path + ("?" if kept else "") + "&".join(kept) + hash_sign + fragment

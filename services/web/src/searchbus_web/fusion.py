@@ -1,14 +1,15 @@
 """Fuses the results of several providers into one list.
 
 Weighted reciprocal rank fusion (Cormack et al. 2009). Providers that use the same index have one
-vote together, because their rankings are not independent. URLs of one page and near-duplicates are
-merged; no host pushes out the others; ties are ordered by canonical URL.
+vote together, because their rankings are not independent. URLs of one page and copies of it at
+other hosts are merged; no host pushes out the others; ties are ordered by canonical URL.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,8 +20,10 @@ from .results import Result
 
 __all__ = ["fuse"]
 
-K = 20
-"""Lists have ten results: with the usual 60 their ranks would differ too little."""
+K = 4
+"""Lists have ten results: the first of one provider stays before the last of two others, which the
+usual 60 would turn around.
+"""
 PER_HOST = 3
 _NEAR_BITS = 3
 _MIN_SNIPPET_CHARS = 80
@@ -28,9 +31,17 @@ _MIN_SNIPPET_CHARS = 80
 
 @dataclass(slots=True)
 class _Merged:
+    """A page: its first result, with the longest texts of all.
+
+    Args:
+        dates: that results of the page's own URL give; of a copy, where those give none.
+    """
+
     key: str
     result: Result
     votes: dict[str, float] = field(default_factory=dict)
+    dates: list[str] = field(default_factory=list)
+    dates_of_copies: list[str] = field(default_factory=list)
 
     @property
     def score(self) -> float:
@@ -58,29 +69,40 @@ def fuse(
         group = groups.get(provider, provider)
         for rank, result in enumerate(results):
             key = canonical_key(result.url)
-            found = merged.get(key) or _near(result, prints)
+            found = merged.get(key) or _copied(result, prints)
             if found is None:
                 found = merged[key] = _Merged(key, result)
                 prints.append((_simhash(f"{result.title} {result.snippet}"), found))
             else:
-                found.result = _better(found.result, result)
+                found.result = _with_longer_texts(found.result, result)
                 merged[key] = found
+            if result.published_at is not None:
+                dates = found.dates if key == found.key else found.dates_of_copies
+                dates.append(result.published_at)
             vote = reciprocal_rank(rank, k=K, weight=weights.get(provider, 1.0))
             found.votes[group] = max(found.votes.get(group, 0.0), vote)
     unique = {id(item): item for item in merged.values()}.values()
-    ranked = [item.result for item in sorted(unique, key=lambda m: (-m.score, m.key))]
+    ranked = [
+        replace(item.result, published_at=_date(item.dates or item.dates_of_copies))
+        for item in sorted(unique, key=lambda m: (-m.score, m.key))
+    ]
     return _spread(ranked) if diverse else ranked
 
 
-def _better(one: Result, other: Result) -> Result:
-    """The first result's URL, the longer texts, the earlier date."""
-    dates = sorted(filter(None, (one.published_at, other.published_at)))
+def _with_longer_texts(one: Result, other: Result) -> Result:
     return replace(
         one,
         title=max((one.title, other.title), key=len),
         snippet=max((one.snippet, other.snippet), key=len),
-        published_at=dates[0] if dates else None,
     )
+
+
+def _date(dates: Sequence[str]) -> str | None:
+    """The date of the day that most results name, else of the first; a time before a mere date."""
+    if not dates:
+        return None
+    day, _ = Counter(date[:10] for date in dates).most_common(1)[0]
+    return max((date for date in dates if date.startswith(day)), key=len)
 
 
 def _spread(ranked: Sequence[Result]) -> list[Result]:
@@ -93,13 +115,16 @@ def _spread(ranked: Sequence[Result]) -> list[Result]:
     return front + back
 
 
-def _near(result: Result, prints: Sequence[tuple[int, _Merged]]) -> _Merged | None:
-    """A result with another URL and nearly the same text."""
+def _copied(result: Result, prints: Sequence[tuple[int, _Merged]]) -> _Merged | None:
+    """A result of another host with nearly the same text.
+
+    Pages of one host often have one title and snippet, and are different pages all the same.
+    """
     if len(result.snippet) < _MIN_SNIPPET_CHARS:
         return None  # too short to compare
     mine = _simhash(f"{result.title} {result.snippet}")
     for other, merged in prints:
-        if (mine ^ other).bit_count() <= _NEAR_BITS:
+        if (mine ^ other).bit_count() <= _NEAR_BITS and merged.result.source != result.source:
             return merged
     return None
 

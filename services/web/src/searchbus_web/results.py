@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from searchbus_upstream import without_trackers
 from searchbus_upstream.text import inert, plain
 
 if TYPE_CHECKING:
@@ -40,9 +41,17 @@ class Result:
         return registrable_domain(urlsplit(self.url).hostname or "")
 
     def cleaned(self) -> Result:
-        """A copy with title and snippet on one line each; the host replaces a missing title."""
+        """A copy with title and snippet on one line each, and a URL without tracking parameters.
+
+        The host replaces a missing title.
+        """
         title = inert(plain(self.title)) or (urlsplit(self.url).hostname or "")
-        return replace(self, title=title[:500], snippet=inert(plain(self.snippet))[:2000])
+        return replace(
+            self,
+            title=title[:500],
+            url=without_trackers(self.url),
+            snippet=inert(plain(self.snippet))[:2000],
+        )
 
 
 @cache
