@@ -86,6 +86,15 @@ def test_trace_reads_its_file_without_telemetry(tmp_path):
     assert expensive(modules, *TYPER) == []
 
 
+def test_stack_without_keys_needs_no_http_client_and_no_keys():
+    """`searchbus up` imports it while the services wait to be started."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import searchbus_cli.stack, sys; print(*sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert expensive(done.stdout.split(), "msgspec") == []
+
+
 def test_every_command_has_a_help_line_and_an_example(capsys):
     """The line is shown in the help of its group, the example in the command's own."""
     root = get_command(app)

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from searchbus_cli import children
+from searchbus_cli import children, processes
 from searchbus_cli import stack as module
 from searchbus_cli.errors import AlreadyRunning, StackError
 from searchbus_cli.stack import Stack
 from searchbus_cli.stack_services import StackService
 from searchbus_contracts.services import Service
 from searchbus_runtime import read_state
-from searchbus_runtime.state import LOCK_FILE
 from searchbus_testing import alive, until
 
 EDGE = """
@@ -203,7 +200,7 @@ async def test_service_that_was_started_later_can_end_the_stack(new_stack, servi
 async def test_service_that_crashes_does_not_end_the_others(new_stack, monkeypatch, capsys):
     """It is started again, at longer intervals; edge and NATS end the stack."""
     monkeypatch.setattr(children, "MAX_QUICK_DEATHS", 1)
-    monkeypatch.setattr(module, "RETRY_S", 0.01)
+    monkeypatch.setattr(processes, "RETRY_S", 0.01)
     stack = new_stack()
     await stack.start()
     waiting = asyncio.create_task(stack.wait(asyncio.Event()))
@@ -220,35 +217,6 @@ async def test_service_that_crashes_does_not_end_the_others(new_stack, monkeypat
     with pytest.raises(StackError, match="nats ended with code -9"):
         async with asyncio.timeout(60):
             await waiting
-
-
-async def test_state_that_cannot_be_written_is_written_later(new_stack, monkeypatch, capsys):
-    """A full disk does not end a stack."""
-    write, failures = module.write_state, [OSError(28, "No space left on device")] * 3
-
-    def failing(state) -> None:
-        if failures:
-            raise failures.pop()
-        write(state)
-
-    monkeypatch.setattr(module, "write_state", failing)
-    monkeypatch.setattr(module, "WRITE_AGAIN_S", 0.01)
-    stack = new_stack()
-    await stack.start()
-    await until(lambda: read_state(stack.data) is not None, timeout_s=60)
-    said = capsys.readouterr().err
-    assert "state.json cannot be written (No space left on device)" in said
-    assert "state.json was written after 3 failed attempts" in said
-
-
-async def test_process_that_only_looks_at_the_lock_does_not_refuse_a_stack(new_stack):
-    """It holds the lock for a moment."""
-    stack = new_stack()
-    stack.data.mkdir()
-    with (stack.data / LOCK_FILE).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        asyncio.get_running_loop().run_in_executor(None, lambda: (time.sleep(0.02), lock.close()))
-        await stack.start()
 
 
 async def test_process_that_cannot_run_ends_the_stack(new_stack, services):
@@ -307,11 +275,12 @@ async def test_scale_that_cannot_work_is_refused_before_the_start(new_stack, sca
 
 
 async def test_taken_port_is_refused_before_the_start(new_stack):
-    """With the remedy."""
+    """The folder is not touched."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(StackError, match=f"{port} cannot be used .* Choose another --port"):
-            await new_stack(port=port).start()
+        stack = new_stack(port=taken.getsockname()[1])
+        with pytest.raises(StackError, match="Choose another --port"):
+            await stack.start()
+    assert not stack.data.exists()
 
 
 def test_programs_run_under_this_interpreter(tmp_path):

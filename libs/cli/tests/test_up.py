@@ -109,7 +109,7 @@ def test_start_says_what_a_person_needs_in_ten_lines(monkeypatch, tmp_path):
     class Started(module.Stack):
         async def start(self) -> None:
             self.url = "http://127.0.0.1:5000"
-            self.children = [Child("nats", []), Child("edge", [])]
+            self.children.extend([Child("nats", []), Child("edge", [])])
 
         async def wait(self, stop: object) -> None:
             raise StackError("Enough.")

@@ -32,7 +32,8 @@ def test_forks_for_each_request_until_its_socket_is_closed(tmp_path):
     imported = tmp_path / "imported"
     (tmp_path / "slow.py").write_text(f"open({str(imported)!r}, 'a').write('x')")
     (tmp_path / "toy.py").write_text(
-        "import os, sys; assert 'slow' in sys.modules; print(len(os.listdir('/proc/self/fd'))); sys.exit(0)"
+        "import gc, os, sys; assert 'slow' in sys.modules; assert not gc.isenabled();"
+        "print(len(os.listdir('/proc/self/fd'))); sys.exit(0)"
     )
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from searchbus_bus import connect
 
 PROGRAM = """
-import asyncio, logging, sys
+import asyncio, gc, logging, sys
 from msgspec import Struct
 from searchbus_bus import Call, Worker, endpoint
 from searchbus_runtime import ServiceSettings, load_settings, run
@@ -24,20 +24,21 @@ from searchbus_runtime import ServiceSettings, load_settings, run
 class Ask(Struct):
     wait_s: float = 0.0
 class SayReply(Struct):
-    text: str = "done"
+    text: str
 
 class Echo:
     @endpoint
     async def say(self, call: Call, request: Ask) -> SayReply:
         logging.getLogger("t").info("working")
         await asyncio.sleep(request.wait_s)
-        return SayReply()
+        return SayReply("done" if gc.isenabled() else "nothing is collected")
 
 async def start(process):
     worker = Worker("echo")
     worker.add(Echo())
     await process.serve(worker)
 
+gc.disable()
 sys.exit(run("echo", load_settings(ServiceSettings), start))
 """
 

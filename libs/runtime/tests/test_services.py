@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -139,3 +140,13 @@ def test_runner_runs_an_installed_service_with_its_settings(monkeypatch):
     monkeypatch.setattr("searchbus_runtime.process.run", run)
     assert main(["ddg"]) == 0
     assert started == [("ddg", "DdgSettings", "searchbus_ddg.service")]
+
+
+def test_nothing_is_collected_while_a_service_starts(module, tmp_path):
+    """`run` enables it when the service is up."""
+    module("import gc, sys; print(gc.isenabled()); sys.exit(0)")
+    done = subprocess.run(
+        [sys.executable, "-m", "searchbus_runtime", "declared_here"],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.stdout == "False\n"

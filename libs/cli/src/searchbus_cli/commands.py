@@ -56,11 +56,20 @@ class CommandGroup(TyperGroup):
 
 
 class _Deferred(TyperCommand):
-    """Name and help line of a command that is not imported yet."""
+    """Name and help line of a command that is not imported yet. The line is read to be shown."""
 
     def __init__(self, name: str, target: str) -> None:
-        super().__init__(name=name, help=help_line(target))
         self.target = target
+        super().__init__(name=name)
+
+    @property
+    def help(self) -> str:
+        """The first line that describes it."""
+        return help_line(self.target)
+
+    @help.setter
+    def help(self, text: str | None) -> None:
+        """What the base class sets, which has no text."""
 
     def load(self) -> Any:
         """The command itself; ends with an error where its package is broken."""

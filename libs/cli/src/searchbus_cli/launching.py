@@ -1,6 +1,6 @@
 """Processes of services that are forked from one process with their imports (runtime's launcher).
 
-launcher = Launcher.open(("searchbus_upstream",))
+launcher = Launcher.open(("searchbus_upstream.http",))
 process = await launcher.start(["ddg"], environment)     # None: start it as a program
 launcher.close()
 """
@@ -21,7 +21,11 @@ from searchbus_runtime.parent import adopt_orphans
 __all__ = ["ForkedProcess", "Launcher"]
 
 _LINE_BYTES = 1024 * 1024
-_PRELOADED = ("searchbus_upstream",)
+_PRELOADED = (
+    "searchbus_upstream.cache",
+    "searchbus_upstream.guard",
+    "searchbus_upstream.http",
+)
 """What several services import, besides the runtime."""
 
 

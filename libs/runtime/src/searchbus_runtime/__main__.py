@@ -3,6 +3,7 @@
 NAME is an installed service (`ddg`) or a module that declares one in `SERVICE` (`my.search`).
 """
 
+import gc
 import sys
 
 from searchbus_contracts.services import Service
@@ -45,4 +46,7 @@ def _find(arguments: list[str]) -> Service:
 
 
 if __name__ == "__main__":
+    # What is made while a service starts stays: collections take time and find nothing. `run`
+    # enables them when the service is up.
+    gc.disable()
     sys.exit(main(sys.argv[1:]))

@@ -32,6 +32,7 @@ from .parent import end_with_parent
 __all__ = ["MAX_REQUEST_BYTES"]
 
 MAX_REQUEST_BYTES = 1024 * 1024
+_EVERY_SERVICE = ("searchbus_runtime.process", "searchbus_bus.nats_transport")
 _POLL_S = 0.001
 
 
@@ -41,7 +42,9 @@ def main(modules: list[str]) -> int:
     end_with_parent()
     # numpy's threads would not live on in the forked processes, nor do the services need them.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    _import(["searchbus_runtime.process", *modules])
+    # As in __main__.
+    gc.disable()
+    _import([*_EVERY_SERVICE, *modules])
     with socket.socket(fileno=os.dup(0)) as requests:
         arguments = _serve(requests, parent)
     if arguments is None:
@@ -55,10 +58,8 @@ def _import(modules: list[str]) -> None:
     for name in missing:
         with contextlib.suppress(ModuleNotFoundError):
             import_module(name)
-    if missing:
-        # Objects that no collection visits stay shared between the processes.
-        gc.collect()
-        gc.freeze()
+    # Objects that no collection visits stay shared between the processes.
+    gc.freeze()
 
 
 def _serve(requests: socket.socket, parent: int) -> list[str] | None:

@@ -129,6 +129,7 @@ async def _run(service: str, settings: S, start: Callable[[Process[S]], Awaitabl
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
+        gc.enable()
         log.info("%s is up", service)
         await stop.wait()
         log.info("%s is stopping", service)

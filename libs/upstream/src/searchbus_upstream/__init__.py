@@ -1,23 +1,32 @@
-"""Requests to upstreams: shared cache, pacing, circuit breaker, retries, HTTP with limits."""
+"""Requests to upstreams: shared cache, pacing, circuit breaker, retries, HTTP with limits.
 
-from .addresses import is_public_host, is_public_url
-from .breaker import Breaker
-from .cache import Cached, Fetched, SharedCache
-from .guard import GuardedBackend
-from .http import (
-    HttpClient,
-    Reply,
-    Request,
-    UpstreamClient,
-    UpstreamTimeout,
-    UpstreamUnreachable,
-)
-from .pace import Pace
-from .retries import RetryBudget, with_retries
-from .retry_after import retry_after_s
-from .shared_pace import SharedPace
-from .telemetry import count_limit, upstream_span
-from .urls import canonical_key, without_trackers
+Names are imported at their first use (PEP 562): the processes that parse pages need the cleaning of
+text, and no HTTP client.
+"""
+
+from typing import TYPE_CHECKING
+
+from searchbus_contracts.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from .addresses import is_public_host, is_public_url
+    from .breaker import Breaker
+    from .cache import Cached, Fetched, SharedCache
+    from .guard import GuardedBackend
+    from .http import (
+        HttpClient,
+        Reply,
+        Request,
+        UpstreamClient,
+        UpstreamTimeout,
+        UpstreamUnreachable,
+    )
+    from .pace import Pace
+    from .retries import RetryBudget, with_retries
+    from .retry_after import retry_after_s
+    from .shared_pace import SharedPace
+    from .telemetry import count_limit, upstream_span
+    from .urls import canonical_key, without_trackers
 
 __all__ = [
     "Breaker",
@@ -43,3 +52,27 @@ __all__ = [
     "with_retries",
     "without_trackers",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "addresses": ("is_public_host", "is_public_url"),
+        "breaker": ("Breaker",),
+        "cache": ("Cached", "Fetched", "SharedCache"),
+        "guard": ("GuardedBackend",),
+        "http": (
+            "HttpClient",
+            "Reply",
+            "Request",
+            "UpstreamClient",
+            "UpstreamTimeout",
+            "UpstreamUnreachable",
+        ),
+        "pace": ("Pace",),
+        "retries": ("RetryBudget", "with_retries"),
+        "retry_after": ("retry_after_s",),
+        "shared_pace": ("SharedPace",),
+        "telemetry": ("count_limit", "upstream_span"),
+        "urls": ("canonical_key", "without_trackers"),
+    },
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
@@ -18,9 +19,7 @@ from searchbus_runtime.pin_file import PinFile
 
 from .auth.authenticator import Authenticator
 from .auth.identity import ANONYMOUS
-from .auth.jwks import Jwks
 from .auth.static_keys import KeyFile, StaticKeys
-from .auth.tokens import TokenVerifier
 from .calls.audit import AuditLog
 from .calls.limits import LocalLimiter, SharedLimiter
 from .calls.telemetry import Tracing
@@ -47,6 +46,9 @@ from .search.lazy import LAZY_TOOLS, LazyTools
 from .search.methods import SearchMethods
 from .settings import EdgeSettings
 from .state_key import load_key
+
+if TYPE_CHECKING:
+    from .auth.jwks import Jwks
 
 __all__ = ["open_edge"]
 
@@ -84,6 +86,9 @@ async def open_edge(
     async with AsyncExitStack() as stack:
         if authenticator is None:
             if jwks is None and settings.mode == "jwt":
+                # Imported here, as the verifier below: few stacks check tokens.
+                from .auth.jwks import Jwks
+
                 jwks = Jwks(settings.issuer or "", settings.jwks_url)
                 stack.push_async_callback(jwks.close)
             authenticator = _authenticator(settings, base_url, default_actor, jwks, clock)
@@ -215,6 +220,8 @@ def _authenticator(
         assert settings.key_file is not None
         keys = StaticKeys(KeyFile(settings.key_file), clock=clock)
     if settings.mode == "jwt":
+        from .auth.tokens import TokenVerifier
+
         assert settings.issuer is not None
         assert jwks is not None
         tokens = TokenVerifier(jwks, settings.issuer, role_paths=settings.role_paths, clock=clock)

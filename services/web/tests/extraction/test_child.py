@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import resource
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -57,3 +58,14 @@ def test_errors_of_parsers_are_problems(monkeypatch, capfd, error, problem):
     monkeypatch.setattr(child, "answer", answer)
     pages = [PageBytes("", body, "text/plain") for body in (b"bad", b"good")]
     assert run(monkeypatch, capfd, pages) == [PageText(problem=problem), PageText("good")]
+
+
+def test_parsers_alone_are_imported():
+    """A process that parses pages starts in a moment, and has no client of HTTP or of the bus."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import searchbus_web.extraction.child, sys; print(*sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    modules = set(done.stdout.split())
+    assert "searchbus_web.extraction.reading" in modules
+    assert not modules & {"asyncio", "cryptography", "httpx", "nats", "opentelemetry", "rich"}

@@ -7,7 +7,7 @@ error as its body.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mcp.shared.auth import ProtectedResourceMetadata
@@ -16,7 +16,9 @@ from searchbus_contracts import Actor
 
 from .identity import ANONYMOUS, Identity, Unauthenticated
 from .static_keys import StaticKeys
-from .tokens import TokenVerifier
+
+if TYPE_CHECKING:
+    from .tokens import TokenVerifier
 
 __all__ = ["METADATA_PATH", "Authenticator", "metadata"]
 
