@@ -1,18 +1,19 @@
-"""Leases of egress addresses, and membership of the queue group."""
+"""Membership of the queue group."""
 
 from __future__ import annotations
 
+import math
 import time
+from contextlib import AsyncExitStack
 
 import pytest
 
+from searchbus_bus import connect
 from searchbus_bus.keyvalue_memory import MemoryKeyValue
 from searchbus_ddg.egress import Egress, egress_id
-from searchbus_ddg.fleet import Fleet, claim
+from searchbus_ddg.fleet import Fleet
 from searchbus_testing import until
 from searchbus_upstream import Pace
-
-EGRESSES = ("direct", "bind:10.0.0.1", "http://proxy:3128")
 
 
 class FakeServing:
@@ -56,30 +57,6 @@ def member(leases, refusals, name: str, probe_succeeds: bool = True) -> tuple[Fl
     return fleet, egress
 
 
-async def test_each_worker_gets_another_egress(leases):
-    """The next free one from its number on; surplus workers get none."""
-    found = [await claim(leases, EGRESSES, f"w{i}", index=1) for i in range(4)]
-    assert found == ["bind:10.0.0.1", "http://proxy:3128", "direct", None]
-
-
-async def test_without_a_store_the_number_chooses(leases):
-    """Also where the store is away."""
-    assert [await claim(None, EGRESSES, "w", index=i) for i in (0, 2, 3)] == [
-        "direct", "http://proxy:3128", None,
-    ]  # fmt: skip
-    leases.away = True
-    assert await claim(leases, EGRESSES, "w", index=1) == "bind:10.0.0.1"
-
-
-async def test_places_do_not_share_their_own_addresses(leases):
-    """But proxies."""
-    assert await claim(leases, ("direct",), "a", index=0, place="node1") == "direct"
-    assert await claim(leases, ("direct",), "b", index=0, place="node2") == "direct"
-    proxy = ("http://proxy:3128",)
-    assert await claim(leases, proxy, "a", index=0, place="node1") == proxy[0]
-    assert await claim(leases, proxy, "b", index=0, place="node2") is None
-
-
 async def test_refused_worker_leaves_and_joins_again_after_its_probe(leases, refusals):
     """While another address is healthy."""
     healthy, _ = member(leases, refusals, "healthy")
@@ -93,37 +70,87 @@ async def test_refused_worker_leaves_and_joins_again_after_its_probe(leases, ref
         assert egress.breaker.closed
 
 
-class CountedKeyValue(MemoryKeyValue):
-    """Counts how often an entry is read and written."""
+class Counted(MemoryKeyValue):
+    """Counts requests, and the messages to those who watch."""
 
-    reads = writes = 0
+    requests = messages = 0
 
-    async def get(self, key):
-        self.reads += 1
-        return await super().get(key)
+    async def _round_trip(self) -> None:
+        self.requests += 1
+        await super()._round_trip()
 
-    async def put(self, key, value):
-        self.writes += 1
-        return await super().put(key, value)
+    def _report(self, key, value) -> None:
+        self.messages += len(self._watchers)
+        super()._report(key, value)
 
 
-async def test_cost_of_an_update_does_not_grow_with_the_fleet(refusals):
-    """Only a refused worker reads the leases of others, until it finds a healthy one."""
-    leases = CountedKeyValue(ttl_s=60)
-    for number in range(1000):
-        await leases.create(egress_id(f"other{number}"), b'{"holder":"h"}')
-    leases.reads = leases.writes = 0
-    fleet, egress = member(leases, refusals, "a")
+@pytest.mark.parametrize("size", [10, 1000])
+async def test_cost_of_a_worker_does_not_grow_with_the_fleet(size):
+    """One request for each update; two lists of keys more while its address is refused."""
+    leases, refusals = Counted(ttl_s=60), Counted(ttl_s=3600)
+    members = [member(leases, refusals, f"w{number}") for number in range(size)]
+    for fleet, egress in members:
+        await fleet._others.start(egress.breaker)
+        await fleet._lease.refresh()
+    leases.requests = refusals.requests = refusals.messages = 0
+    for fleet, _ in members:
+        fleet._refresh_s = 0.0
+        await fleet._update()
+    assert (leases.requests, refusals.requests, refusals.messages) == (size, 0, 0)
+    fleet, egress = members[0]
     serving = FakeServing()
-    async with fleet:
-        fleet.manage(serving)
-        await until(lambda: leases.writes >= 5)
-        assert leases.reads <= leases.writes + 1
-        egress.breaker.refused(1000.0)
-        before = leases.reads
+    fleet.manage(serving)
+    egress.breaker.refused(1000.0)
+    leases.requests = 0
+    assert await fleet.leave_to_others()
+    assert serving.steps == ["out"]
+    assert (leases.requests, refusals.requests) == (1, 2)
+    # The refusal itself, to every worker once; nothing while it lasts.
+    assert refusals.messages == size
+    for _ in range(100):
         assert await fleet.leave_to_others()
-        assert leases.reads - before < 10
-        assert serving.steps == ["out"]
+    assert (leases.requests, refusals.requests, refusals.messages) == (1, 2, size)
+    assert leases.messages == 0
+
+
+async def test_six_workers_with_one_refused_leave_no_consumers_and_lose_nothing(
+    own_nats_server, tmp_path
+):
+    """A refused worker always knows who is free, however often it looks."""
+    server = own_nats_server("-js", "-sd", str(tmp_path / "js"))
+    async with AsyncExitStack() as exit_:
+        fleets = []
+        for number in range(6):
+            bus = await connect(server.url, name=f"w{number}")
+            exit_.push_async_callback(bus.close)
+            leases = await bus.key_value("l", ttl_s=10.0, max_bytes=2**20, timeout_s=60.0)
+            refusals = await bus.key_value("r", ttl_s=3600.0, max_bytes=2**20, timeout_s=60.0)
+            fleet, egress = member(leases, refusals, f"w{number}")
+            fleets.append((await exit_.enter_async_context(fleet), egress))
+
+        async def all_there() -> bool:
+            return len(await leases.keys()) == 6
+
+        await until(all_there)
+        refused, egress = fleets[0]
+        egress.breaker.refused(1000.0)
+        await refused._others.look(younger_than_s=0)
+        for _ in range(300):
+            refused._others._looked_s = -math.inf
+            assert await refused.leave_to_others()
+        for name in ("l", "r"):
+            info = await bus.transport._client.jetstream().stream_info(f"KV_sb_{name}")
+            assert info.state.consumer_count == 0
+        await fleets[1][0].release()
+        for _, other in fleets[2:]:
+            other.breaker.refused(1000.0)
+            other.on_refused()
+
+        async def nobody_is_free() -> bool:
+            return not await refused.leave_to_others()
+
+        await until(nobody_is_free)
+        assert 900 < refused.remaining_s <= 1000
 
 
 async def test_last_worker_stays_in_the_queue_group(leases, refusals):
@@ -152,16 +179,6 @@ async def test_refusal_is_known_after_a_restart(leases, refusals):
     async with second:
         assert not egress.breaker.closed
         assert egress.breaker.open_until_s > time.time() + 900
-
-
-async def test_suspicion_is_not_known_after_a_restart(leases, refusals):
-    """Nothing is proved yet."""
-    first, egress = member(leases, refusals, "a")
-    async with first:
-        egress.breaker.suspect(1000.0)
-        await first.leave_to_others()
-        assert await leases.keys() == [egress_id("a")]
-    assert await refusals.keys() == []
 
 
 async def test_release_leaves_another_workers_lease(leases, refusals):

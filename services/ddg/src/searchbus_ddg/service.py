@@ -7,14 +7,14 @@ import logging
 import secrets
 
 from searchbus_bus import KeyValue, Worker
-from searchbus_contracts import Fault
 from searchbus_contracts.web import WebSearchRequest
 from searchbus_runtime import Process
 from searchbus_upstream import Pace, SharedCache
 
 from .duckduckgo import DuckDuckGo, Freshness
 from .egress import Cooldowns, Egress, egress_id, open_client
-from .fleet import LEASE_TTL_S, Fleet, claim
+from .fleet import Fleet
+from .lease import LEASE_TTL_S, claim
 from .page_client import PageClient
 from .search import Search
 from .settings import DdgSettings
@@ -30,6 +30,9 @@ _PROBE = WebSearchRequest(query="duckduckgo")
 _PROBE_TIMEOUT_S = 15.0
 _REFUSALS_TTL_S = 12 * 3600.0
 _CACHE_BYTES = 64 * 2**20
+_STATE_BYTES = 2**20
+_LEASE_TIMEOUT_S = 2.0
+"""No call waits for a lease; a worker that gave up early could use the address of another."""
 
 
 def build_worker(duckduckgo: DuckDuckGo, *, max_in_flight: int = 64) -> Worker:
@@ -45,7 +48,9 @@ def build_worker(duckduckgo: DuckDuckGo, *, max_in_flight: int = 64) -> Worker:
 
 async def start(process: Process[DdgSettings]) -> None:
     """Get an egress, then serve; without a free one, stay on standby in the background."""
-    leases = await _bucket(process, "ddg_leases", LEASE_TTL_S)
+    leases = await process.bus.key_value(
+        "ddg_leases", ttl_s=LEASE_TTL_S, max_bytes=_STATE_BYTES, timeout_s=_LEASE_TIMEOUT_S
+    )
     holder = secrets.token_hex(8)
     egress = await _claim(leases, holder, process.settings)
     if egress is not None:
@@ -59,7 +64,7 @@ async def start(process: Process[DdgSettings]) -> None:
     process.resources.callback(task.cancel)
 
 
-async def _standby(process: Process[DdgSettings], holder: str, leases: KeyValue | None) -> None:
+async def _standby(process: Process[DdgSettings], holder: str, leases: KeyValue) -> None:
     while True:
         await asyncio.sleep(_STANDBY_S)
         egress = await _claim(leases, holder, process.settings)
@@ -69,7 +74,7 @@ async def _standby(process: Process[DdgSettings], holder: str, leases: KeyValue 
             return
 
 
-async def _claim(leases: KeyValue | None, holder: str, settings: DdgSettings) -> str | None:
+async def _claim(leases: KeyValue, holder: str, settings: DdgSettings) -> str | None:
     return await claim(
         leases,
         settings.ddg_egress,
@@ -80,14 +85,16 @@ async def _claim(leases: KeyValue | None, holder: str, settings: DdgSettings) ->
 
 
 async def _serve(
-    process: Process[DdgSettings], egress_setting: str, holder: str, leases: KeyValue | None
+    process: Process[DdgSettings], egress_setting: str, holder: str, leases: KeyValue
 ) -> None:
     settings = process.settings
     egress = await _open_egress(process, egress_setting)
     pages = PageClient(
         egress.client, html_url=settings.ddg_html_url, lite_url=settings.ddg_lite_url
     )
-    refusals = await _bucket(process, "ddg_refusals", _REFUSALS_TTL_S)
+    refusals = await process.bus.key_value(
+        "ddg_refusals", ttl_s=_REFUSALS_TTL_S, max_bytes=_STATE_BYTES
+    )
 
     async def probe() -> bool:
         return await egress.probe(
@@ -141,11 +148,3 @@ def _without_credentials(egress: str) -> str:
     """A proxy's URL for logs."""
     scheme, separator, rest = egress.partition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else egress
-
-
-async def _bucket(process: Process[DdgSettings], name: str, ttl_s: float) -> KeyValue | None:
-    try:
-        return await process.bus.key_value(name, ttl_s=ttl_s, max_bytes=2**20)
-    except Fault as fault:
-        log.warning("%s; the workers do not see each other", fault.failure.message)
-        return None
