@@ -67,6 +67,8 @@ async def test_worker_appears_at_its_announcement(connect_bus, directory):
     bus: Bus = await connect_bus()
     await bus.serve(tool_worker("alpha", "one", "two"))
     await until(lambda: names(directory) == ["one", "two"])
+    assert directory.count("alpha") == 1
+    assert directory.count("nobody") == 0
     assert directory.present("alpha")
     assert directory.owner("alpha") == "alpha"
     assert directory.generation == 1

@@ -125,6 +125,10 @@ class Directory:
         """Whether at least one worker of the service is running."""
         return bool(self._presence.instances(service))
 
+    def count(self, service: str) -> int:
+        """How many workers of the service are running."""
+        return len(self._presence.instances(service))
+
     def listed(self, service: str) -> bool:
         """Whether a worker of the service is running, or was within the grace period."""
         return service in self._presence

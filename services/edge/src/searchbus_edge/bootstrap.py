@@ -95,7 +95,7 @@ async def open_edge(
         tracing = tracing or Tracing(trust=settings.trusts_traces)
         if store is None:
             store = await bus.key_value("limits", ttl_s=3600.0, max_bytes=16 * 2**20)
-        limits = _Limits(settings, store, clock)
+        limits = _Limits(settings, store, clock, edges=lambda: directory.count(worker.service))
 
         changes = ListChanges()
         directory = Directory(
@@ -182,9 +182,19 @@ async def open_edge(
 class _Limits:
     """The four limits of the settings."""
 
-    def __init__(self, settings: EdgeSettings, store: KeyValue, clock: Callable[[], float]) -> None:
-        def shared(name: str, rate_per_s: float, burst: int, **options: bool) -> SharedLimiter:
-            return SharedLimiter(name, store, rate_per_s, burst, clock=clock, **options)
+    def __init__(
+        self,
+        settings: EdgeSettings,
+        store: KeyValue,
+        clock: Callable[[], float],
+        edges: Callable[[], int],
+    ) -> None:
+        def shared(
+            name: str, rate_per_s: float, burst: int, fail_closed: bool = False
+        ) -> SharedLimiter:
+            return SharedLimiter(
+                name, store, rate_per_s, burst, fail_closed=fail_closed, clock=clock, edges=edges
+            )
 
         search_rate_per_s, call_rate_per_s, abuse_rate_per_s = settings.rates_per_s
         self.search = shared("search", search_rate_per_s, settings.search_burst)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from searchbus_bus import end_task
 from searchbus_bus.keyvalue_memory import MemoryKeyValue
 from searchbus_contracts import Fault
 from searchbus_edge.calls import limits
@@ -103,15 +103,67 @@ def test_bucket_never_admits_more_than_rate_and_burst(pauses, rate, burst):
     assert asyncio.run(run()) <= burst + rate * sum(pauses) + 1
 
 
-async def test_locks_end_with_their_requests(clock):
+class Hanging(MemoryKeyValue):
+    """Answers nothing while `hangs`; counts its requests."""
+
+    hangs = False
+    requests = 0
+
+    async def _round_trip(self) -> None:
+        self.requests += 1
+        if self.hangs:
+            await asyncio.Event().wait()
+        await super()._round_trip()
+
+
+async def test_requests_do_not_wait_behind_each_other_for_a_store_that_hangs(clock):
+    """They share one request to it, which may end later; each counts here meanwhile."""
+    store = Hanging(ttl_s=3600, clock=clock)
+    limiter = SharedLimiter("x", store, 10.0, 50, clock=clock)
+    store.hangs = True
+    results = await asyncio.gather(*(admitted(limiter) for _ in range(200)))
+    assert sum(results) == 50
+    assert store.requests == 1
+    await end_task(limiter._taking["alice"])
+
+
+async def test_nothing_is_left_of_callers_that_left(clock):
     """Also while the store is unreachable, when no lease is ever taken."""
     store, (limiter,) = edges(1, 10.0, 10, clock)
+    for away in (True, False):
+        store.away = away
+        for number in range(1000):
+            assert await admitted(limiter, f"caller-{number}")
+        await asyncio.sleep(0)
+        assert not limiter._taking
+
+
+async def test_a_caller_gets_no_new_burst_when_the_store_goes_or_comes(clock):
+    """What was admitted is known on both sides, also if the store lost its memory."""
+    store, (limiter,) = edges(1, 10.0, 20, clock)
+    assert sum([await admitted(limiter) for _ in range(30)]) == 20
     store.away = True
-    for number in range(1000):
-        assert await admitted(limiter, f"caller-{number}")
-    gc.collect()
-    assert len(limiter._locks) == 0
-    assert len(limiter._leases) == 0
+    assert not await admitted(limiter)
+    clock.now_s += 1.0
+    assert sum([await admitted(limiter) for _ in range(30)]) == 10
+    store.away = False
+    store._entries.clear()
+    assert not await admitted(limiter)
+    clock.now_s += 1.0
+    assert sum([await admitted(limiter) for _ in range(30)]) == 10
+
+
+async def test_edges_share_the_limit_while_the_store_is_away(clock):
+    """Three of them admit no more than one, before, meanwhile and after."""
+    store = MemoryKeyValue(ttl_s=3600, clock=clock)
+    limiters = [SharedLimiter("x", store, 20.0, 30, clock=clock, edges=lambda: 3) for _ in range(3)]
+    count = 0
+    for step in range(6000):  # a minute at a hundred a second; the store is away for a third of it
+        store.away = 2000 <= step < 4000
+        count += await admitted(limiters[step % 3])
+        clock.now_s += 0.01
+    allowed = 20 * 60 + 30
+    assert 0.85 * allowed <= count <= 1.05 * allowed
 
 
 async def test_rate_zero_switches_a_limit_off(clock):

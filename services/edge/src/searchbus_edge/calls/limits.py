@@ -1,8 +1,8 @@
 """Rate limits of callers.
 
 `LocalLimiter` counts in this process; `SharedLimiter` over all edges, by leases from the key-value
-store. While the store is unreachable, each edge counts on its own: a caller then gets at most its
-rate at each of them; where that would cost money (`fail_closed`), calls are refused instead.
+store. While the store is unreachable, each edge counts on its own, from what it last knew, and
+admits its share; where an error would cost money (`fail_closed`), calls are refused instead.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import hashlib
 import time
 from collections.abc import Callable
 from typing import Protocol
-from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 
 from searchbus_bus import KeyValue
 from searchbus_bus.gcra import Gcra
+from searchbus_bus.tasks import within
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import count_limit
 
@@ -25,6 +25,8 @@ __all__ = ["Limiter", "LocalLimiter", "SharedLimiter"]
 
 _LEASE_S = 0.25
 """A lease holds a caller's requests for this time: traffic to the store is independent of rates."""
+_WAIT_S = 0.1
+"""What a request may lose when the store goes away."""
 _ATTEMPTS = 20
 _MAX_LOCAL_CALLERS = 100_000
 _MAX_LEASES = 50_000
@@ -51,25 +53,39 @@ class LocalLimiter:
     ) -> None:
         self.rate_per_s = rate_per_s
         self.burst = max(1, burst)
-        self._gcra = Gcra.of_rate(rate_per_s, burst) if rate_per_s > 0 else None
         self._clock = clock
         # By caller, the one seen longest ago first.
         self._arrivals_s: dict[str, float] = {}
 
-    async def admit(self, caller: str) -> None:
-        """Count one request; raises Fault(rate_limited) with retry_after_ms."""
-        if self._gcra is None:
+    async def admit(self, caller: str, *, among: int = 1) -> None:
+        """Count one request; raises Fault(rate_limited) with retry_after_ms.
+
+        Args:
+            among: how many processes share the limit, each of which admits an equal part.
+        """
+        if self.rate_per_s <= 0:
             return
+        among = max(1, among)
+        gcra = Gcra.of_rate(self.rate_per_s / among, self.burst // among)
         now_s = self._clock()
-        arrival_s = self._arrivals_s.pop(caller, 0.0)
-        wait_s = self._gcra.wait(arrival_s, now_s)
+        arrival_s = self.arrival_s(caller)
+        wait_s = gcra.wait(arrival_s, now_s)
         if wait_s <= 0:
-            arrival_s = self._gcra.advance(arrival_s, now_s)
+            arrival_s = gcra.advance(arrival_s, now_s)
+        self.learn(caller, arrival_s)
+        if wait_s > 0:
+            raise _limited(wait_s)
+
+    def arrival_s(self, caller: str) -> float:
+        """The caller's theoretical arrival time, see `Gcra`; 0 for one that is not known."""
+        return self._arrivals_s.get(caller, 0.0)
+
+    def learn(self, caller: str, arrival_s: float) -> None:
+        """Set the caller's theoretical arrival time, which was counted elsewhere."""
+        self._arrivals_s.pop(caller, None)
         self._arrivals_s[caller] = arrival_s
         if len(self._arrivals_s) > _MAX_LOCAL_CALLERS:
             del self._arrivals_s[next(iter(self._arrivals_s))]
-        if wait_s > 0:
-            raise _limited(wait_s)
 
 
 class SharedLimiter:
@@ -80,6 +96,7 @@ class SharedLimiter:
         store: None: this edge counts on its own.
         fail_closed: refuse while the store is unreachable, rather than count on its own.
         clock: seconds of the epoch.
+        edges: how many share the limit while each counts on its own.
     """
 
     def __init__(
@@ -91,6 +108,7 @@ class SharedLimiter:
         *,
         fail_closed: bool = False,
         clock: Callable[[], float] = time.time,
+        edges: Callable[[], int] = lambda: 1,
     ) -> None:
         self.rate_per_s = rate_per_s
         self.burst = max(1, burst)
@@ -98,13 +116,14 @@ class SharedLimiter:
         self._store = store
         self._fail_closed = fail_closed
         self._clock = clock
+        self._edges = edges
+        # Also what is known of the shared counts, so that the store may go and come.
         self._local = LocalLimiter(rate_per_s, burst, clock=clock)
         self._gcra = Gcra.of_rate(rate_per_s, burst) if rate_per_s > 0 else None
         self._lease_size = max(1, min(self.burst // 4, int(rate_per_s * _LEASE_S)))
         # Requests left and the end of each lease.
         self._leases: LRUCache[str, tuple[int, float]] = LRUCache(_MAX_LEASES)
-        # A lock lives only while a request holds or awaits it: callers that left cost nothing.
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._taking: dict[str, asyncio.Task[None]] = {}
 
     async def admit(self, caller: str) -> None:
         """Count one request; raises Fault(rate_limited) with retry_after_ms."""
@@ -118,12 +137,7 @@ class SharedLimiter:
         count_limit(self._name, admitted=True)
 
     async def _admit(self, caller: str, gcra: Gcra) -> None:
-        if self._spend(caller):
-            return
-        lock = self._locks.setdefault(caller, asyncio.Lock())
-        async with lock:
-            if self._spend(caller):
-                return
+        while not self._spend(caller):
             try:
                 await self._lease(caller, gcra)
             except Fault as fault:
@@ -131,7 +145,8 @@ class SharedLimiter:
                     raise
                 if self._fail_closed:
                     raise _limited(1.0) from None
-                await self._local.admit(caller)
+                await self._local.admit(caller, among=self._edges())
+                return
 
     def _spend(self, caller: str) -> bool:
         left, end_s = self._leases.get(caller, (0, 0.0))
@@ -141,25 +156,50 @@ class SharedLimiter:
         return True
 
     async def _lease(self, caller: str, gcra: Gcra) -> None:
-        """Move the caller's time forward by a lease, and spend the first request of it."""
+        """Wait for a lease, which all requests of the caller share that come meanwhile.
+
+        A task of its own takes it: no request waits behind another one, and none longer than
+        `_WAIT_S`. The task goes on then, for later requests.
+        """
         if self._store is None:
             raise Fault(ErrorCode.UNAVAILABLE, "There is no key-value store.")
+        taking = self._taking.get(caller)
+        if taking is None:
+            taking = asyncio.get_running_loop().create_task(self._take(self._store, caller, gcra))
+            self._taking[caller] = taking
+            taking.add_done_callback(lambda task: self._taken(caller, task))
+        try:
+            await within(asyncio.shield(taking), _WAIT_S)
+        except TimeoutError:
+            raise Fault(ErrorCode.UNAVAILABLE, "The key-value store is slow.") from None
+
+    def _taken(self, caller: str, task: asyncio.Task[None]) -> None:
+        del self._taking[caller]
+        if not task.cancelled():
+            task.exception()  # known to those who still wait
+
+    async def _take(self, store: KeyValue, caller: str, gcra: Gcra) -> None:
+        """Move the caller's time forward by a lease."""
         key = hashlib.sha256(f"{self._name}/{caller}".encode()).hexdigest()[:40]
         for _ in range(_ATTEMPTS):
-            entry = await self._store.get(key)
+            entry = await store.get(key)
             now_s = self._clock()
-            arrival_s = float(entry.value) if entry is not None else 0.0
+            counted_s = float(entry.value) if entry is not None else 0.0
+            # This edge admitted requests while the store was away, or the store lost its memory.
+            arrival_s = max(counted_s, self._local.arrival_s(caller))
             wait_s = gcra.wait(arrival_s, now_s)
             if wait_s > 0:
                 raise _limited(wait_s)
             size = min(self._lease_size, gcra.remaining(arrival_s, now_s))
-            value = repr(gcra.advance(arrival_s, now_s, size)).encode()
+            arrival_s = gcra.advance(arrival_s, now_s, size)
+            value = repr(arrival_s).encode()
             if entry is None:
-                written = await self._store.create(key, value)
+                written = await store.create(key, value)
             else:
-                written = await self._store.update(key, value, entry.revision)
+                written = await store.update(key, value, entry.revision)
             if written is not None:
-                self._leases[caller] = (size - 1, now_s + 2 * _LEASE_S)
+                self._local.learn(caller, arrival_s)
+                self._leases[caller] = (size, now_s + 2 * _LEASE_S)
                 return
         raise Fault(ErrorCode.UNAVAILABLE, "Too many edges count this caller at the same time.")
 
