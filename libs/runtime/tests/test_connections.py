@@ -79,7 +79,7 @@ async def test_bytes_after_an_answer_do_not_keep_a_connection(watches):
 
 
 async def test_request_in_progress_and_idle_connection_stay(watches):
-    """The answer may take its time; uvicorn closes idle connections itself."""
+    """The answer may take its time, and so may the next request."""
     reached, go = asyncio.Event(), asyncio.Event()
 
     async def slow(scope, receive, send):

@@ -1,7 +1,7 @@
 """Limits of an HTTP server's connections, which hold before an application sees a request.
 
-uvicorn waits without end for the head and the body of a request. One watch a second looks at all
-connections: a request costs nothing.
+uvicorn waits without end for the head and the body of a request, and sets a timer after each
+response. One watch a second looks at all connections: a request costs nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from .protocol import Connection
 
 __all__ = ["ConnectionLimits", "ConnectionWatch"]
 
 log = logging.getLogger("searchbus.http")
-_REFUSED = b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +29,14 @@ class ConnectionLimits:
         most_per_address: of one client address; behind a proxy that is the proxy's.
         head_timeout_s: until the head of a request is complete, also on a new connection.
         body_timeout_s: until its body is complete, and for a client that does not read.
+        idle_timeout_s: until the next request of a connection.
     """
 
     most: int = 4096
     most_per_address: int = 1024
     head_timeout_s: float = 10.0
     body_timeout_s: float = 60.0
+    idle_timeout_s: float = 5.0
 
 
 class ConnectionWatch:
@@ -48,7 +49,7 @@ class ConnectionWatch:
     def __init__(self, limits: ConnectionLimits, *, interval_s: float = 1.0) -> None:
         self._limits = limits
         self._interval_s = interval_s
-        self._open: dict[_Connection, str] = {}
+        self._open: dict[Connection, str] = {}
         self._by_address: Counter[str] = Counter()
         self._refused = 0
 
@@ -56,7 +57,7 @@ class ConnectionWatch:
         """What uvicorn makes of each connection (`Config.http`)."""
 
         def make(**options: Any) -> asyncio.Protocol:
-            return _Connection(self, **options)
+            return Connection(self, **options)
 
         return make
 
@@ -76,7 +77,7 @@ class ConnectionWatch:
             )
             self._refused = 0
 
-    def admit(self, connection: _Connection, address: str) -> bool:
+    def admit(self, connection: Connection, address: str) -> bool:
         """Count a new connection; False where it is one too many."""
         limits = self._limits
         if len(self._open) >= limits.most or self._by_address[address] >= limits.most_per_address:
@@ -86,7 +87,7 @@ class ConnectionWatch:
         self._by_address[address] += 1
         return True
 
-    def release(self, connection: _Connection) -> None:
+    def release(self, connection: Connection) -> None:
         """A connection has ended."""
         address = self._open.pop(connection, None)
         if address is not None:
@@ -94,7 +95,7 @@ class ConnectionWatch:
             if not self._by_address[address]:
                 del self._by_address[address]
 
-    def _close_if_slow(self, connection: _Connection, now_s: float) -> bool:
+    def _close_if_slow(self, connection: Connection, now_s: float) -> bool:
         waits_for = connection.waits_for()
         if waits_for is None:
             connection.waiting = None
@@ -103,49 +104,11 @@ class ConnectionWatch:
             connection.waiting = (waits_for, now_s)
             return False
         limits = self._limits
-        most_s = limits.head_timeout_s if waits_for[0] == "head" else limits.body_timeout_s
+        most_s = {
+            "head": limits.head_timeout_s,
+            "request": limits.idle_timeout_s,
+        }.get(waits_for[0], limits.body_timeout_s)
         if now_s - connection.waiting[1] < most_s:
             return False
         connection.give_up(waits_for[0])
-        return True
-
-
-class _Connection(HttpToolsProtocol):
-    """uvicorn's protocol, counted by a watch.
-
-    Args:
-        waiting: what the watch saw it wait for, and since when (the loop's clock).
-    """
-
-    def __init__(self, watch: ConnectionWatch, **options: Any) -> None:
-        super().__init__(**options)
-        self._watch = watch
-        self.waiting: tuple[tuple[str, Any], float] | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        if not self._watch.admit(self, self.client[0] if self.client else ""):
-            transport.write(_REFUSED % b"503 Service Unavailable")
-            transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._watch.release(self)
-        super().connection_lost(exc)
-
-    def waits_for(self) -> tuple[str, Any] | None:
-        """What the client must do next, and for which request; None where it is our turn."""
-        cycle = self.cycle
-        if self.transport.is_closing() or self.flow.write_paused:
-            return "read", cycle
-        if cycle is not None and not cycle.response_complete:
-            return ("body", cycle) if cycle.more_body else None
-        return ("head", cycle) if self.timeout_keep_alive_task is None else None
-
-    def give_up(self, waited_for: str) -> None:
-        """Close a connection whose client was too slow."""
-        if waited_for == "read":
-            self.transport.abort()
-            return
-        if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
-            self.transport.write(_REFUSED % b"408 Request Timeout")
-        self.transport.close()
+        return waits_for[0] != "request"
