@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from searchbus_vectors import DIMENSIONS, resolve_model
-from searchbus_vectors.dense_model import MAX_TOKENS, DenseModel
+from searchbus_vectors.dense_model import MAX_TOKENS, DenseModel, shared_model
 
 FIRST = [-0.05048, 0.00635, -0.00201, 0.01432]
 
@@ -35,3 +35,8 @@ def test_tokens_after_the_limit_do_not_count(model):
     """A text of more tokens than the model reads has the vector of its beginning."""
     start = "rate " * MAX_TOKENS
     assert np.array_equal(model.embed([start])[0], model.embed([start + "weather " * 50])[0])
+
+
+def test_model_of_a_folder_is_shared():
+    """Its weights are in memory once."""
+    assert shared_model(resolve_model()) is shared_model(resolve_model())

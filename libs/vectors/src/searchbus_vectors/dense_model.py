@@ -1,8 +1,16 @@
-"""The embedding model under fastembed: texts in, unit vectors out."""
+"""The embedding model under fastembed: texts in, unit vectors out.
+
+    model = shared_model(resolve_model())
+    rows = model.embed(["one text", "another"])
+
+A process may load it and then fork: with one thread there is none that a forked process would lack,
+and the processes share the memory of the weights.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +20,7 @@ from numpy.typing import NDArray
 
 from .model_files import MODEL_NAME
 
-__all__ = ["MAX_TOKENS", "DenseModel"]
+__all__ = ["MAX_TOKENS", "DenseModel", "shared_model"]
 
 MAX_TOKENS = 512
 """The rest of a longer text does not count."""
@@ -35,3 +43,9 @@ class DenseModel:
         """One row of unit length for each text; all texts are one batch of the model."""
         rows = self._model.embed(list(texts), batch_size=max(1, len(texts)))
         return np.array(list(rows), dtype=np.float32)
+
+
+@cache
+def shared_model(folder: Path | None) -> DenseModel:
+    """The model of a folder, loaded once in this process or in one that it was forked from."""
+    return DenseModel(folder)

@@ -80,9 +80,9 @@ class ModelEmbedder(Embedder):
         # onnxruntime sends usage data to its vendor unless this is set.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         # Imported here: fastembed takes a while, and the event loop goes on meanwhile.
-        from .dense_model import DenseModel
+        from .dense_model import shared_model
 
-        dense = DenseModel(resolve_model(folder, allow_download=allow_download))
+        dense = shared_model(resolve_model(folder, allow_download=allow_download))
         dense.embed(["warm up"])
         return cls(dense, threads, query_threads)
 

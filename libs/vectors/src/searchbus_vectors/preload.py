@@ -1,12 +1,22 @@
-"""Imports what the configured embedder needs; for a launcher, which forks afterwards.
+"""Imports and loads what the configured embedder needs; for a launcher, which forks afterwards.
 
-fastembed takes longer to import than everything else in a service that embeds.
+fastembed takes longer to import than everything else in a service that embeds, and the model takes
+half as long to load. Only what the environment says is known here: a service that finds other
+settings loads what they name.
 """
 
 import os
-from importlib import import_module
+from contextlib import suppress
+from pathlib import Path
+
+from .model_files import ModelNotFound, resolve_model
 
 # onnxruntime has a thread that sends usage data to its vendor; no thread lives on in a fork.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 if os.environ.get("SEARCHBUS_EMBEDDER") != "hash":
-    import_module("searchbus_vectors.dense_model")
+    from .dense_model import shared_model
+
+    # The services say what to do where it is missing.
+    with suppress(ModelNotFound):
+        folder = os.environ.get("SEARCHBUS_MODEL_DIR")
+        shared_model(resolve_model(Path(folder) if folder else None))
