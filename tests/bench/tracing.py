@@ -97,8 +97,10 @@ async def _edge(stack: AsyncExitStack, folder: Path, url: str, name: str, **sett
     async def ready() -> str | None:
         try:
             edge = f"http://127.0.0.1:{port_file.read_text().strip()}"
-            return edge if httpx.get(f"{edge}/readyz").status_code == 200 else None
-        except (OSError, httpx.HTTPError):
+            answer = httpx.get(f"{edge}/readyz")
+            away = answer.json().get("details", {}).get("away")
+            return edge if answer.status_code == 200 and not away else None
+        except (OSError, ValueError, httpx.HTTPError):
             return None
 
     return await until(ready, timeout_s=600)

@@ -176,7 +176,7 @@ async def test_no_document_and_no_web_is_an_error(stack, tool, mode):
     else:
         await stack.servings["web"].drain(0.1)
     if mode == "gone":  # as after the grace period
-        stack.edge.directory._grace_s = 0.0
+        stack.edge.directory._presence.grace_s = 0.0
         await until_gone(stack, "web")
     async with Client(f"{stack.url}/mcp/connector") as client:
         argument = "question" if tool == "research_brief" else "query"
@@ -190,6 +190,27 @@ async def test_no_document_and_no_web_is_an_error(stack, tool, mode):
         assert not result.is_error
         answer = json.loads(result.content[0].text)
         assert [failure["source"] for failure in answer["failures"]] == ["web"]
+
+
+async def test_service_that_belongs_here_is_named_and_listed_however_long_it_is_away(stack):
+    """A minute later it is not forgotten: answers would lack its results without a word."""
+    stack.edge.directory._presence.expected = frozenset({"retrieval", "web"})
+    stack.edge.directory._presence.grace_s = 0.0
+    await stack.servings["retrieval"].drain(0.1)
+    await stack.edge.directory.refresh()
+    async with Client(f"{stack.url}/mcp/connector") as client:
+        result = await client.call_tool("search", {"query": "whales"})
+        (failure,) = json.loads(result.content[0].text)["failures"]
+        assert (failure["source"], failure["code"]) == ("documents", "unavailable")
+        assert "retrieval service has been away since" in failure["message"]
+    await stack.servings["web"].drain(0.1)
+    await stack.edge.directory.refresh()
+    async with Client(f"{stack.url}/mcp/web") as client:
+        assert "web_search" in {tool.name for tool in (await client.list_tools()).tools}
+        result = await client.call_tool("web_search", {"query": "whales"})
+        assert result.is_error
+        assert result.structured_content["error"]["code"] == "unavailable"
+        assert "The web service has been away since" in result.content[0].text
 
 
 async def until_gone(stack, service: str) -> None:

@@ -16,6 +16,7 @@ from searchbus_contracts import (
     CATALOG_KEY,
     CONTRACT_KEY,
     CatalogEvent,
+    Fault,
     ToolCall,
     ToolDescriptor,
     ToolReply,
@@ -319,3 +320,26 @@ async def test_more_workers_are_asked_more_rarely(connect_bus, quiet_directory):
     for number in range(4000):
         quiet_directory._presence.put("many", f"i{number}", Instance("", 1))
     assert 16 <= quiet_directory._pause_s() <= 24
+
+
+async def test_failures_say_since_when_a_service_is_away(connect_bus, quiet_directory):
+    """Of requests on the directory's bus, also for services that were never there."""
+    quiet_directory._presence.expected = frozenset({"beta"})
+    bus = quiet_directory._bus
+
+    async def call(service: str) -> str:
+        with pytest.raises(Fault) as caught:
+            await bus.request(
+                bus.subjects.tool(service, "one"), ToolCall(tool="one"), ToolReply,
+                service=service, timeout_s=60,
+            )  # fmt: skip
+        assert caught.value.code == "unavailable"
+        return caught.value.failure.message
+
+    serving = await (await connect_bus()).serve(tool_worker("alpha", "one"))
+    await until(lambda: quiet_directory.present("alpha"))
+    await serving.drain()
+    await until(lambda: not quiet_directory.present("alpha"))
+    assert (await call("alpha")).startswith("The alpha service has been away since 20")
+    assert "beta service has been seen yet" in await call("beta")
+    assert "away" not in await call("gamma")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from searchbus_cli.children import Child
-from searchbus_cli.edges import Edges, check_port
+from searchbus_cli.edges import Edges, _is_ready, check_port
 from searchbus_cli.errors import StackError
 from searchbus_cli.processes import Processes
 
@@ -30,9 +33,7 @@ class Recorded(Processes):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-async def test_first_edge_waits_for_the_workers_and_shares_its_port_only_with_others(
-    tmp_path, count
-):
+async def test_first_edge_shares_its_port_only_with_others(tmp_path, count):
     """The port file of an earlier start is no port."""
     (tmp_path / "edge.port").write_text("1")
     processes = Recorded(lambda: None)
@@ -45,13 +46,44 @@ async def test_first_edge_waits_for_the_workers_and_shares_its_port_only_with_ot
         port=0,
         logs=tmp_path,
     )
-    edges.start_first(["web", "ddg"])
+    edges.start_first()
     (child,) = processes.children
     assert not (tmp_path / "edge.port").exists()
     assert {
         "SEARCHBUS_HOST": "127.0.0.1",
         "SEARCHBUS_PORT": "0",
-        "SEARCHBUS_REQUIRED_SERVICES": '["ddg", "web"]',
         "SEARCHBUS_PORT_FILE": str(tmp_path / "edge.port"),
         **({"SEARCHBUS_REUSE_PORT": "true"} if count > 1 else {}),
     } == child.environment
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "ready"),
+    [
+        (200, {"status": "ok"}, True),
+        (200, {"status": "ok", "details": {"damaged": {"c": "cut"}}}, True),
+        (200, {"status": "ok", "details": {"away": {"web": "since"}}}, False),
+        (503, {"status": "failing"}, False),
+        (200, None, False),
+    ],
+)
+def test_stack_is_up_once_no_service_is_away(status, body, ready):
+    """An edge is ready without them, but a stack that starts is not."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            text = b"" if body is None else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            assert _is_ready("127.0.0.1", server.server_port) is ready
+        finally:
+            server.shutdown()

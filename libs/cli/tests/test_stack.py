@@ -25,7 +25,8 @@ EDGE = """
 import http.server, os, pathlib
 class Ready(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self.send_response(200); self.send_header("content-length", "0"); self.end_headers()
+        self.send_response(200); self.send_header("content-length", "2"); self.end_headers()
+        self.wfile.write(b"{}")
     def log_message(self, *_): pass
 address = os.environ["SEARCHBUS_HOST"], int(os.environ["SEARCHBUS_PORT"])
 http.server.ThreadingHTTPServer.allow_reuse_port = "SEARCHBUS_REUSE_PORT" in os.environ
@@ -136,7 +137,7 @@ async def test_several_edges_listen_on_one_port_and_stop_before_the_workers(new_
     assert set() == alive(state.processes.values())
 
 
-async def test_edge_waits_for_the_workers_of_the_declarations(new_stack):
+async def test_every_service_knows_which_others_belong_to_the_stack(new_stack):
     """Under the names that they have on the bus."""
     stack = new_stack()
     await stack.start()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
-from searchbus_runtime import ServiceSettings, load_settings
+from searchbus_contracts.services import Service
+from searchbus_runtime import FollowingSettings, ServiceSettings, load_settings
 
 
 class Settings(ServiceSettings):
@@ -50,3 +51,16 @@ def test_trace_file_needs_a_data_folder_and_no_collector(tmp_path):
 def test_secret_is_not_in_the_representation():
     """A key that is logged by accident stays hidden."""
     assert "canary" not in repr(Settings(key="canary"))
+
+
+def test_expected_services_are_the_declared_ones_unless_they_are_named():
+    """By their names on the bus; a service that serves nothing cannot be away."""
+    declared = [
+        Service(name="web", toolsets=("web",)),
+        Service(name="edge", toolsets=("connector",), queue_group="connector"),
+        Service(name="cli"),
+    ]
+    assert FollowingSettings(_env_file=None).expected(declared) == ("web", "connector")
+    named = FollowingSettings(_env_file=None, required_services=("ddg",))
+    assert named.expected(declared) == ("ddg",)
+    assert FollowingSettings(_env_file=None, required_services=()).expected(declared) == ()

@@ -54,14 +54,25 @@ async def test_parts_are_replaceable_by_keyword(bus, tmp_path):
         assert edge.authenticator is authenticator
 
 
-async def test_readiness_waits_for_required_services(bus, broker, tmp_path, dictionary):
-    """Ready only while each has a worker."""
+async def test_edge_is_ready_without_a_service_that_is_away(bus, broker, tmp_path, dictionary):
+    """One that is down must not take the others with it; it is named."""
     from searchbus_bus import Worker
 
     async with open_edge(bus, settings(tmp_path, required_services=("dictionary",))) as edge:
-        assert not await edge.ready()
+        assert await edge.ready()
+        assert set(edge.away()) == {"dictionary"}
         worker = Worker("dictionary")
         worker.add(dictionary)
         await broker.connect(name="dictionary").serve(worker)
+        await edge.directory.refresh()
+        assert edge.away() == {}
+
+
+async def test_edge_is_not_ready_before_it_has_discovered_services(bus, tmp_path):
+    """While the bus is away it has nothing to list."""
+    bus.transport.sever()
+    async with open_edge(bus, settings(tmp_path)) as edge:
+        assert not await edge.ready()
+        bus.transport.restore()
         await edge.directory.refresh()
         assert await edge.ready()

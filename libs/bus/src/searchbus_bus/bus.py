@@ -89,6 +89,7 @@ class Bus:
             transport, self.subjects, signer, reconnect_grace_s=reconnect_grace_s
         )
         self._verifier = verifier
+        self._absence: Callable[[str], object | None] = lambda service: None
 
     @property
     def connected(self) -> bool:
@@ -145,7 +146,10 @@ class Bus:
             Fault: the failure that the service replied with, or deadline_exceeded, unavailable,
                 internal.
         """
-        body = await self._requester.send(request)
+        try:
+            body = await self._requester.send(request)
+        except Fault as fault:
+            raise self._explained(fault, request.service) from None
         try:
             return decode(body, request.reply_type)
         except Fault as fault:
@@ -154,6 +158,22 @@ class Bus:
                 ErrorCode.INTERNAL,
                 f"The {request.service} service's answer could not be understood.",
             ) from None
+
+    def explain_absences(self, absence: Callable[[str], object | None]) -> None:
+        """Let `unavailable` failures say since when a service is away.
+
+        Args:
+            absence: the text for a service that is away; None for any other.
+        """
+        self._absence = absence
+
+    def _explained(self, fault: Fault, service: str) -> Fault:
+        if fault.code != ErrorCode.UNAVAILABLE or not self.connected:
+            return fault
+        absence = self._absence(service)
+        if absence is None:
+            return fault
+        return Fault(ErrorCode.UNAVAILABLE, f"{absence} Try again later, or go on without it.")
 
     async def gather(self, requests: Mapping[str, Request[Any]], *, timeout_s: float) -> Gathered:
         """Send several requests at once, none for longer than `timeout_s`; see `fanout`."""

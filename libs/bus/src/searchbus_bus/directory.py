@@ -102,7 +102,11 @@ class Directory:
         self.catalogs: tuple[Catalog, ...] = ()
 
     async def start(self) -> None:
-        """Discover all services once and follow changes from then on."""
+        """Discover all services once and follow changes from then on.
+
+        Failures of requests on this bus say since when a service is away.
+        """
+        self._bus.explain_absences(self.absence)
         self._events = await self._bus.subscribe(
             self._bus.subjects.catalog_events(), self._on_event
         )

@@ -75,17 +75,12 @@ class Edges:
         if len(self._labels) > 1:
             self._environment["SEARCHBUS_REUSE_PORT"] = "true"
 
-    def start_first(self, workers: Iterable[str]) -> None:
-        """Start the edge that may choose the port.
-
-        Args:
-            workers: of the services that the edges wait for.
-        """
-        self._environment["SEARCHBUS_REQUIRED_SERVICES"] = json.dumps(sorted(workers))
+    def start_first(self) -> None:
+        """Start the edge that may choose the port."""
         self._start(self._labels[0])
 
     async def start_others(self) -> str:
-        """Start the others on the port of the first, and wait until they are ready.
+        """Start the others on the port of the first; wait until they see every service.
 
         Returns:
             The address of the edges.
@@ -134,12 +129,15 @@ class Edges:
 
 
 def _is_ready(host: str, port: int) -> bool:
+    """Whether an edge is ready and no service of the stack is away."""
     # The standard library's client: the import of a larger one takes as long as all else here.
     connection = http.client.HTTPConnection(host, port, timeout=_PROBE_TIMEOUT_S)
     try:
         connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
+        response = connection.getresponse()
+        details = json.loads(response.read()).get("details", {})
+        return response.status == 200 and not details.get("away")
+    except (OSError, http.client.HTTPException, ValueError):
         return False
     finally:
         connection.close()

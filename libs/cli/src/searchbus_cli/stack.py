@@ -105,10 +105,11 @@ class Stack:
             await self._start_fakes()
         self._services = services
         edges = self._edges(services[EDGE]) if EDGE in services else None
+        workers = sorted(s.worker for s in self._needed().values() if s.worker is not None)
+        self.environment["SEARCHBUS_REQUIRED_SERVICES"] = json.dumps(workers)
         # The edge is forked before the launcher imports what only some of the others need.
         if edges is not None:
-            needed = self._needed().values()
-            edges.start_first(s.worker for s in needed if s.worker is not None)
+            edges.start_first()
         self._start_services()
         if edges is not None:
             self.url = await edges.start_others()

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from .health import Health, health_app
     from .logs import configure_logging
     from .process import Process, run
-    from .settings import ServiceSettings, SigningSettings, load_settings
+    from .settings import FollowingSettings, ServiceSettings, SigningSettings, load_settings
     from .state import StackState, data_folder, read_state, write_state
     from .traces import SpanNode, SpanRecord, build_tree, read_spans
 
 __all__ = [
     "BusAddress",
+    "FollowingSettings",
     "Health",
     "Process",
     "ServiceSettings",
@@ -47,7 +48,7 @@ __getattr__, __dir__ = lazy_exports(
         "health": ("Health", "health_app"),
         "logs": ("configure_logging",),
         "process": ("Process", "run"),
-        "settings": ("ServiceSettings", "SigningSettings", "load_settings"),
+        "settings": ("FollowingSettings", "ServiceSettings", "SigningSettings", "load_settings"),
         "state": ("StackState", "data_folder", "read_state", "write_state"),
         "traces": ("SpanNode", "SpanRecord", "build_tree", "read_spans"),
     },

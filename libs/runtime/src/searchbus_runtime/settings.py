@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
@@ -22,8 +22,9 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from searchbus_bus import ActorSigner, ActorVerifier
+from searchbus_contracts.services import Service
 
-__all__ = ["ServiceSettings", "SigningSettings", "load_settings"]
+__all__ = ["FollowingSettings", "ServiceSettings", "SigningSettings", "load_settings"]
 
 PREFIX = "SEARCHBUS_"
 EXIT_BAD_SETTINGS = 2
@@ -90,6 +91,28 @@ class ServiceSettings(BaseSettings):
         if self.data_dir is None or self.otlp_endpoint:
             return None
         return self.data_dir / "traces.jsonl"
+
+
+class FollowingSettings(ServiceSettings):
+    """Settings of the processes that follow the catalogues of all services."""
+
+    required_services: tuple[str, ...] | None = Field(
+        None,
+        description="The services of this installation, by their names on the bus: they stay "
+        "listed however long they are away. Default: those that are declared.",
+    )
+    grace_s: Annotated[float, Field(ge=0, le=86_400)] = Field(
+        30.0, description="How long another service stays listed after it was stopped."
+    )
+    lost_grace_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = Field(
+        86_400.0, description="How long another service stays listed after it was lost."
+    )
+
+    def expected(self, declared: Iterable[Service]) -> tuple[str, ...]:
+        """Names on the bus of the services of this installation."""
+        if self.required_services is not None:
+            return self.required_services
+        return tuple(service.group for service in declared if service.serves)
 
 
 class SigningSettings(ServiceSettings):

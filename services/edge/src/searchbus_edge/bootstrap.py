@@ -7,7 +7,7 @@ async with open_edge(bus, settings, default_actor=reader) as edge:
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -67,6 +67,7 @@ async def open_edge(
     tracing: Tracing | None = None,
     clock: Callable[[], float] = time.time,
     declared: Mapping[str, str] | None = None,
+    expected: Collection[str] | None = None,
 ) -> AsyncIterator[Edge]:
     """Build the edge and follow the services on the bus; leaving the context ends both.
 
@@ -80,6 +81,7 @@ async def open_edge(
         tracing: by default what the setting TRUST_TRACES says.
         clock: seconds of the epoch, for credentials and shared limits.
         declared: toolset → the service that declares it; no other service may offer it.
+        expected: services that stay listed while they are away; by default REQUIRED_SERVICES.
     """
     base_url = base_url or settings.base_url(settings.port)
     key = _state_key(settings)
@@ -99,7 +101,12 @@ async def open_edge(
 
         changes = ListChanges()
         directory = Directory(
-            bus, grace_s=settings.grace_s, on_change=changes.notify, declared=declared
+            bus,
+            expected=settings.required_services or () if expected is None else expected,
+            grace_s=settings.grace_s,
+            lost_grace_s=settings.lost_grace_s,
+            on_change=changes.notify,
+            declared=declared,
         )
         cursors = Cursors(key)
         finder = Finder(bus, directory, cursors, limits.search, enabled=settings.search)

@@ -42,8 +42,12 @@ class Edge:
     audit: AuditLog
 
     async def ready(self) -> bool:
-        """Whether every required service has a worker."""
-        return all(self.directory.present(name) for name in self.settings.required_services)
+        """Whether the catalogues of the services were read; a service that is away is no reason."""
+        return self.directory.discovered
+
+    def away(self) -> dict[str, str]:
+        """The services that are away, and since when."""
+        return {absence.service: str(absence) for absence in self.directory.absences}
 
     async def end_streams(self) -> None:
         """End the open listen streams: they would hold the server's shutdown for its whole time."""

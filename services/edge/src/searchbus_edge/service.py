@@ -28,13 +28,15 @@ async def start(process: Process[EdgeSettings]) -> None:
     settings = process.settings
     listener = bind(settings.host, settings.port, reuse_port=settings.reuse_port)
     port = listener.getsockname()[1]
+    services = known_services()
     edge = await process.enter(
         open_edge(
             process.bus, settings, base_url=settings.base_url(port),
-            declared=toolset_owners(known_services()),
+            declared=toolset_owners(services), expected=settings.expected(services.values()),
         )
     )  # fmt: skip
-    process.health.add_readiness("services", edge.ready)
+    process.health.add_readiness("catalogs", edge.ready)
+    process.health.add_detail("away", edge.away)
     process.before_drain(edge.end_streams)
     await process.run_server(
         build_app(edge, process.health),

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from searchbus_runtime import SigningSettings
+from searchbus_runtime import FollowingSettings, SigningSettings
 
 from .auth.roles import DEFAULT_PATHS
 
@@ -17,7 +17,7 @@ __all__ = ["EdgeSettings"]
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
-class EdgeSettings(SigningSettings):
+class EdgeSettings(SigningSettings, FollowingSettings):
     """Settings of the edge. Lists are JSON: SEARCHBUS_ALLOWED_HOSTS='["search.example.org"]'."""
 
     host: str = "127.0.0.1"
@@ -66,10 +66,6 @@ class EdgeSettings(SigningSettings):
         description="The toolsets that get a shared tool name on /mcp first; all others follow "
         "in alphabetical order.",
     )
-    required_services: tuple[str, ...] = Field(
-        (), description="The edge is ready only while each of these has a worker."
-    )
-    grace_s: Annotated[float, Field(ge=0, le=86_400)] = 30.0
     body_limit_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
     call_limit_bytes: Annotated[int, Field(ge=1024)] = Field(
         256 * 1024,

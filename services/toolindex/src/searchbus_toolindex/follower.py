@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from searchbus_bus import Bus, Directory, end_task
@@ -37,7 +37,8 @@ class Follower:
     """Follows the directory. Use as an asynchronous context manager; entering builds the index.
 
     Args:
-        grace_s: how long the entries of a stopped service stay.
+        expected, grace_s, lost_grace_s: which services' entries stay while they are away, and for
+            how long; see `searchbus_bus.presence`.
         refresh_s: how often all services are queried; most changes arrive earlier, as events.
         declared: toolset → the service that declares it, as at the edge.
     """
@@ -50,7 +51,9 @@ class Follower:
         vectors: VectorFile,
         *,
         model: str,
+        expected: Collection[str] = (),
         grace_s: float = 30.0,
+        lost_grace_s: float = 86_400.0,
         refresh_s: float = 5.0,
         declared: Mapping[str, str] | None = None,
     ) -> None:
@@ -62,7 +65,13 @@ class Follower:
         self._task: asyncio.Task[None] | None = None
         self._followed: dict[str, _Followed] = {}
         self.directory = Directory(
-            bus, grace_s=grace_s, refresh_s=refresh_s, on_change=self._wake.set, declared=declared
+            bus,
+            expected=expected,
+            grace_s=grace_s,
+            lost_grace_s=lost_grace_s,
+            refresh_s=refresh_s,
+            on_change=self._wake.set,
+            declared=declared,
         )
 
     async def __aenter__(self) -> Follower:

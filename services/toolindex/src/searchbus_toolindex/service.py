@@ -54,6 +54,7 @@ async def start(process: Process[ToolindexSettings]) -> None:
     except ModelNotFound as error:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
     process.resources.push_async_callback(embedder.close)
+    services = known_services()
     index = Index()
     _entries.watch(index)
     await process.enter(
@@ -64,7 +65,9 @@ async def start(process: Process[ToolindexSettings]) -> None:
             VectorFile(settings.vector_file),
             model=embedder.model,
             grace_s=settings.grace_s,
-            declared=toolset_owners(known_services()),
+            lost_grace_s=settings.lost_grace_s,
+            declared=toolset_owners(services),
+            expected=settings.expected(services.values()),
         )
     )
     await process.serve(

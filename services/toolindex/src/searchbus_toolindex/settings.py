@@ -7,13 +7,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from searchbus_runtime import ServiceSettings, data_folder
+from searchbus_runtime import FollowingSettings, data_folder
 from searchbus_vectors import EmbedderKind
 
 __all__ = ["ToolindexSettings"]
 
 
-class ToolindexSettings(ServiceSettings):
+class ToolindexSettings(FollowingSettings):
     """What the tool index reads."""
 
     embedder: EmbedderKind = Field(
@@ -23,7 +23,6 @@ class ToolindexSettings(ServiceSettings):
     model_download: bool = Field(False, description="May fetch the model from the hub.")
     embed_threads: Annotated[int, Field(ge=1, le=256)] | None = None
     query_threads: Annotated[int, Field(ge=1, le=256)] = 2
-    grace_s: Annotated[float, Field(ge=0, le=86_400)] = 30.0
 
     @property
     def vector_file(self) -> Path:
