@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +18,15 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import Status, StatusCode
 
+from .traces import SpanRecord
+
 __all__ = ["TraceFileExporter"]
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
-class _Line(msgspec.Struct):
-    """One span in the file; `traces.SpanRecord` reads it."""
-
-    trace_id: str
-    span_id: str
-    parent_id: str | None
-    name: str
-    kind: str
-    service: str
-    start_ns: int | None
-    end_ns: int | None
-    error: str | None
-    attributes: Mapping[str, Any]
+_Line: Any = msgspec.defstruct("_Line", [field.name for field in fields(SpanRecord)])
+"""One span in the file: what `traces` reads, as a type that is made and encoded quicker."""
 
 
 class TraceFileExporter(SpanExporter):
@@ -64,7 +56,7 @@ class TraceFileExporter(SpanExporter):
         return SpanExportResult.SUCCESS
 
 
-def _line(span: ReadableSpan) -> _Line:
+def _line(span: ReadableSpan) -> Any:
     context, parent, attributes = span.context, span.parent, span.attributes
     assert context is not None
     return _Line(

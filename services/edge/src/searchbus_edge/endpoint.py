@@ -16,13 +16,12 @@ from mcp.server import Server
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import ListenHandler
-from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
-from searchbus_contracts import VERSION, Actor, Fault
+from searchbus_contracts import VERSION, Actor
 
 from .calls.events import ForwardedEvents, sending
-from .calls.faults import internal_error, invalid_params, raise_for
+from .calls.faults import invalid_params, shown_error
 from .calls.input_required import client_capabilities, dump_responses, request_input
 from .calls.render import tool_result
 from .lists.pages import Pages
@@ -252,12 +251,7 @@ def _guarded(
     async def guarded(ctx: Context, params: P) -> R:
         try:
             return await handler(ctx, params)
-        except MCPError:
-            raise
-        except Fault as fault:
-            raise raise_for(fault) from None
-        except Exception:
-            log.exception("%s failed", ctx.method)
-            raise internal_error() from None
+        except Exception as error:
+            raise shown_error(error, ctx.method) from None
 
     return guarded

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_edge.calls.faults import failed_reply, internal_error, invalid_params, raise_for
+from searchbus_edge.calls.faults import (
+    failed_reply,
+    internal_error,
+    invalid_params,
+    raise_for,
+    shown_error,
+)
 
 
 def test_failed_call_has_code_in_text_and_structure():
@@ -43,3 +49,17 @@ def test_internal_errors_have_a_fixed_text():
     assert "Report it with trace " in internal_error().error.message
     assert raise_for(Fault(ErrorCode.INTERNAL, "Fixed.")).error.code == -32603
     assert invalid_params("x").error.code == -32602
+
+
+def test_text_of_another_exception_is_logged_and_not_shown(caplog):
+    """What is meant for the client passes as it is."""
+    meant = invalid_params("query: a string is required.")
+    assert shown_error(meant, "tools/search") is meant
+    fault = shown_error(Fault(ErrorCode.NOT_FOUND, "No such thing."), "tools/search")
+    assert fault.error.message == "not_found: No such thing."
+    assert not caplog.records
+    hidden = shown_error(RuntimeError("secret-canary"), "tools/search")
+    assert hidden.error.code == -32603
+    assert "canary" not in hidden.error.message
+    assert "tools/search failed" in caplog.text
+    assert "secret-canary" in caplog.text

@@ -9,14 +9,17 @@
 
 from __future__ import annotations
 
+import logging
+
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from opentelemetry import trace
 
 from searchbus_contracts import ErrorCode, Fault, TextContent, ToolReply
 
-__all__ = ["failed_reply", "internal_error", "invalid_params", "raise_for"]
+__all__ = ["failed_reply", "internal_error", "invalid_params", "raise_for", "shown_error"]
 
+log = logging.getLogger("searchbus.edge")
 
 _OWN_CODES: dict[str, int] = {ErrorCode.FORBIDDEN: -31403, ErrorCode.RATE_LIMITED: -31429}
 """Outside of -32768..-32000, which JSON-RPC reserves; after HTTP's. All others are -31503."""
@@ -66,3 +69,14 @@ def raise_for(fault: Fault) -> MCPError:
         return MCPError(types.INVALID_PARAMS, f"{fault.code}: {fault.failure.message}", data)
     number = _OWN_CODES.get(failure.code, -31503)
     return MCPError(number, f"{failure.code}: {failure.message}", data)
+
+
+def shown_error(error: Exception, method: str) -> MCPError:
+    """What the client receives for any exception of a method: a text that is not meant for it is
+    logged, and replaced by a fixed one."""
+    if isinstance(error, MCPError):
+        return error
+    if isinstance(error, Fault):
+        return raise_for(error)
+    log.error("%s failed", method, exc_info=error)
+    return internal_error()

@@ -27,10 +27,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Raw, Struct, field
 from pydantic import ValidationError
 
-from searchbus_contracts import Fault, ToolEvent
+from searchbus_contracts import ToolEvent
 
 from ..calls.events import ForwardedEvents, log_data
-from ..calls.faults import internal_error, raise_for
+from ..calls.faults import shown_error
 from ..calls.input_required import capability_names
 from ..calls.telemetry import Tracing
 from ..endpoint import EndpointServer
@@ -239,13 +239,8 @@ async def _guarded(calls: ToolCalls, request: ToolRequest) -> Served:
     """Raise MCP errors only: what went wrong inside is logged, not shown."""
     try:
         return await calls.call(request)
-    except MCPError:
-        raise
-    except Fault as fault:
-        raise raise_for(fault) from None
-    except Exception:
-        log.exception("tools/call failed")
-        raise internal_error() from None
+    except Exception as error:
+        raise shown_error(error, "tools/call") from None
 
 
 def _sending(token: int | str | None, answer: Answer, *, logs: bool) -> Callable[[ToolEvent], Any]:

@@ -11,10 +11,10 @@ import msgspec
 from mcp.shared.exceptions import MCPError
 from msgspec import Raw, Struct, field
 
-from searchbus_contracts import Actor, Fault
+from searchbus_contracts import Actor
 
 from ..calls import render
-from ..calls.faults import internal_error, raise_for
+from ..calls.faults import shown_error
 from ..calls.telemetry import Tracing
 from ..endpoint import EndpointServer
 from ..lists.view import ListedTool, View
@@ -84,13 +84,8 @@ class FastSearch:
         """Raise MCP errors only: what went wrong inside is logged, not shown."""
         try:
             return await self._server.search.find_tools(actor, view, params.query, params.cursor)
-        except MCPError:
-            raise
-        except Fault as fault:
-            raise raise_for(fault) from None
-        except Exception:
-            log.exception("tools/search failed")
-            raise internal_error() from None
+        except Exception as error:
+            raise shown_error(error, "tools/search") from None
 
     def _render(self, view: View, tool: ListedTool) -> Raw:
         """The tool as tools/list shows it."""
