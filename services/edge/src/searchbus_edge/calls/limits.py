@@ -24,7 +24,8 @@ from searchbus_upstream import count_limit
 __all__ = ["Limiter", "LocalLimiter", "SharedLimiter"]
 
 _LEASE_S = 0.25
-"""A lease holds a caller's requests for this time: traffic to the store is independent of rates."""
+"""A lease holds a caller's requests for this time: traffic to the store is independent of rates.
+So long, too, nobody asks a store that failed."""
 _WAIT_S = 0.1
 """What a request may lose when the store goes away."""
 _ATTEMPTS = 20
@@ -124,6 +125,7 @@ class SharedLimiter:
         # Requests left and the end of each lease.
         self._leases: LRUCache[str, tuple[int, float]] = LRUCache(_MAX_LEASES)
         self._taking: dict[str, asyncio.Task[None]] = {}
+        self._away_until_s = 0.0
 
     async def admit(self, caller: str) -> None:
         """Count one request; raises Fault(rate_limited) with retry_after_ms."""
@@ -138,15 +140,20 @@ class SharedLimiter:
 
     async def _admit(self, caller: str, gcra: Gcra) -> None:
         while not self._spend(caller):
+            if self._clock() < self._away_until_s:
+                await self._admit_alone(caller)
+                return
             try:
                 await self._lease(caller, gcra)
             except Fault as fault:
                 if fault.code == ErrorCode.RATE_LIMITED:
                     raise
-                if self._fail_closed:
-                    raise _limited(1.0) from None
-                await self._local.admit(caller, among=self._edges())
-                return
+                self._away_until_s = self._clock() + _LEASE_S
+
+    async def _admit_alone(self, caller: str) -> None:
+        if self._fail_closed:
+            raise _limited(1.0)
+        await self._local.admit(caller, among=self._edges())
 
     def _spend(self, caller: str) -> bool:
         left, end_s = self._leases.get(caller, (0, 0.0))
