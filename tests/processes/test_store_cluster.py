@@ -1,0 +1,133 @@
+"""The key-value store in a cluster of three servers, of which one is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from searchbus_bus import Bus, KeyValue, connect
+from searchbus_contracts import Fault
+from searchbus_edge.calls.limits import SharedLimiter
+from searchbus_testing import NatsServer, until
+
+from .nats_cluster import nats_cluster
+
+pytestmark = pytest.mark.slow
+# Votes take seconds: the tests below need a bucket that is replicated, not a quick one.
+OPTIONS = {"ttl_s": 600.0, "max_bytes": 2**20}
+
+
+@pytest.fixture
+async def servers(tmp_path) -> AsyncIterator[list[NatsServer]]:
+    with nats_cluster(tmp_path) as found:
+        yield found
+
+
+async def joined(servers: list[NatsServer], first: int) -> Bus:
+    """A connection to one of the servers, which knows the others too."""
+    order = [*servers[first:], *servers[:first]]
+    return await connect(
+        ",".join(server.url for server in order), name=f"edge{first}", connect_timeout_s=60.0
+    )
+
+
+async def works(bucket: KeyValue) -> bool:
+    """Whether a value can be written and read."""
+    try:
+        await bucket.put("probe", b"1")
+        return await bucket.get("probe") is not None
+    except Fault:
+        return False
+
+
+async def leader_of(bus: Bus, servers: list[NatsServer]) -> NatsServer:
+    """The server that leads the bucket `limits`, once it has three replicas."""
+    context = bus.transport._client.jetstream()
+
+    async def replicated() -> bool:
+        info = await context.stream_info("KV_sb_limits")
+        return len(info.cluster.replicas or []) == 2 and all(
+            r.current for r in info.cluster.replicas
+        )
+
+    await until(replicated, timeout_s=120.0)
+    info = await context.stream_info("KV_sb_limits")
+    assert info.config.num_replicas == 3
+    return servers[int(info.cluster.leader.removeprefix("n"))]
+
+
+async def test_a_bucket_outlives_the_server_that_leads_it(servers):
+    """With its values; also one that was made while a single server was up."""
+    for server in servers[1:]:
+        server.stop()
+    # Two of three cannot be reached: nothing can be made yet.
+    async with AsyncExitStack() as exit_:
+        bus = await joined(servers, 0)
+        exit_.push_async_callback(bus.close)
+        bucket = await bus.key_value("limits", **OPTIONS)
+        with pytest.raises(Fault):
+            await bucket.put("a", b"1")
+        for server in servers[1:]:
+            server.start()
+
+        async def kept() -> bool:
+            try:
+                return await bucket.put("a", b"1") > 0
+            except Fault:
+                return False
+
+        await until(kept, timeout_s=120.0)
+        leader = await leader_of(bus, servers)
+        leader.stop()
+        other = await joined([server for server in servers if server is not leader], 0)
+        exit_.push_async_callback(other.close)
+        same = await other.key_value("limits", **OPTIONS)
+        await until(lambda: works(same), timeout_s=120.0)
+        assert (await same.get("a")).value == b"1"
+        await until(lambda: works(bucket), timeout_s=120.0)
+
+
+async def test_limits_hold_while_the_leading_server_is_lost(servers):
+    """Three edges admit no more than one does, five percent apart; no request fails otherwise."""
+    rate_per_s, burst = 20.0, 20
+    async with AsyncExitStack() as exit_:
+        buses = [await joined(servers, number) for number in range(3)]
+        for bus in buses:
+            exit_.push_async_callback(bus.close)
+        buckets = [await bus.key_value("limits", **OPTIONS) for bus in buses]
+        for bucket in buckets:
+            await until(lambda bucket=bucket: works(bucket), timeout_s=120.0)
+        limiters = [
+            SharedLimiter("call", bucket, rate_per_s, burst, edges=lambda: 3) for bucket in buckets
+        ]
+        leader = await leader_of(buses[0], servers)
+        admitted = 0
+        stop = asyncio.Event()
+
+        async def call(limiter: SharedLimiter) -> None:
+            nonlocal admitted
+            while not stop.is_set():
+                try:
+                    await limiter.admit("alice")
+                    admitted += 1
+                except Fault as fault:
+                    assert fault.code == "rate_limited"
+                await asyncio.sleep(0.005)
+
+        started_s = time.monotonic()
+        calling = [asyncio.create_task(call(limiter)) for limiter in limiters]
+        await asyncio.sleep(2.0)
+        leader.stop()
+        await asyncio.sleep(1.0)
+        for bucket in buckets:
+            await until(lambda bucket=bucket: works(bucket), timeout_s=120.0)
+        await asyncio.sleep(4.0)
+        stop.set()
+        await asyncio.gather(*calling)
+        elapsed_s = time.monotonic() - started_s
+    assert admitted <= 1.05 * (rate_per_s * elapsed_s + burst)
+    assert admitted >= 0.5 * rate_per_s * elapsed_s
