@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -104,6 +105,22 @@ async def test_change_of_the_catalogue_during_a_search_is_seen():
 
     reply = await Finder(index, Changing()).find("mail", actor=EVERY_ROLE)
     assert [found.name for found in reply.found] == ["mailer"]
+
+
+async def test_catalogue_that_changes_all_the_time_does_not_hold_a_search():
+    """As while thousands of tools are added, slice by slice."""
+    index = index_of(tool("send", "send mail"))
+
+    async def change() -> None:
+        for number in itertools.count():
+            index.replace("more", entries(tool(f"t{number}", "x", toolset="more")), vectors_of)
+            await asyncio.sleep(0)
+
+    changing = asyncio.create_task(change())
+    async with asyncio.timeout(60):
+        reply = await Finder(index, RecordingEmbedder()).find("mail", actor=EVERY_ROLE)
+    changing.cancel()
+    assert [found.name for found in reply.found] == ["send"]
 
 
 @pytest.mark.parametrize("query", ["", " \n", "x" * 2001])

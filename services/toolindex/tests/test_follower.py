@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 
 from searchbus_bus import MemoryBroker, Worker
+from searchbus_bus.worker import ToolEndpoint
 from searchbus_contracts import ToolCall, ToolReply
 from searchbus_testing import until
 from searchbus_toolindex import follower
-from searchbus_toolindex.entries import entries_of
+from searchbus_toolindex.entries import entry_of
 from searchbus_toolindex.follower import Follower
 from searchbus_toolindex.index import Index
 from searchbus_toolindex.vector_file import VectorFile
@@ -77,14 +78,34 @@ async def test_unchanged_services_are_not_read_again(monkeypatch):
     async with following(broker) as (index, _):
         read = []
 
-        def recording(catalog):
-            read.append(catalog.service)
-            return entries_of(catalog)
+        def recording(descriptor):
+            read.append(descriptor.name)
+            return entry_of(descriptor)
 
-        monkeypatch.setattr(follower, "entries_of", recording)
+        monkeypatch.setattr(follower, "entry_of", recording)
         await broker.connect().serve(worker(tool("draw", "draw", toolset="art"), service="other"))
         await until(lambda: names(index) == {"send", "draw"})
-        assert read == ["other"]
+        assert read == ["draw"]
+
+
+async def test_one_changed_tool_of_a_large_catalogue_is_read_alone(monkeypatch):
+    """With those of its part: the others are the same objects as before."""
+    broker = MemoryBroker()
+    about = "Sends mail to someone. " * 20
+    offered = worker(*(tool(f"tool_{number}", about) for number in range(300)))
+    serving = await broker.connect().serve(offered)
+    async with following(broker) as (index, embedder):
+        assert len(index) == 300
+        read = []
+        monkeypatch.setattr(follower, "entry_of", lambda d: read.append(d.name) or entry_of(d))
+        embedder.embedded.clear()
+        changed = tool("tool_42", "draw a chart")
+        offered._tools["office", "tool_42"] = ToolEndpoint(changed, None)
+        await serving.refresh()
+        await until(lambda: "chart" in index.entries("office")["tool", "office", "tool_42"].text)
+        assert len(embedder.embedded) == 1
+        assert "tool_42" in read
+        assert len(read) < 150
 
 
 async def test_restart_embeds_nothing_again(tmp_path):

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchbus_contracts import Actor, Catalog, PromptDescriptor, PromptMessage, TextContent
+from searchbus_toolindex import index as index_module
 from searchbus_toolindex.entries import entries_of
 from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.index import Index
@@ -103,6 +104,25 @@ def test_a_change_replaces_only_what_changed():
     assert [f.name for f in find(index, "stock price", actor=EVERY_ROLE).found] == ["b"]
     assert "weather" not in index.vocabulary(index.scope(EVERY_ROLE, "tool"))
     assert len(index) == 2
+
+
+def test_large_change_is_made_in_slices_between_which_searches_run(monkeypatch):
+    """Each entry is there in its old or in its new form, and at the end as in an index made anew."""
+    monkeypatch.setattr(index_module, "_SLICE", 2)
+    index = index_of(*(tool(f"t{number}", "send mail") for number in range(7)))
+    wanted = [tool(f"t{number}", "draw a chart") for number in range(3, 11)]
+    versions, totals = {index.version}, []
+    for _ in index.replacing("office", entries(*wanted), vectors_of):
+        versions.add(index.version)
+        found = [find(index, query, actor=EVERY_ROLE, limit=50) for query in ("mail", "chart")]
+        totals.append([reply.total for reply in found])
+        assert sum(totals[-1]) == len(index)
+    assert len(totals) >= 4
+    assert len(versions) == len(totals) + 1
+    made_anew = index_of(*wanted)
+    assert rows(find(index, "chart", actor=EVERY_ROLE, limit=50)) == rows(
+        find(made_anew, "chart", actor=EVERY_ROLE, limit=50)
+    )
 
 
 def test_kinds_and_toolsets_are_apart():

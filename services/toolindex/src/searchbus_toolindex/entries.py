@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from searchbus_contracts import (
@@ -19,7 +20,7 @@ from searchbus_contracts.toolindex import Kind
 
 from .words import split_words, stem, terms
 
-__all__ = ["Entry", "Key", "entries_of"]
+__all__ = ["Descriptor", "Entry", "Key", "descriptors_of", "entries_of", "entry_of"]
 
 Key = tuple[str, str, str]
 _MAX_TEXT_CHARS = 4000
@@ -80,16 +81,30 @@ def phrase(text: str) -> str:
     return f" {' '.join(word.lower() for word in split_words(text))} "
 
 
+Descriptor = ToolDescriptor | PromptDescriptor | ResourceDescriptor | ResourceTemplate
+
+
 def entries_of(catalog: Catalog) -> Iterator[Entry]:
     """Every tool, prompt, resource and template of a catalogue."""
-    for tool in catalog.tools:
-        yield _tool(tool)
-    for prompt in catalog.prompts:
-        yield _prompt(prompt)
-    for resource in catalog.resources:
-        yield _resource(resource, resource.uri)
-    for template in catalog.resource_templates:
-        yield _resource(template, template.uri_template)
+    return map(entry_of, descriptors_of(catalog))
+
+
+def descriptors_of(catalog: Catalog) -> Iterator[Descriptor]:
+    """Every descriptor of a catalogue, of any kind."""
+    return chain(catalog.tools, catalog.prompts, catalog.resources, catalog.resource_templates)
+
+
+def entry_of(descriptor: Descriptor) -> Entry:
+    """What is indexed of a descriptor."""
+    match descriptor:
+        case ToolDescriptor():
+            return _tool(descriptor)
+        case PromptDescriptor():
+            return _prompt(descriptor)
+        case ResourceDescriptor():
+            return _resource(descriptor, descriptor.uri)
+        case ResourceTemplate():
+            return _resource(descriptor, descriptor.uri_template)
 
 
 def _tool(tool: ToolDescriptor) -> Entry:

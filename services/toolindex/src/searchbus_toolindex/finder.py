@@ -95,6 +95,7 @@ class Finder:
         self, query: str, kind: Kind, actor: Actor, toolsets: Sequence[str]
     ) -> tuple[Ranking, str]:
         """The ranking, and the fingerprint of the visible entries."""
+        vectors: dict[str, Vector] = {}
         while True:
             version = self._index.version
             scope = self._index.scope(actor, kind, toolsets)
@@ -103,9 +104,13 @@ class Finder:
             if ranking is not None:
                 return ranking, scope.fingerprint
             parsed = self._parse(query, scope)
-            vectors = await self._embed(parsed.texts)
+            missing = [text for text in parsed.texts if text not in vectors]
+            if missing:
+                vectors |= await self._embed(missing)
             if self._index.version != version:
-                continue  # the catalogue has changed: slots may hold other entries
+                # The catalogue has changed: slots may hold other entries. The vectors stay, so that
+                # a catalogue that changes all the time does not keep a search waiting.
+                continue
             ranking = self._index.rank(parsed, vectors, scope)
             if len(ranking) < _MATCHES_KEPT // 4:
                 self._rankings[key] = ranking

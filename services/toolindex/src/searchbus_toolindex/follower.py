@@ -1,6 +1,7 @@
 """Keeps the index equal to the catalogues on the bus.
 
-It embeds the new entries of a service, then replaces the entries of that service in one step.
+It embeds the new entries of a service, then replaces what has changed, in slices between which
+searches run.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from searchbus_bus import Bus, Directory, end_task
 from searchbus_contracts import Catalog
 from searchbus_vectors import Vector
 
-from .entries import Entry, entries_of
+from .entries import Descriptor, Entry, descriptors_of, entry_of
 from .finder import Embeds
 from .index import Index
 from .vector_file import VectorFile, text_key
@@ -28,9 +29,27 @@ _BATCH = 200
 
 @dataclass(slots=True)
 class _Followed:
+    """A service as it was indexed.
+
+    Args:
+        owned: its toolsets that belong to it.
+        made: id of a descriptor → the descriptor and its entry. An unchanged descriptor of a large
+            catalogue is the same object as before, and its entry is not made again.
+    """
+
     catalog: Catalog
     toolsets: tuple[str, ...]
     owned: tuple[str, ...] = ()
+    made: dict[int, tuple[Descriptor, Entry]] = field(default_factory=dict)
+
+    def make(self, before: _Followed | None) -> list[Entry]:
+        """The entries of the toolsets that this service owns; the edge routes alike."""
+        known = before.made if before is not None else {}
+        for descriptor in descriptors_of(self.catalog):
+            if descriptor.toolset in self.owned:
+                pair = known.get(id(descriptor)) or (descriptor, entry_of(descriptor))
+                self.made[id(descriptor)] = pair
+        return [entry for _, entry in self.made.values()]
 
 
 class Follower:
@@ -97,38 +116,36 @@ class Follower:
 
     async def _update(self) -> None:
         catalogs = {catalog.service: catalog for catalog in self.directory.catalogs}
-        for service in [s for s in self._index.services if s not in catalogs]:
-            self._index.replace(service, [], self._known)
+        for service in [s for s in self._followed if s not in catalogs]:
+            await self._replace(service, [])
             del self._followed[service]
         changed = False
         for service, catalog in catalogs.items():
             # A service whose catalogue and toolsets are as they were costs nothing.
             before = self._followed.get(service)
-            if before is None or before.catalog is not catalog:
-                after = _Followed(catalog, catalog.toolsets)
-            else:
-                after = before
-            owned = tuple(t for t in after.toolsets if self.directory.owner(t) == service)
-            if after is before and owned == before.owned:
+            known = before if before is not None and before.catalog is catalog else None
+            toolsets = catalog.toolsets if known is None else known.toolsets
+            owned = tuple(t for t in toolsets if self.directory.owner(t) == service)
+            if known is not None and known.owned == owned:
                 continue
-            after.owned = owned
-            await self._replace(service, catalog, frozenset(owned))
+            after = _Followed(catalog, toolsets, owned)
+            # In a thread, for catalogues of thousands.
+            entries = await asyncio.to_thread(after.make, before)
+            indexed = self._index.entries(service)
+            await self._embed(
+                service,
+                [e for e in entries if e.key not in indexed or indexed[e.key].digest != e.digest],
+            )
+            await self._replace(service, entries)
             self._followed[service] = after
             changed = True
         if changed:
             self._forget_vectors()
 
-    async def _replace(self, service: str, catalog: Catalog, owned: frozenset[str]) -> None:
-        """Index the entries of the toolsets that this service owns; the edge routes alike."""
-        # In a thread, for catalogues of thousands.
-        entries = await asyncio.to_thread(
-            lambda: [entry for entry in entries_of(catalog) if entry.toolset in owned]
-        )
-        before = self._index.entries(service)
-        new = [e for e in entries if e.key not in before or before[e.key].digest != e.digest]
-        if new or len(entries) != len(before):
-            await self._embed(service, new)
-            self._index.replace(service, entries, self._known)
+    async def _replace(self, service: str, entries: Sequence[Entry]) -> None:
+        """Index these entries of a service; searches go on meanwhile."""
+        for _ in self._index.replacing(service, entries, self._known):
+            await asyncio.sleep(0)
 
     def _forget_vectors(self) -> None:
         """Remove the vectors of texts that are no longer indexed."""

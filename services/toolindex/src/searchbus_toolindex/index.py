@@ -12,7 +12,7 @@ Not thread-safe; use it on the event loop.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,6 +40,8 @@ REFINED = 200
 _MARGIN = 0.02
 """Below the least score, for entries whose exact score may reach it."""
 _SCOPES_KEPT = 64
+_SLICE = 50
+"""Entries that are replaced in one piece: one takes about .15 ms."""
 _EXACT, _NAME, _PHRASE, _MENTION = 8.0, 6.0, 4.0, 2.0
 """What a literal match adds; other scores are at most 1, so that it stands before them."""
 
@@ -104,25 +106,44 @@ class Index:
     def replace(
         self, service: str, entries: Sequence[Entry], vectors: Callable[[Entry], list[Vector]]
     ) -> None:
-        """Replace the entries of a service in one step; unchanged entries stay as they are.
+        """Replace the entries of a service in one step; see `replacing`."""
+        for _ in self.replacing(service, entries, vectors):
+            pass
+
+    def replacing(
+        self, service: str, entries: Sequence[Entry], vectors: Callable[[Entry], list[Vector]]
+    ) -> Iterator[None]:
+        """Replace the entries of a service in slices of a few milliseconds.
+
+        Between two slices the index may be searched: each entry is there in its old or in its new
+        form, and unchanged entries stay as they are.
 
         Args:
             vectors: called with each new entry; returns the vector of its text, then those of its
                 examples.
         """
-        before = self._owned.get(service, {})
+        owned = self._owned.setdefault(service, {})
         after = {entry.key: entry for entry in entries}
-        for key, entry in before.items():
-            if key not in after or after[key].digest != entry.digest:
-                self._remove(entry)
-        for key, entry in after.items():
-            if key not in self._slots:  # the first service with a key keeps it
-                self._add(entry, vectors(entry))
-        kept = {key: self._entries[self._slots[key]] for key in after}
-        if after:
-            self._owned[service] = {k: e for k, e in kept.items() if e is not None}
-        else:
-            self._owned.pop(service, None)
+        gone = [key for key in owned if key not in after]
+        changed = [
+            key
+            for key, entry in after.items()
+            if (owned[key].digest != entry.digest if key in owned else key not in self._slots)
+        ]  # fmt: skip  (the first service with a key keeps it)
+        for number, key in enumerate((*gone, *changed), 1):
+            if key in owned:
+                self._remove(owned.pop(key))
+            if key in after:
+                self._add(after[key], vectors(after[key]))
+                owned[key] = after[key]
+            if number % _SLICE == 0:
+                self._has_changed()
+                yield
+        if not owned:
+            del self._owned[service]
+        self._has_changed()
+
+    def _has_changed(self) -> None:
         self._scopes.clear()
         self.version += 1
 
