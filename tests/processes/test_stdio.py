@@ -63,6 +63,7 @@ async def test_two_hosts_start_at_once_and_share_one_stack(tmp_path):
     async def first() -> None:
         async with host(data, "--toolset", "ddg") as client:
             assert await tools(client) == {"web_search", "instant_answer"}
+            assert "dev.searchbus/search" in client.server_capabilities.extensions
             await together.wait()
         first_left.set()
 
@@ -77,7 +78,7 @@ async def test_two_hosts_start_at_once_and_share_one_stack(tmp_path):
 
     async with asyncio.timeout(STACK_TIMEOUT_S):
         _, pids = await asyncio.gather(first(), second())
-    assert {"up", "nats", "edge", "ddg", "retrieval"} == set(pids)
+    assert {"up", "nats", "edge", "ddg", "retrieval", "toolindex"} == set(pids)
     await until(lambda: not alive(pids.values()), timeout_s=300)
     assert processes(data) == {}
 

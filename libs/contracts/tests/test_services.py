@@ -111,6 +111,14 @@ def test_a_toolset_needs_its_owner_and_whom_that_one_asks(toolset, needed):
     assert needed == needed_for(toolset, services(DDG, WEB, EDGE, RETRIEVAL, SILENT, tips))
 
 
+def test_every_toolset_needs_what_every_endpoint_uses():
+    """One that nobody declares needs nothing."""
+    index = Service(name="index", endpoints=("search",), serves_every_endpoint=True)
+    found = services(DDG, WEB, index)
+    assert needed_for("ddg", found) == {"ddg", "index"}
+    assert needed_for("unknown", found) == set()
+
+
 def test_needs_go_on_over_several_services():
     """And end where services call each other."""
     first = Service(name="first", toolsets=("a",), calls=("second.do",))

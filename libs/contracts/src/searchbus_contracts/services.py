@@ -77,6 +77,7 @@ class Service:
         endpoints: verbs of the typed requests that it handles, `<name>.<verb>`.
         calls: subjects it sends requests to, such as `ddg.search`, `retrieval.*` or `tool.>`.
         follows_catalog: whether it keeps a directory of all workers.
+        serves_every_endpoint: whether every MCP endpoint of the edge uses it, whatever its toolset.
         buckets: of the key-value store that it reads and writes, without the prefix.
         scalable_with: the environment variable without which a machine can run only one process,
             because the data folder has one owner. Empty: any number of processes.
@@ -96,6 +97,7 @@ class Service:
     endpoints: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     follows_catalog: bool = False
+    serves_every_endpoint: bool = False
     buckets: tuple[str, ...] = ()
     scalable_with: str = ""
     signs_callers: bool = False
@@ -138,8 +140,8 @@ def may_call(caller: Service, service: Service) -> bool:
 
 
 def needed_for(toolset: str | None, services: Mapping[str, Service]) -> frozenset[str]:
-    """Names of the services that an endpoint needs: the owner of the toolset, whom that one sends
-    requests to, and so on.
+    """Names of the services that an endpoint needs: the owner of the toolset, those that every
+    endpoint uses, whom these send requests to, and so on.
 
     Args:
         toolset: `None` needs all; one that no service declares, none.
@@ -147,6 +149,8 @@ def needed_for(toolset: str | None, services: Mapping[str, Service]) -> frozense
     if toolset is None:
         return frozenset(services)
     needed = {name for name, service in services.items() if toolset in service.offers}
+    if needed:
+        needed |= {name for name, service in services.items() if service.serves_every_endpoint}
     while True:
         more = {
             name

@@ -12,6 +12,7 @@ SERVICE = Service(
     prompts=("research",),
     endpoints=("search",),
     follows_catalog=True,
+    serves_every_endpoint=True,
     preload=("searchbus_vectors.preload",),
     container=Container(
         cpu="250m", cpu_limit="2", memory="512Mi", memory_limit="1Gi", volume="index"
