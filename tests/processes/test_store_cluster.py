@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
+import nats.errors
 import pytest
 
 from searchbus_bus import Bus, KeyValue, connect
@@ -49,7 +50,10 @@ async def leader_of(bus: Bus, servers: list[NatsServer]) -> NatsServer:
     context = bus.transport._client.jetstream()
 
     async def replicated() -> bool:
-        info = await context.stream_info("KV_sb_limits")
+        try:
+            info = await context.stream_info("KV_sb_limits")
+        except (nats.errors.Error, TimeoutError):
+            return False
         return len(info.cluster.replicas or []) == 2 and all(
             r.current for r in info.cluster.replicas
         )
@@ -89,6 +93,25 @@ async def test_a_bucket_outlives_the_server_that_leads_it(servers):
         await until(lambda: works(same), timeout_s=120.0)
         assert (await same.get("a")).value == b"1"
         await until(lambda: works(bucket), timeout_s=120.0)
+
+
+async def test_a_bucket_from_before_the_cluster_was_whole_gets_its_replicas(servers):
+    """It was made with one."""
+    async with AsyncExitStack() as exit_:
+        bus = await joined(servers, 0)
+        exit_.push_async_callback(bus.close)
+        context = bus.transport._client.jetstream(timeout=5.0)
+
+        async def made() -> bool:
+            try:
+                await context.create_key_value(bucket="sb_limits", storage="memory")
+            except (nats.errors.Error, TimeoutError):
+                return False
+            return True
+
+        await until(made, timeout_s=120.0)
+        await bus.key_value("limits", **OPTIONS)
+        await leader_of(bus, servers)
 
 
 async def test_limits_hold_while_the_leading_server_is_lost(servers):

@@ -1,11 +1,11 @@
-"""The stream behind a bucket. tests/chaos has a cluster."""
+"""The stream behind a bucket. tests/processes has a cluster."""
 
 from __future__ import annotations
 
 import pytest
 
 from searchbus_bus import connect
-from searchbus_bus.keyvalue_stream import MAX_VALUE_BYTES, open_bucket
+from searchbus_bus.keyvalue_stream import MAX_VALUE_BYTES, open_bucket, replicate
 
 
 @pytest.fixture
@@ -33,3 +33,9 @@ async def test_a_bucket_that_exists_keeps_its_limits(client):
     new = await open_bucket(client, "sb_things", ttl_s=600.0, max_bytes=20_000, timeout_s=5.0)
     assert (await new.get("a")).value == b"1"
     assert (await client.jetstream().stream_info("KV_sb_things")).config.max_bytes == 10_000
+
+
+async def test_a_single_server_has_no_replicas(client):
+    """There is nothing to do."""
+    await open_bucket(client, "sb_things", ttl_s=60.0, max_bytes=10_000, timeout_s=5.0)
+    assert await replicate(client, "sb_things", timeout_s=5.0)

@@ -21,7 +21,7 @@ from searchbus_contracts import ErrorCode, Fault
 
 from . import telemetry
 from .keyvalue import TIMEOUT_S, Entry, OnWrite
-from .keyvalue_stream import open_bucket
+from .keyvalue_stream import open_bucket, replicate
 from .tasks import end_task, wait_for_event, within
 
 __all__ = ["NatsKeyValue"]
@@ -32,6 +32,8 @@ T = TypeVar("T")
 _OPEN_TIMEOUT_S = 2.0
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.1, 5.0
 """Between two attempts to open a bucket that is unreachable."""
+_REPLICATE_MIN_S, _REPLICATE_MAX_S = 2.0, 300.0
+"""Between two attempts to give a bucket its replicas."""
 _DELETED_FOR_S = 1
 """How long the mark of a deletion stays; the server allows whole seconds."""
 _SERVER_ERROR = 500
@@ -67,6 +69,7 @@ class NatsKeyValue:
         self._bucket: NatsBucket | None = None
         self._why_not = "it is not open yet"
         self._opening: asyncio.Task[None] | None = None
+        self._replicating: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()
         self._watchers: list[OnWrite] = []
         self._watching: Any = None
@@ -79,6 +82,7 @@ class NatsKeyValue:
     async def close(self) -> None:
         """Stop what runs in the background."""
         await end_task(self._opening)
+        await end_task(self._replicating)
 
     async def get(self, key: str) -> Entry | None:
         """See KeyValue."""
@@ -107,9 +111,10 @@ class NatsKeyValue:
     async def delete(self, key: str) -> None:
         """See KeyValue."""
 
-        async def mark(bucket: NatsBucket) -> None:
+        async def mark(_: NatsBucket) -> None:
+            assert self._client is not None
             # As nats-py marks it, but the mark goes away: it would be listed among the keys.
-            await bucket._js.publish(
+            await self._client.jetstream(timeout=_OPEN_TIMEOUT_S).publish(
                 f"$KV.{self._name}.{key}", b"", headers={KV_OP: KV_DEL}, msg_ttl=_DELETED_FOR_S
             )
 
@@ -219,8 +224,21 @@ class NatsKeyValue:
             self._why_not = _reason(error)
         else:
             self._client, self._bucket = client, bucket
+            if self._replicating is None or self._replicating.done():
+                self._replicating = asyncio.get_running_loop().create_task(self._replicate(client))
             return True
         return False
+
+    async def _replicate(self, client: Client) -> None:
+        pause_s = _REPLICATE_MIN_S
+        while True:
+            try:
+                if await replicate(client, self._name, timeout_s=_OPEN_TIMEOUT_S):
+                    return
+            except _GONE as error:
+                log.debug("the bucket %s was not replicated: %s", self._name, _reason(error))
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311
+            pause_s = min(2 * pause_s, _REPLICATE_MAX_S)
 
     async def _subscribe(self, client: Client) -> None:
         """Receive every write, once, if somebody watches: the messages themselves."""

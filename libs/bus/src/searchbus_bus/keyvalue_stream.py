@@ -10,7 +10,7 @@ from nats.js import JetStreamContext
 from nats.js.api import KeyValueConfig, StorageType
 from nats.js.kv import KeyValue as NatsBucket
 
-__all__ = ["MAX_VALUE_BYTES", "open_bucket"]
+__all__ = ["MAX_VALUE_BYTES", "open_bucket", "replicate"]
 
 log = logging.getLogger("searchbus.bus")
 
@@ -24,8 +24,7 @@ async def open_bucket(
 ) -> NatsBucket:
     """The bucket; made where there is none, with three replicas where the servers suffice.
 
-    One that exists keeps its limits, so that old and new workers share it in a rolling update. It
-    gets its replicas later if it was made before three servers were up.
+    One that exists keeps its limits, so that old and new workers share it in a rolling update.
 
     Args:
         timeout_s: of each request.
@@ -38,13 +37,31 @@ async def open_bucket(
         info = await context.stream_info(f"KV_{name}")
     except nats.js.errors.NotFoundError:
         return await _create(context, name, ttl_s, max_bytes)
-    if info.cluster is not None and (info.config.num_replicas or 1) < REPLICAS:
-        try:
-            await context.update_stream(info.config, num_replicas=REPLICAS)
-        except nats.js.errors.APIError as error:
-            log.info("the bucket %s stays without replicas: %s", name, error.description)
     direct = bool(info.config.allow_direct)
     return NatsBucket(name, f"KV_{name}", f"$KV.{name}.", context, direct)
+
+
+async def replicate(client: Client, name: str, *, timeout_s: float) -> bool:
+    """Give a bucket its replicas, if it was made before three servers of a cluster were up.
+
+    Returns:
+        Whether nothing is left to do; False where too few servers are up now.
+
+    Raises:
+        nats.errors.Error: the bucket or the store is unreachable.
+    """
+    context = client.jetstream(timeout=timeout_s)
+    info = await context.stream_info(f"KV_{name}")
+    clustered = info.cluster is not None and info.cluster.name
+    if not clustered or (info.config.num_replicas or 1) >= REPLICAS:
+        return True
+    try:
+        await context.update_stream(info.config, num_replicas=REPLICAS)
+    except nats.js.errors.APIError as error:
+        log.info("the bucket %s has no replicas yet: %s", name, error.description)
+        return False
+    log.info("the bucket %s has %d replicas now", name, REPLICAS)
+    return True
 
 
 async def _create(context: JetStreamContext, name: str, ttl_s: float, max_bytes: int) -> NatsBucket:
