@@ -81,3 +81,30 @@ async def test_connections_send_at_once():
         accepted, _ = listener.accept()
         with client, accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+
+
+@pytest.mark.parametrize(
+    ("trusted", "seen"),
+    [
+        ((), "http 127.0.0.1"),
+        (("10.0.0.0/8",), "http 127.0.0.1"),
+        (("10.0.0.0/8", "127.0.0.1"), "https 192.0.2.7"),
+        (("127.0.0.0/8",), "https 192.0.2.7"),
+    ],
+)
+async def test_forwarded_headers_are_believed_from_trusted_proxies_only(monkeypatch, trusted, seen):
+    """Any other client could take the address of another; uvicorn's variable changes nothing."""
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+
+    async def client(scope, receive, send):
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            body = f"{scope['scheme']} {scope['client'][0]}".encode()
+            await send({"type": "http.response.body", "body": body})
+
+    headers = {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": "https"}
+    async with (
+        HttpServer.serving(client, trusted_proxies=trusted) as server,
+        httpx.AsyncClient(trust_env=False, headers=headers) as http,
+    ):
+        assert (await http.get(server.url)).text == seen

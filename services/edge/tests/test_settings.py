@@ -27,6 +27,8 @@ def test_modes_follow_the_address():
         ({"auth": "jwt", "issuer": "https://idp"}, "SEARCHBUS_PUBLIC_URL"),
         ({"auth": "static"}, "SEARCHBUS_KEYS_FILE"),
         ({"state_key": "short"}, "32"),
+        ({"trusted_proxies": ("proxy.example",)}, "not an address or a network"),
+        ({"trusted_proxies": ("*",)}, "not an address or a network"),
     ],
 )
 def test_incomplete_settings_name_what_is_missing(options, remedy):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -86,6 +86,7 @@ class HttpServer:
         port: int = 0,
         listener: socket.socket | None = None,
         limits: ConnectionLimits | None = None,
+        trusted_proxies: Sequence[str] = (),
         **options: Any,
     ) -> HttpServer:
         """Serve an ASGI application; returns when it accepts connections.
@@ -94,6 +95,8 @@ class HttpServer:
             port: 0 takes a free one.
             listener: of `bind`; then host and port are taken from it.
             limits: of its connections; the usual ones by default.
+            trusted_proxies: addresses and networks whose X-Forwarded-For and X-Forwarded-Proto name
+                the client; by default these headers are ignored.
             options: of uvicorn.Config.
 
         Raises:
@@ -104,7 +107,14 @@ class HttpServer:
         host, port = listener.getsockname()[:2]
         # httptools parses a request in a quarter of the time that h11 takes.
         watch = ConnectionWatch(limits or ConnectionLimits())
-        defaults = {"http": watch.protocol(), "log_config": None, "access_log": False}
+        defaults = {
+            "http": watch.protocol(),
+            "log_config": None,
+            "access_log": False,
+            # uvicorn believes every process of this machine, unless it is told otherwise.
+            "proxy_headers": bool(trusted_proxies),
+            "forwarded_allow_ips": list(trusted_proxies),
+        }
         config = uvicorn.Config(app, **{**defaults, **options})
         server = _Server(config)
         task = asyncio.get_running_loop().create_task(_serve(server, listener))

@@ -6,7 +6,7 @@ import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from searchbus_runtime import FollowingSettings, SigningSettings
 
@@ -77,6 +77,11 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     max_connections_per_address: Annotated[int, Field(ge=1)] = Field(
         1024, description="Behind a proxy all clients have its address."
     )
+    trusted_proxies: tuple[str, ...] = Field(
+        (),
+        description="Addresses and networks of proxies whose X-Forwarded-For names the client; "
+        "those of all others are ignored.",
+    )
     search: bool = Field(True, description="Offer search while a tool index is on the bus.")
     search_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
         None,
@@ -127,6 +132,18 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         "link. Default: parent on loopback, link elsewhere.",
     )
     call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = 120.0
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _proxies_are_addresses(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for text in given:
+            try:
+                ipaddress.ip_network(text)
+            except ValueError:
+                raise ValueError(
+                    f"{text!r} is not an address or a network such as 10.0.0.0/8"
+                ) from None
+        return given
 
     @model_validator(mode="after")
     def _check_access_control(self) -> EdgeSettings:
