@@ -7,7 +7,7 @@ import logging
 import nats.js.errors
 from nats.aio.client import Client
 from nats.js import JetStreamContext
-from nats.js.api import KeyValueConfig, StorageType
+from nats.js.api import DiscardPolicy, StorageType, StreamConfig
 from nats.js.kv import KeyValue as NatsBucket
 
 __all__ = ["MAX_VALUE_BYTES", "open_bucket", "replicate"]
@@ -17,6 +17,8 @@ log = logging.getLogger("searchbus.bus")
 MAX_VALUE_BYTES = 512 * 1024
 REPLICAS = 3
 """In a cluster. Two would be worse than one: both are needed to write."""
+_DUPLICATES_S = 120.0
+"""NATS's default for recognising repeated messages, which a short-lived bucket must not exceed."""
 
 
 async def open_bucket(
@@ -36,7 +38,8 @@ async def open_bucket(
     try:
         info = await context.stream_info(f"KV_{name}")
     except nats.js.errors.NotFoundError:
-        return await _create(context, name, ttl_s, max_bytes)
+        await _create(context, name, ttl_s, max_bytes)
+        info = await context.stream_info(f"KV_{name}")
     direct = bool(info.config.allow_direct)
     return NatsBucket(name, f"KV_{name}", f"$KV.{name}.", context, direct)
 
@@ -64,14 +67,29 @@ async def replicate(client: Client, name: str, *, timeout_s: float) -> bool:
     return True
 
 
-async def _create(context: JetStreamContext, name: str, ttl_s: float, max_bytes: int) -> NatsBucket:
-    config = KeyValueConfig(
-        bucket=name, ttl=ttl_s, max_bytes=max_bytes, max_value_size=MAX_VALUE_BYTES,
-        history=1, storage=StorageType.MEMORY, direct=True, replicas=REPLICAS,
-    )  # fmt: skip
+async def _create(context: JetStreamContext, name: str, ttl_s: float, max_bytes: int) -> None:
+    config = StreamConfig(
+        name=f"KV_{name}",
+        subjects=[f"$KV.{name}.>"],
+        storage=StorageType.MEMORY,
+        num_replicas=REPLICAS,
+        max_age=ttl_s,
+        max_bytes=max_bytes,
+        max_msg_size=MAX_VALUE_BYTES,
+        max_msgs_per_subject=1,
+        # The oldest entry makes room; NATS's own tools make buckets that refuse new entries.
+        discard=DiscardPolicy.OLD,
+        duplicate_window=min(ttl_s, _DUPLICATES_S),
+        # Reads need no leader.
+        allow_direct=True,
+        # For the marks of deletions.
+        allow_msg_ttl=True,
+        allow_rollup_hdrs=True,
+        deny_delete=True,
+    )
     try:
-        return await context.create_key_value(config)
+        await context.add_stream(config)
     except nats.js.errors.APIError:
         # A single server, or too few of a cluster are up. If another worker was quicker, the
         # request is the same, or the next attempt finds the bucket.
-        return await context.create_key_value(config, replicas=1)
+        await context.add_stream(config, num_replicas=1)
