@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from searchbus_bus import Bus, connect
+from searchbus_bus.inbox import Question
 from searchbus_bus.transport import ServiceRecord
 from searchbus_cli.seeds import new_seed, public_key
 from searchbus_contracts import CATALOG_KEY, CONTRACT_KEY, Fault
@@ -200,7 +201,8 @@ async def test_a_service_cannot_pose_as_another(locked_bus):
     for name in ("web", "ddg"):
         await ddg.transport.announce(ServiceRecord(name, "9.0.0", "", metadata, []))
     await ddg.transport.flush()
-    named = await edge._requester.collect("$SRV.INFO", replier=DISCOVERY, quiet_s=1.0, most_s=60)
+    question = Question("$SRV.INFO", DISCOVERY)
+    (named,) = await edge._requester.collect(question, quiet_s=1.0, most_s=60)
     assert any(b'"web"' in reply for reply in named)
     assert {worker.service for worker in await edge.workers(quiet_s=1.0)} == {"ddg"}
     await ddg.close()

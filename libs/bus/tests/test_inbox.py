@@ -8,7 +8,7 @@ import hashlib
 import pytest
 
 from searchbus_bus.deadline import Deadline
-from searchbus_bus.inbox import Failed, Inbox
+from searchbus_bus.inbox import Failed, Inbox, Question
 from searchbus_bus.parts import ChunkMark
 from searchbus_bus.transport import Message
 from searchbus_contracts import ErrorCode, Failure, Parts, decode, encode
@@ -186,6 +186,9 @@ async def test_a_large_request_is_fetched_in_parts(transport):
     assert await task == b"done"
 
 
+EVERYONE = Question("$SRV.INFO", "$SRV")
+
+
 async def test_collecting_takes_every_reply_but_no_status(transport):
     """Discovery: any number of workers reply."""
 
@@ -195,12 +198,7 @@ async def test_collecting_takes_every_reply_but_no_status(transport):
         await transport.reply(message, b"2")
 
     transport.on_publish = reply
-    assert await Inbox(transport).collect(
-        "$SRV.INFO", b"", replier="echo", quiet_s=0, most_s=1
-    ) == [
-        b"1",
-        b"2",
-    ]
+    assert await Inbox(transport).collect([EVERYONE], quiet_s=0, most_s=1) == [[b"1", b"2"]]
 
 
 async def test_collecting_goes_on_while_replies_come(transport):
@@ -214,9 +212,8 @@ async def test_collecting_goes_on_while_replies_come(transport):
             await transport.reply(request[0], answers.pop(0))
 
     transport.replies_arrived = replies_arrived
-    inbox = Inbox(transport)
-    options = {"replier": "$SRV", "quiet_s": 60, "most_s": 60}
-    assert await inbox.collect("$SRV.INFO", b"", **options) == [b"1", b"2", b"3"]
+    found = await Inbox(transport).collect([EVERYONE], quiet_s=60, most_s=60)
+    assert found == [[b"1", b"2", b"3"]]
 
 
 async def test_collecting_takes_what_a_busy_process_has_not_read_yet(transport):
@@ -233,9 +230,8 @@ async def test_collecting_takes_what_a_busy_process_has_not_read_yet(transport):
             await transport.reply(request[0], answers.pop(0))
 
     transport.replies_arrived, transport.flush = nothing_arrives, flush
-    inbox = Inbox(transport)
-    options = {"replier": "$SRV", "quiet_s": 60, "most_s": 60}
-    assert await inbox.collect("$SRV.INFO", b"", **options) == [b"1", b"2"]
+    found = await Inbox(transport).collect([EVERYONE], quiet_s=60, most_s=60)
+    assert found == [[b"1", b"2"]]
 
 
 async def test_collecting_ends_although_replies_come_without_end(transport):
@@ -247,5 +243,23 @@ async def test_collecting_ends_although_replies_come_without_end(transport):
     request: list[Message] = []
     transport.on_publish = request.append
     transport.replies_arrived = replies_arrived
-    options = {"replier": "$SRV", "quiet_s": 60, "most_s": 0.05}
-    assert b"again" in await Inbox(transport).collect("$SRV.INFO", b"", **options)
+    (found,) = await Inbox(transport).collect([EVERYONE], quiet_s=60, most_s=0.05)
+    assert b"again" in found
+
+
+async def test_replies_to_one_question_keep_the_others_open(transport):
+    """Workers on a busy machine reply to one after the other."""
+    requests: list[Message] = []
+    transport.on_publish = requests.append
+    answers = [(0, b"a1"), (0, b"a2"), (1, b"b1")]
+
+    async def replies_arrived(window_s, complete):
+        if answers:
+            place, body = answers.pop(0)
+            await transport.reply(requests[place], body)
+
+    transport.replies_arrived = replies_arrived
+    questions = [Question("$SRV.INFO.a", "a", enough=2), Question("$SRV.INFO.b", "b", enough=1)]
+    found = await Inbox(transport).collect(questions, quiet_s=60, most_s=60)
+    assert found == [[b"a1", b"a2"], [b"b1"]]
+    assert await Inbox(transport).collect([], quiet_s=60, most_s=60) == []

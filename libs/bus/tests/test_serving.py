@@ -8,6 +8,7 @@ import pytest
 from msgspec import Struct
 
 from searchbus_bus import Call, MemoryBroker, Toolset, Worker, endpoint, tool
+from searchbus_bus.inbox import Question
 from searchbus_contracts import (
     Catalog,
     CatalogEvent,
@@ -72,7 +73,8 @@ async def test_discovery_describes_the_worker(events):
     """Name, version, catalogue, and the subjects with their queue group."""
     broker, bus, _ = events
     serving = await broker.connect().serve(dictionary())
-    (reply,) = await bus._requester.collect("$SRV.INFO", replier=DISCOVERY, quiet_s=0.05, most_s=60)
+    question = Question("$SRV.INFO", DISCOVERY)
+    ((reply,),) = await bus._requester.collect(question, quiet_s=0.05, most_s=60)
     info = json.loads(reply)
     assert (info["name"], info["version"], info["description"]) == ("dictionary", "1.2.3", "Words.")
     assert info["id"] == serving.instance

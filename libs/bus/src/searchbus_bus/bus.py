@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from collections import Counter
@@ -30,6 +29,7 @@ from searchbus_contracts.inboxes import DISCOVERY
 
 from .fanout import Gathered, gather
 from .identity import ActorSigner, ActorVerifier
+from .inbox import Question
 from .keyvalue import TIMEOUT_S, KeyValue
 from .request import OnEvent, Request
 from .requests import RECONNECT_GRACE_S, Requester
@@ -247,14 +247,11 @@ class Bus:
             Fault: unavailable, without a connection.
         """
         collect = partial(self._requester.collect, quiet_s=quiet_s, most_s=most_s)
-        replies = await collect("$SRV.INFO", replier=DISCOVERY)
+        (replies,) = await collect(Question("$SRV.INFO", DISCOVERY))
         named = Counter(worker.service for worker in _workers(replies)) | Counter(known)
         asked = [service for service in named if is_token(service)][:_MOST_SERVICES]
-        confirmed = await asyncio.gather(
-            *(
-                collect(f"$SRV.INFO.{service}", replier=service, enough=named[service])
-                for service in asked
-            )
+        confirmed = await collect(
+            *(Question(f"$SRV.INFO.{service}", service, named[service]) for service in asked)
         )
         found = [
             worker

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from searchbus_contracts import ErrorCode, Failure, Fault, Parts, ToolEvent, decode, encode
@@ -25,7 +26,7 @@ from .parts import Assembly, ChunkMark, part_size_bytes, split
 from .request import OnEvent
 from .transport import Message, Transport
 
-__all__ = ["Failed", "Inbox"]
+__all__ = ["Failed", "Inbox", "Question"]
 
 log = logging.getLogger("searchbus.bus")
 
@@ -36,6 +37,20 @@ class Failed:
 
     fault: Fault
     cause: Literal["refused", "timeout", "connection_lost"] = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Asked of every subscriber of a subject.
+
+    Args:
+        replier: who replies; see `Inbox.attempt`.
+        enough: the number of replies after which no more are expected.
+    """
+
+    subject: str
+    replier: str
+    enough: int | None = None
 
 
 @dataclass(slots=True)
@@ -109,56 +124,54 @@ class Inbox:
             del self._pending[token]
 
     async def collect(
-        self,
-        subject: str,
-        body: bytes,
-        *,
-        replier: str,
-        quiet_s: float,
-        most_s: float,
-        enough: int | None = None,
-    ) -> list[bytes]:
-        """Send to every subscriber of a subject; the replies, until none came for `quiet_s`.
+        self, questions: Sequence[Question], *, quiet_s: float, most_s: float
+    ) -> list[list[bytes]]:
+        """Ask everyone; the replies to each question, until none came for `quiet_s`.
 
         Args:
-            replier: see `attempt`.
             most_s: the longest wait, also while replies still come.
-            enough: the number of replies after which waiting ends early.
 
         Raises:
             Fault: unavailable, without a connection.
         """
         if not self._opened:
             await self._open()
-        token = f"{replier}.{self._tokens.next()}"
-        replies: list[bytes] = []
-        complete = asyncio.Event()
         loop = asyncio.get_running_loop()
-        last_s = loop.time()
+        replies: list[list[bytes]] = [[] for _ in questions]
+        open_questions = set(range(len(questions)))
+        complete = asyncio.Event()
+        last_s, arrived = loop.time(), 0
 
-        def on_reply(message: Message) -> None:
-            nonlocal last_s
-            last_s = loop.time()
+        def on_reply(place: int, message: Message) -> None:
+            nonlocal last_s, arrived
+            last_s, arrived = loop.time(), arrived + 1
             if not message.no_responders:
-                replies.append(message.data)
-            if message.no_responders or len(replies) == enough:
-                complete.set()
+                replies[place].append(message.data)
+            if message.no_responders or len(replies[place]) == questions[place].enough:
+                open_questions.discard(place)
+                if not open_questions:
+                    complete.set()
 
-        self._collectors[token] = on_reply
+        tokens = [f"{question.replier}.{self._tokens.next()}" for question in questions]
+        for place, token in enumerate(tokens):
+            self._collectors[token] = partial(on_reply, place)
         try:
-            await self._transport.publish(subject, body, reply=f"{self._subject}.{token}")
+            for question, token in zip(questions, tokens, strict=True):
+                reply_to = f"{self._subject}.{token}"
+                await self._transport.publish(question.subject, b"", reply=reply_to)
             give_up_s = loop.time() + most_s
-            while not complete.is_set() and (now_s := loop.time()) < give_up_s:
-                count = len(replies)
+            while open_questions and (now_s := loop.time()) < give_up_s:
+                before = arrived
                 wait_s = max(0.0, min(last_s + quiet_s, give_up_s) - now_s)
                 await self._transport.replies_arrived(wait_s, complete)
-                if len(replies) == count and not complete.is_set():
+                if arrived == before and open_questions:
                     # After a busy moment of this process, replies may still be in the socket.
                     await self._transport.flush()
-                    if len(replies) == count:
+                    if arrived == before:
                         break
         finally:
-            del self._collectors[token]
+            for token in tokens:
+                del self._collectors[token]
         return replies
 
     async def _open(self) -> None:

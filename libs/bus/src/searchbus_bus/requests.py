@@ -20,7 +20,7 @@ from . import telemetry
 from .deadline import Deadline
 from .identity import ActorSigner, Sent, received_delegation
 from .ids import RandomIds
-from .inbox import Failed, Inbox
+from .inbox import Failed, Inbox, Question
 from .parts import MAX_BODY_BYTES
 from .request import Request
 from .transport import Transport
@@ -98,18 +98,10 @@ class Requester:
                 telemetry.record(seconds, side="client", service=request.service, code=code)
 
     async def collect(
-        self,
-        subject: str,
-        *,
-        replier: str,
-        quiet_s: float,
-        most_s: float,
-        enough: int | None = None,
-    ) -> list[bytes]:
-        """Send to every subscriber of a subject; see `Inbox.collect`."""
-        return await self._inbox.collect(
-            subject, b"", replier=replier, quiet_s=quiet_s, most_s=most_s, enough=enough
-        )
+        self, *questions: Question, quiet_s: float, most_s: float
+    ) -> list[list[bytes]]:
+        """Ask every subscriber of subjects; see `Inbox.collect`."""
+        return await self._inbox.collect(questions, quiet_s=quiet_s, most_s=most_s)
 
     async def _attempts(self, request: Request[Any], body: bytes, req_id: str) -> bytes:
         if len(body) > MAX_BODY_BYTES:
