@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..search.sets import SHIPPED
 from .edge import REVISIONS
 
 __all__ = ["BARS", "Bar", "bars_of"]
@@ -20,10 +21,19 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
         "query p50 during an ingest / without": ("<=", 2.0),
     },
     "tools": {
-        "livemcpbench ndcg@10": (">=", 0.43),
-        "livemcpbench recall@10": (">=", 0.51),
-        "stabletoolbench ndcg@10": (">=", 0.70),
-        "stabletoolbench recall@10": (">=", 0.79),
+        "livemcpbench ndcg@10": (">=", 0.455),
+        "stabletoolbench ndcg@10": (">=", 0.755),
+        **{
+            f"{name}: nonsense empty": (">=", 50)
+            for name in ("shipped", "office", "livemcpbench", "stabletoolbench")
+        },
+        **{
+            f"{name}: wrongly empty": ("<=", 0.02)
+            for name in ("office", "livemcpbench", "stabletoolbench")
+        },
+        **{f"{name}: right first": (">=", 27) for name in SHIPPED},
+        **{f"{name}: returned": ("<=", 3.5) for name in SHIPPED},
+        **{f"{name}: empty": (">=", 17) for name in SHIPPED},
     },
     "tracing": {"added share of p50": ("<=", 0.05)},
     "edge": {

@@ -20,6 +20,7 @@ from searchbus_evaluation.evaluation import evaluate, read_catalogue
 from searchbus_toolindex.vector_file import VectorFile
 from searchbus_vectors import load_embedder
 
+from ..search.measure import measure
 from .stack import nats, service
 
 __all__ = ["NOUNS", "PLACES", "VERBS", "question", "reply", "run_quality", "run_scale", "worker"]
@@ -48,7 +49,7 @@ PLACES = (
 
 
 async def run_quality(reference: Path, workdir: Path) -> dict[str, Any]:
-    """LiveMCPBench and StableToolBench, as `searchbus tools bench` measures them."""
+    """LiveMCPBench and StableToolBench as `searchbus tools bench` measures them, and all sets."""
     embedder = await load_embedder(query_threads=2)
     found = {}
     try:
@@ -60,6 +61,8 @@ async def run_quality(reference: Path, workdir: Path) -> dict[str, Any]:
             found |= {f"{name} {key}": value for key, value in asdict(report)["measures"].items()}
     finally:
         await embedder.close()
+    for name, values in (await measure(reference)).items():
+        found |= {f"{name}: {key}": value for key, value in values.items()}
     return found
 
 

@@ -104,7 +104,7 @@ async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
         store = await open_store(folder=exit_.enter_context(quick_folder()))
         exit_.push_async_callback(store.close)
         library = await Library.open(store, embedder)
-        index = Index()
+        index = Index(embedder.model)
         follower = await exit_.enter_async_context(
             Follower(
                 broker.connect(name="toolindex"), index, embedder, _vectors,

@@ -50,7 +50,7 @@ def entries(*tools: ToolDescriptor) -> list[Entry]:
 
 
 def index_of(*tools: ToolDescriptor) -> Index:
-    index = Index()
+    index = Index(HashEmbedder.model)
     index.replace("office", entries(*tools), vectors_of)
     return index
 
@@ -72,6 +72,6 @@ async def finder(embedder) -> Finder:
     found = entries(*(tool(name, about) for name, about in TOOLS.items()))
     made = await embedder.embed_short([entry.text for entry in found], urgent=False)
     by_text = {entry.text: vector for entry, vector in zip(found, made, strict=True)}
-    index = Index()
+    index = Index(embedder.model)
     index.replace("office", found, lambda entry: [by_text[entry.text]])
     return Finder(index, embedder)

@@ -59,6 +59,17 @@ def test_equal_queries_at_the_same_time_are_embedded_once():
     asyncio.run(run())
 
 
+def test_queries_are_embedded_with_the_instruction_of_the_model():
+    """Descriptions are embedded without it."""
+
+    class Instructed(RecordingEmbedder):
+        query_prefix = "Search: "
+
+    embedder = Instructed()
+    asyncio.run(Finder(index_of(tool("send", "send mail")), embedder).find("mail"))
+    assert embedder.embedded == ["Search: mail"]
+
+
 def test_failed_embedding_is_not_remembered():
     """The next one tries again."""
 

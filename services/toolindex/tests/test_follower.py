@@ -35,7 +35,8 @@ def names(index: Index) -> set[str]:
 
 @asynccontextmanager
 async def following(broker, vectors: VectorFile | None = None):
-    index, embedder = Index(), RecordingEmbedder()
+    embedder = RecordingEmbedder()
+    index = Index(embedder.model)
     async with Follower(
         broker.connect(name="toolindex"), index, embedder,
         VectorFile(None) if vectors is None else vectors,

@@ -12,6 +12,7 @@ from searchbus_toolindex import index as index_module
 from searchbus_toolindex.entries import entries_of
 from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.index import Index
+from searchbus_vectors.hash_embedder import HashEmbedder
 
 from .conftest import EVERY_ROLE, RecordingEmbedder, entries, index_of, tool, vectors_of
 
@@ -76,7 +77,7 @@ def test_hidden_tools_leave_no_trace(tools, query, actor):
 def test_replicas_with_another_history_answer_alike(tools, random, query):
     """The order in which workers came, and what was there in between, does not show."""
     first = index_of(*tools)
-    second = Index()
+    second = Index(HashEmbedder.model)
     shuffled = random.sample(tools, len(tools))
     second.replace("gone", entries(tool("gone", "weather mail", toolset="x")), vectors_of)
     for start in range(0, len(shuffled), 3):

@@ -83,3 +83,12 @@ def test_only_words_are_searched_for(query, searchable):
 def test_any_query_is_parsed(query):
     """The whole comes first and is what was sent."""
     assert parse(query).texts[0] == query
+
+
+def test_share_of_corrected_words_belongs_to_the_reading():
+    """Of the words that are no stopwords; a translated word is none."""
+    parsed = parse("send the forcast to me")
+    assert parsed.corrections(parsed.readings[0]) == 0.5
+    assert parsed.corrections(parsed.whole) == 0.0
+    assert parse("Wetter senden").corrected == 0.0
+    assert parse("send mail").corrected == 0.0

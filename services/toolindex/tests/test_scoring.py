@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from searchbus_toolindex.cohort import Nearness
+from searchbus_toolindex.gate import Circumstances
 from searchbus_toolindex.lexicon import Matches
-from searchbus_toolindex.scoring import Best, Facet, combine, fused, least_score
+from searchbus_toolindex.scoring import Best, Facet, combine, fused
 
 
 def floats(*values: float):
@@ -14,7 +16,12 @@ def floats(*values: float):
 
 
 def facet(cosine, scores, coverage=(0.0, 0.0, 0.0)) -> Facet:
-    return Facet(floats(*cosine), Matches(floats(*scores), floats(*coverage)))
+    matches = Matches(floats(*scores), floats(*coverage))
+    return Facet(floats(*cosine), matches, Circumstances(Nearness(0.6, 0.5), 2, 0.0, 3))
+
+
+def fused_alone(found: Facet, best: Best):
+    return fused([found], [best])[0].tolist()
 
 
 EVERY = np.ones(3, dtype=bool)
@@ -23,7 +30,7 @@ EVERY = np.ones(3, dtype=bool)
 def test_best_in_meaning_and_words_scores_one():
     """A cosine .2 below the best counts nothing; without words .6 remains."""
     found = facet((0.8, 0.6, 0.8), (5.0, 0.0, 0.0))
-    assert fused(found, found.best(EVERY)).tolist() == pytest.approx([1.0, 0.0, 0.6], abs=1e-6)
+    assert fused_alone(found, found.best(EVERY)) == pytest.approx([1.0, 0.0, 0.6], abs=1e-6)
 
 
 def test_maxima_are_those_of_visible_slots():
@@ -31,7 +38,7 @@ def test_maxima_are_those_of_visible_slots():
     visible = np.array([True, True, False])
     one = facet((0.7, 0.6, 0.9), (2.0, 1.0, 9.0)).best(visible)
     other = facet((0.7, 0.6, 0.1), (2.0, 1.0, 0.0)).best(visible)
-    assert one == other == Best(pytest.approx(0.7), 2.0, pytest.approx((1.3 + 8 * 0.5) / 10))
+    assert one == other == Best(pytest.approx(0.7), 2.0)
 
 
 def test_facet_of_some_slots_scores_like_the_whole():
@@ -40,26 +47,15 @@ def test_facet_of_some_slots_scores_like_the_whole():
     slots = np.array([2, 0])
     some = whole.at(slots, whole.cosine[slots])
     best = whole.best(EVERY)
-    assert fused(some, best).tolist() == fused(whole, best)[slots].tolist()
-    assert some.evidence(0.5).tolist() == whole.evidence(0.5)[slots].tolist()
+    assert fused_alone(some, best) == [fused_alone(whole, best)[slot] for slot in (2, 0)]
 
 
-def test_evidence_is_cosine_contrast_and_coverage():
-    """.5 of the distance to the typical cosine, .3 of the coverage."""
-    found = facet((0.6, 0.5, 0.4), (0, 0, 0), (1.0, 0.5, 0))
-    assert found.evidence(0.5).tolist() == pytest.approx([0.95, 0.65, 0.35])
-
-
-def test_tail_begins_between_typical_and_best():
-    """Between .2 and .4."""
-    assert least_score(floats(1.0, *[0.0] * 91)) == pytest.approx(0.01 + 0.3 * 0.99, abs=1e-3)
-    assert least_score(floats(1.0, *[0.9] * 91)) == 0.4
-    assert least_score(floats(1.0, *[-1.0] * 91)) == 0.2
-
-
-def test_two_good_entries_are_both_kept():
-    """The mean of so few says little about what is typical."""
-    assert least_score(floats(1.0, 0.6)) < 0.6
+def test_text_with_a_low_best_cosine_counts_less():
+    """A quarter of the distance to the best cosine of all texts, over the span."""
+    near, vague = facet((0.8, 0.6, 0.6), (0, 0, 0)), facet((0.6, 0.5, 0.5), (0, 0, 0))
+    found = fused([near, vague], [near.best(EVERY), vague.best(EVERY)])
+    assert found[0][0] == pytest.approx(0.6)
+    assert found[1][0] == pytest.approx(0.6 * (1 - 0.25 * (0.8 - 0.6) / 0.2))
 
 
 def test_better_of_query_and_reading_counts_with_the_best_sentence():

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 from searchbus_toolindex.vectors import EntryVectors
+from searchbus_vectors import DIMENSIONS
 from searchbus_vectors.hash_embedder import hashed_vector
 
 MAIL, CHART, FISH = (hashed_vector(text) for text in ("send mail", "pie chart", "goldfish"))
+NO_PENALTY = np.zeros(DIMENSIONS, dtype=np.float32)
 
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_nearest_of_text_and_examples_counts(exact):
     """Estimated and exact alike."""
-    vectors = EntryVectors()
+    vectors = EntryVectors(NO_PENALTY)
     vectors.put(0, [MAIL])
     vectors.put(1, [CHART, FISH])
     found = vectors.cosines(np.array([0, 1]), FISH) if exact else vectors.estimate([FISH])[0]
@@ -24,7 +26,7 @@ def test_nearest_of_text_and_examples_counts(exact):
 
 def test_examples_of_a_cleared_slot_are_gone():
     """And its rows are used again."""
-    vectors = EntryVectors()
+    vectors = EntryVectors(NO_PENALTY)
     vectors.put(0, [CHART, FISH, MAIL])
     vectors.put(1, [MAIL])
     vectors.clear(0)

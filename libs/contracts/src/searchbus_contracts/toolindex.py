@@ -35,8 +35,13 @@ class Found(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     toolset: Name
     name: str
-    score: Annotated[float, Meta(description="Comparable within one reply; best first.")]
-    cosine: float
+    score: Annotated[
+        float,
+        Meta(description="Probability that it serves the query, comparable between queries."),
+    ]
+    cosine: Annotated[
+        float, Meta(description="With the nearest text, less a penalty for what is near to all.")
+    ]
     matched: Annotated[
         tuple[str, ...], Meta(description="Words of the query that occur in the match's text.")
     ] = ()

@@ -23,7 +23,7 @@ from searchbus_toolindex.finder import Embeds, Finder
 from searchbus_toolindex.index import Index
 from searchbus_toolindex.vector_file import VectorFile, text_key
 
-__all__ = ["BadCatalogue", "Query", "Report", "Tool", "evaluate", "read_catalogue"]
+__all__ = ["BadCatalogue", "Query", "Report", "Tool", "entry_of", "evaluate", "read_catalogue"]
 
 _EVERYBODY = Actor(roles=("*",))
 _DEPTH = 10
@@ -111,7 +111,7 @@ async def evaluate(
 ) -> Report:
     """Index the tools as the service does and run the queries."""
     progress = on_progress or (lambda stage, done, total: None)
-    entries = [_entry(tool) for tool in tools]
+    entries = [entry_of(tool) for tool in tools]
     texts = list(dict.fromkeys(text for e in entries for text in (e.text, *e.examples)))
     missing = [text for text in texts if vectors.get(text_key(model, text)) is None]
     for start in range(0, len(missing), 64):
@@ -119,7 +119,7 @@ async def evaluate(
         batch = missing[start : start + 64]
         made = await embedder.embed_short(batch, urgent=False)
         vectors.add({text_key(model, t): v for t, v in zip(batch, made, strict=True)})
-    index = Index()
+    index = Index(model)
 
     def known(entry: Entry) -> list[Any]:
         return [vectors.get(text_key(model, text)) for text in (entry.text, *entry.examples)]
@@ -139,7 +139,8 @@ async def evaluate(
     return Report(len(tools), len(queries), _measures(ranked, queries, times_s))
 
 
-def _entry(tool: Tool) -> Entry:
+def entry_of(tool: Tool) -> Entry:
+    """What is indexed of a tool."""
     # The id replaces the name: two servers may have tools of the same name.
     return Entry(
         kind="tool",

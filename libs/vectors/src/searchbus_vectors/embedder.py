@@ -25,9 +25,12 @@ class Embedder(ABC):
     """Embeds queries, passages and short texts. Belongs to no event loop.
 
     `model` names what made a vector. Vectors of different models must not be compared.
+    `query_prefix` is the model's instruction before a query; `embed_query` adds it, `embed_short`
+    does not.
     """
 
     model: str
+    query_prefix: str = ""
 
     async def embed_query(self, text: str) -> QueryVectors:
         """Embed one search query."""

@@ -40,6 +40,7 @@ class ModelEmbedder(Embedder):
     """The loaded model. `load` makes it."""
 
     model = MODEL_NAME
+    query_prefix = QUERY_PREFIX
 
     def __init__(self, dense: DenseModel, document_threads: int, query_threads: int) -> None:
         self._dense = dense

@@ -20,6 +20,7 @@ from .glossary import load_glossary
 from .index import Index, Ranking
 from .query import ParsedQuery, is_searchable, parse_query
 from .scope import Scope, ScopeKey
+from .scoring import Facet
 
 __all__ = ["Embeds", "Finder"]
 
@@ -31,6 +32,8 @@ _MATCHES_KEPT = 1_000_000
 class Embeds(Protocol):
     """The part of an embedder that the index uses."""
 
+    query_prefix: str
+
     async def embed_short(self, texts: Sequence[str], *, urgent: bool) -> list[Vector]:
         """One vector for each text."""
 
@@ -39,7 +42,7 @@ class Finder:
     """Ranks entries for a query and returns a page of the ranking."""
 
     def __init__(self, index: Index, embedder: Embeds) -> None:
-        self._index = index
+        self.index = index
         self._embedder = embedder
         self._vectors: LRUCache[str, asyncio.Task[Vector]] = LRUCache(_VECTORS_KEPT)
         self._rankings: LRUCache[tuple[int, str, ScopeKey], Ranking] = LRUCache(
@@ -68,14 +71,14 @@ class Finder:
         check_query(query, max_chars=MAX_FIND_CHARS)  # lines stay: each is a sentence
         actor = actor or Actor()
         if not is_searchable(query):
-            return FindReply(generation=self._index.scope(actor, kind, toolsets).fingerprint)
+            return FindReply(generation=self.index.scope(actor, kind, toolsets).fingerprint)
         ranking, now = await self._rank(query.strip(), kind, actor, toolsets)
         if generation is not None and generation != now:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT,
                 "The catalogue has changed since the first page. Search again without a cursor.",
             )
-        page = self._index.page(query, ranking, offset, limit)
+        page = self.index.page(query, ranking, offset, limit)
         return FindReply(
             generation=now,
             total=len(ranking),
@@ -83,7 +86,7 @@ class Finder:
                 Found(
                     toolset=match.entry.toolset,
                     name=match.entry.name,
-                    score=match.score,
+                    score=match.probability,
                     cosine=round(match.cosine, 4),
                     matched=match.matched,
                 )
@@ -91,14 +94,19 @@ class Finder:
             ),
         )
 
+    async def facets(self, query: str, scope: Scope) -> tuple[ParsedQuery, list[Facet]]:
+        """A parsed query, and each of its texts compared with every slot, to fit the gate."""
+        parsed = self._parse(query, scope)
+        return parsed, self.index.facets(parsed, await self._embed(parsed.texts), scope)
+
     async def _rank(
         self, query: str, kind: Kind, actor: Actor, toolsets: Sequence[str]
     ) -> tuple[Ranking, str]:
         """The ranking, and the fingerprint of the visible entries."""
         vectors: dict[str, Vector] = {}
         while True:
-            version = self._index.version
-            scope = self._index.scope(actor, kind, toolsets)
+            version = self.index.version
+            scope = self.index.scope(actor, kind, toolsets)
             key = (version, query, scope.key)
             ranking = self._rankings.get(key)
             if ranking is not None:
@@ -107,11 +115,11 @@ class Finder:
             missing = [text for text in parsed.texts if text not in vectors]
             if missing:
                 vectors |= await self._embed(missing)
-            if self._index.version != version:
+            if self.index.version != version:
                 # The catalogue has changed: slots may hold other entries. The vectors stay, so that
                 # a catalogue that changes all the time does not keep a search waiting.
                 continue
-            ranking = self._index.rank(parsed, vectors, scope)
+            ranking = self.index.rank(parsed, vectors, scope)
             if len(ranking) < _MATCHES_KEPT // 4:
                 self._rankings[key] = ranking
             return ranking, scope.fingerprint
@@ -119,8 +127,8 @@ class Finder:
     def _parse(self, query: str, scope: Scope) -> ParsedQuery:
         return parse_query(
             query,
-            is_known=lambda term: self._index.is_known(term, scope),
-            vocabulary=lambda: self._index.vocabulary(scope),
+            is_known=lambda term: self.index.is_known(term, scope),
+            vocabulary=lambda: self.index.vocabulary(scope),
             glossary=load_glossary(),
         )
 
@@ -140,7 +148,9 @@ class Finder:
         return task
 
     async def _embed_one(self, text: str) -> Vector:
-        (vector,) = await self._embedder.embed_short([text], urgent=True)
+        (vector,) = await self._embedder.embed_short(
+            [self._embedder.query_prefix + text], urgent=True
+        )
         return vector
 
     def _forget_failed(self, text: str, task: asyncio.Task[Vector]) -> None:

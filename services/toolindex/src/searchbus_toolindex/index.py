@@ -1,11 +1,12 @@
 """The index: entries in slots, ranked for a query among those that a caller may see.
 
-    index = Index()
+    index = Index(embedder.model)
     index.replace("weather", entries, vectors_of)
     ranking = index.rank(query, vectors, index.scope(actor, "tool"))
 
 Every number that a rank depends on is counted over the visible slots only, so that hidden entries
 have no effect. All of them are scored with estimated cosines, the best 200 again with exact ones.
+Scores decide the order (scoring.py), probabilities what is left out, and what is shown (gate.py).
 Not thread-safe; use it on the event loop.
 """
 
@@ -23,12 +24,14 @@ from searchbus_contracts import Actor
 from searchbus_contracts.toolindex import Kind
 from searchbus_vectors import Vector
 
+from .cohort import load_cohort
 from .columns import Columns
 from .entries import Entry, Key, phrase
+from .gate import LEAST, Circumstances, load_gate
 from .lexicon import Floats, Lexicon
 from .query import ParsedQuery
 from .scope import Scope, ScopeKey
-from .scoring import FLOOR, Best, Facet, combine, fused, least_score
+from .scoring import MIN_SCORE, Best, Facet, combine, fused
 from .vectors import EntryVectors
 from .vocabulary import Vocabulary
 from .words import split_words, word_terms
@@ -51,17 +54,17 @@ class Ranked:
     """One match; `matched` has the words of the query that it contains, as they were written."""
 
     entry: Entry
-    score: float
+    probability: float
     cosine: float
     matched: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Slots of every match, best first, with their scores."""
+    """Slots of every match, best first."""
 
     slots: NDArray[np.intp]
-    scores: Floats
+    probabilities: Floats
     cosines: Floats
 
     def __len__(self) -> int:
@@ -72,16 +75,25 @@ _NOTHING = Ranking(np.zeros(0, dtype=np.intp), *np.zeros((2, 0), dtype=np.float3
 
 
 class Index:
-    """The entries of all services, with their vectors and words."""
+    """The entries of all services, with their vectors and words.
 
-    def __init__(self) -> None:
+    Args:
+        model: what makes the vectors (`Embedder.model`).
+
+    Raises:
+        ValueError: the index was not fitted to this model.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._cohort = load_cohort(model)
+        self._gate = load_gate(model)
         self._entries: list[Entry | None] = []
         self._free: list[int] = []
         self._slots: dict[Key, int] = {}
         self._owned: dict[str, dict[Key, Entry]] = {}
         self._lexicon = Lexicon()
         self._vocabulary = Vocabulary()
-        self._vectors = EntryVectors()
+        self._vectors = EntryVectors(self._cohort.penalty)
         self._by_name: dict[str, set[int]] = {}
         self._columns = Columns()
         self._scopes: LRUCache[ScopeKey, Scope] = LRUCache(_SCOPES_KEPT)
@@ -196,39 +208,59 @@ class Index:
             scope.vocabulary = self._vocabulary.visible(scope.mask)
         return scope.vocabulary
 
+    def facets(
+        self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope
+    ) -> list[Facet]:
+        """Each of the query's texts, compared with every slot; cosines are estimated.
+
+        Args:
+            vectors: text → vector, for each of the query's texts.
+        """
+        given = [vectors[text] for text in query.texts]
+        found = []
+        for text, vector, cosine in zip(
+            query.texts, given, self._vectors.estimate(given), strict=True
+        ):
+            terms = query.terms(text)
+            circumstances = Circumstances(
+                nearness=self._cohort.nearness(vector),
+                terms=len(set(terms)),
+                corrected=query.corrections(text),
+                entries=scope.number,
+            )
+            matches = self._lexicon.match(terms, scope.lengths)
+            found.append(Facet(cosine, matches, circumstances))
+        return found
+
     def rank(self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope) -> Ranking:
-        """Rank the visible entries; the ranking is empty if the best one has too little evidence.
+        """Rank the visible entries that probably serve the query.
 
         Args:
             vectors: text → vector, for each of the query's texts.
         """
         if not scope.number:
             return _NOTHING
-        given = [vectors[text] for text in query.texts]
-        facets = [
-            Facet(cosine, self._lexicon.match(query.terms(text), scope.lengths))
-            for text, cosine in zip(query.texts, self._vectors.estimate(given), strict=True)
-        ]
+        facets = self.facets(query, vectors, scope)
         best = [facet.best(scope.mask) for facet in facets]
         literal = self._literal(query.whole, facets[0], scope)
         score = _combined(query, facets, best)
-        least = least_score(score[scope.mask])
         for slot, bonus in literal.items():
             score[slot] += bonus
-        slots = np.flatnonzero(scope.mask & (score >= least - _MARGIN))
+        slots = np.flatnonzero(scope.mask & (score >= MIN_SCORE - _MARGIN))
+        if not len(slots):
+            return _NOTHING
         slots = slots[self._order(slots, score[slots])]
         near, far = slots[:REFINED], slots[REFINED:]
         exact = [
-            facet.at(near, self._vectors.cosines(near, vector))
-            for facet, vector in zip(facets, given, strict=True)
+            facet.at(near, self._vectors.cosines(near, vectors[text]))
+            for text, facet in zip(query.texts, facets, strict=True)
         ]
-        if not len(near) or (not literal and _evidence(query, exact, best) < FLOOR):
-            return _NOTHING
         best = [
             replace(estimated, cosine=float(facet.cosine.max()))
             for facet, estimated in zip(exact, best, strict=True)
         ]
         refined = _combined(query, exact, best)
+        highest = float(refined.max())
         refined += np.array([literal.get(slot, 0.0) for slot in near.tolist()], dtype=np.float32)
         refined = np.round(refined, 4)
         order = self._order(near, refined)
@@ -238,21 +270,40 @@ class Index:
         cosines = np.concatenate(
             [_cosine(exact)[order], np.max([facet.cosine[far] for facet in facets], axis=0)]
         )
-        kept = scores >= least
+        # The most probable entry need not be the first; the others follow it by their scores.
+        odds = self._evidence(query, exact)
+        terms = facets[0].circumstances.terms
+        probabilities = self._gate.probabilities(odds, scores - np.float32(highest), terms)
+        kept = (probabilities >= LEAST) & (scores >= MIN_SCORE)
         slots = np.concatenate([near[order], far])
-        return Ranking(slots[kept], scores[kept], cosines[kept])
+        return Ranking(slots[kept], probabilities[kept], cosines[kept])
+
+    def _evidence(self, query: ParsedQuery, facets: Sequence[Facet]) -> float:
+        """The logarithm of the odds that any entry serves the query."""
+        return max(
+            float(facet.logits(self._gate).max())
+            for text, facet in zip(query.texts, facets, strict=True)
+            if query.is_evidence(text)
+        )
 
     def page(self, query: str, ranking: Ranking, offset: int, limit: int) -> list[Ranked]:
         """A page of a ranking. The index must not have changed since the ranking was made."""
         part = slice(offset, offset + limit)
         slots = ranking.slots[part]
         written = [(word, self._lexicon.contains(term, slots)) for word, term in word_terms(query)]
-        columns = (slots.tolist(), ranking.scores[part].tolist(), ranking.cosines[part].tolist())
+        columns = (
+            slots.tolist(),
+            ranking.probabilities[part].tolist(),
+            ranking.cosines[part].tolist(),
+        )
         return [
             Ranked(
-                entry, score, cosine, tuple(dict.fromkeys(w for w, found in written if found[row]))
+                entry,
+                probability,
+                cosine,
+                tuple(dict.fromkeys(w for w, found in written if found[row])),
             )
-            for row, (slot, score, cosine) in enumerate(zip(*columns, strict=True))
+            for row, (slot, probability, cosine) in enumerate(zip(*columns, strict=True))
             if (entry := self._entries[slot]) is not None
         ]
 
@@ -294,16 +345,8 @@ class Index:
 def _combined(query: ParsedQuery, facets: Sequence[Facet], best: Sequence[Best]) -> Floats:
     """One score by slot, of the facets of all texts."""
     number = len(query.sentences)
-    scores = [fused(facet, found) for facet, found in zip(facets, best, strict=True)]
+    scores = fused(facets, best)
     return combine(whole=scores[0], sentences=scores[1 : number + 1], readings=scores[number + 1 :])
-
-
-def _evidence(query: ParsedQuery, facets: Sequence[Facet], best: Sequence[Best]) -> float:
-    return max(
-        float(facet.evidence(found.typical).max())
-        for text, facet, found in zip(query.texts, facets, best, strict=True)
-        if query.is_evidence(text)
-    )
 
 
 def _cosine(facets: Sequence[Facet]) -> Floats:

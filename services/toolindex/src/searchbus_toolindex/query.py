@@ -46,6 +46,7 @@ class ParsedQuery:
         sentences: its sentences; empty if there is only one.
         readings: the query with misspelt words corrected, or foreign words in English.
         unread: words that a reading in English leaves out, since they are in no table.
+        corrected: share of the words of the readings that are corrections, 0 to 1.
         guessed: the readings may be wrong. They help to rank, but a match with them is no evidence.
     """
 
@@ -53,6 +54,7 @@ class ParsedQuery:
     sentences: tuple[str, ...] = ()
     readings: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    corrected: float = 0.0
     guessed: bool = False
 
     @property
@@ -63,6 +65,10 @@ class ParsedQuery:
     def is_evidence(self, text: str) -> bool:
         """Whether a match with one of the texts shows that an entry fits."""
         return not (self.guessed and text in self.readings)
+
+    def corrections(self, text: str) -> float:
+        """The share of the words of one of the texts that are corrections."""
+        return self.corrected if text in self.readings else 0.0
 
     def terms(self, text: str) -> list[str]:
         """The terms of one of the texts; what a reading leaves out is a word without a match."""
@@ -84,14 +90,25 @@ def parse_query(
     """
     sentences = [s.strip() for s in _SENTENCE_END.split(query)]
     sentences = [s for s in sentences if len(s) >= _MIN_SENTENCE_CHARS][:_MAX_SENTENCES]
-    reading, guessed, unread = _reading(query, is_known, vocabulary, glossary)
+    reading = _reading(query, is_known, vocabulary, glossary)
     return ParsedQuery(
         whole=query,
         sentences=tuple(sentences) if len(sentences) > 1 else (),
-        readings=() if reading is None else (reading,),
-        unread=tuple(unread),
-        guessed=guessed,
+        readings=() if reading is None else (reading.text,),
+        unread=() if reading is None else reading.unread,
+        corrected=0.0 if reading is None else reading.corrected,
+        guessed=reading is not None and reading.guessed,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The query in other words; see ParsedQuery."""
+
+    text: str
+    unread: tuple[str, ...]
+    corrected: float
+    guessed: bool
 
 
 def _reading(
@@ -99,18 +116,20 @@ def _reading(
     is_known: Callable[[str], bool],
     vocabulary: Callable[[], list[str]],
     glossary: Glossary,
-) -> tuple[str | None, bool, list[str]]:
-    """The query in other words, if it needs them, whether guessed, and what these leave out."""
+) -> _Reading | None:
+    """The query in other words, if it needs them."""
     english: list[str] = []
     corrected: list[str] = []
     unread: list[str] = []
-    translated = spelt = misread = False
+    translated = misread = False
+    corrections = meant = 0
     words = split_words(query)
     for word in words:
         lower = word.lower()
         if lower in STOPWORDS:
             corrected.append(word)
             continue
+        meant += 1
         if is_unspaced(word) or not is_known(stem(lower)):
             meanings = glossary.translate(word)
             if meanings:
@@ -121,7 +140,7 @@ def _reading(
             if near is not None:
                 corrected.append(near)
                 english.append(near)
-                spelt = True
+                corrections += 1
                 # Few err in the first letter: "book" is hardly a misspelt "look".
                 misread = misread or near[0] != fold(word)[0]
                 continue
@@ -129,11 +148,13 @@ def _reading(
         else:
             english.append(word)
         corrected.append(word)
+    share = corrections / max(1, meant)
     if translated:
         # Words of an English query are words of other languages by chance: "image", "convert".
         is_english = any(word.lower() in _ENGLISH for word in words)
-        return " ".join(dict.fromkeys(english)), is_english or misread, unread
-    return (" ".join(corrected) if spelt else None), misread, []
+        text = " ".join(dict.fromkeys(english))
+        return _Reading(text, tuple(unread), share, guessed=is_english or misread)
+    return _Reading(" ".join(corrected), (), share, guessed=misread) if corrections else None
 
 
 def _nearest(word: str, vocabulary: list[str]) -> str | None:

@@ -55,7 +55,7 @@ async def start(process: Process[ToolindexSettings]) -> None:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
     process.resources.push_async_callback(embedder.close)
     services = known_services()
-    index = Index()
+    index = Index(embedder.model)
     _entries.watch(index)
     await process.enter(
         Follower(

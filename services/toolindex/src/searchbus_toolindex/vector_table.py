@@ -28,12 +28,18 @@ T = TypeVar("T", bound=np.generic)
 
 
 class VectorTable:
-    """Vectors of unit length; a row without one has the cosine 0."""
+    """Vectors of unit length; a row without one has the cosine 0.
 
-    def __init__(self) -> None:
+    Args:
+        penalty: the product of a row's vector with it is taken from its cosines.
+    """
+
+    def __init__(self, penalty: Vector) -> None:
+        self._penalty = penalty
         self._full: Floats = np.zeros((64, DIMENSIONS), dtype=np.float32)
         self._rounded: NDArray[np.int8] = np.zeros((64, DIMENSIONS), dtype=np.int8)
         self._steps: Floats = np.zeros(64, dtype=np.float32)
+        self._penalties: Floats = np.zeros(64, dtype=np.float32)
 
     def put(self, row: int, vector: Vector) -> None:
         """Set the vector of a row; the table grows as needed."""
@@ -43,13 +49,16 @@ class VectorTable:
             self._full = _grown(self._full, more)
             self._rounded = _grown(self._rounded, more)
             self._steps = _grown(self._steps, more)
+            self._penalties = _grown(self._penalties, more)
         self._full[row] = vector
         self._rounded[row], self._steps[row] = _round(self._full[row])
+        self._penalties[row] = np.einsum("j,j->", self._full[row], self._penalty)
 
     def clear(self, row: int) -> None:
         """Remove the vector of a row."""
         self._full[row] = 0
         self._rounded[row] = 0
+        self._penalties[row] = 0
 
     def estimate(self, vectors: Sequence[Vector], rows: int) -> Floats:
         """Estimated cosines, shape (vectors, rows), of each vector with each of the first rows."""
@@ -58,6 +67,7 @@ class VectorTable:
         steps = np.array([step for _, step in rounded], dtype=np.float32)
         products = np.asarray(numkong.cdist(levels, self._rounded[:rows], metric="dot"))
         estimates: Floats = products.astype(np.float32) * self._steps[:rows] * steps[:, None]
+        estimates -= self._penalties[:rows]
         return estimates
 
     def cosines(self, rows: NDArray[np.intp], vector: Vector) -> Floats:
@@ -66,7 +76,7 @@ class VectorTable:
         BLAS (`@`) adds up some rows in another order than others, so that replicas whose rows
         differ got scores that differ in the last digit shown.
         """
-        cosines: Floats = np.einsum("ij,j->i", self._full[rows], vector)
+        cosines: Floats = np.einsum("ij,j->i", self._full[rows], vector) - self._penalties[rows]
         return cosines
 
 

@@ -16,12 +16,12 @@ __all__ = ["EntryVectors"]
 
 
 class EntryVectors:
-    """Vectors by slot."""
+    """Vectors by slot; every cosine is less the product of the vector with the penalty."""
 
-    def __init__(self) -> None:
+    def __init__(self, penalty: Vector) -> None:
         self._size = 0
-        self._texts = VectorTable()
-        self._examples = VectorTable()
+        self._texts = VectorTable(penalty)
+        self._examples = VectorTable(penalty)
         self._example_rows: dict[int, list[int]] = {}
         self._owners: list[int] = []
         self._free: list[int] = []

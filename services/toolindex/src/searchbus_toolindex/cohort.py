@@ -1,0 +1,105 @@
+"""Fixed texts that every query and every entry is compared with, whatever the catalogue.
+
+A cosine means little by itself. It is high between any two short texts of everyday words, and some
+entries ("hubs") are near to whatever is asked. Two comparisons make it comparable, as the cohorts
+of speaker recognition do (adaptive score normalisation):
+
+- how near the query is to tools of every kind, and to what no tool serves: small talk, handwork,
+  random letters;
+- how near an entry is to requests of every kind, which is what is taken from its cosines.
+
+cohort.tsv has the texts, cohort.npz their vectors, which `python -m tests.search.fit_gate` makes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+
+from searchbus_vectors import Vector
+
+from .lexicon import Floats
+
+__all__ = ["HUB_WEIGHT", "Cohort", "CohortTexts", "Nearness", "load_cohort", "load_texts"]
+
+HUB_WEIGHT = 0.5
+_NEAREST = 5
+FILE = "cohort.npz"
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """The mean cosine of a query with the five nearest tools, and texts without a request."""
+
+    tools: float
+    others: float
+
+
+@dataclass(frozen=True, slots=True)
+class CohortTexts:
+    """The texts: requests, the tools that would serve them, and others that no tool serves."""
+
+    requests: tuple[str, ...]
+    tools: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+class Cohort:
+    """The vectors of the texts, made by one model.
+
+    Args:
+        requests: their mean vector, shape (dimensions,).
+        tools, others: shape (texts, dimensions), of unit length.
+    """
+
+    def __init__(self, requests: Floats, tools: Floats, others: Floats) -> None:
+        self.penalty: Vector = (HUB_WEIGHT * requests).astype(np.float32)
+        self.vectors = np.concatenate([tools, others]).astype(np.float32)
+        self._penalties = self.vectors @ self.penalty
+        self.number_of_tools = len(tools)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def nearness(self, query: Vector) -> Nearness:
+        """Compare a query; cosines are less the penalty, as those of entries."""
+        # Each row by itself, so that replicas get the same bits (see vector_table.py).
+        cosines = np.einsum("ij,j->i", self.vectors, query) - self._penalties
+        return Nearness(
+            _nearest(cosines[: self.number_of_tools]), _nearest(cosines[self.number_of_tools :])
+        )
+
+
+@cache
+def load_cohort(model: str) -> Cohort:
+    """The cohort of a model.
+
+    Raises:
+        ValueError: there are no vectors of this model; the message says how to make them.
+    """
+    with np.load(str(files(__package__).joinpath(FILE))) as arrays:
+        if f"{model}/tools" not in arrays:
+            raise ValueError(
+                f"The tool index has no cohort for the model {model!r}. "
+                "Add the model to tests/search/fit_gate.py and run it."
+            )
+        return Cohort(*(arrays[f"{model}/{name}"] for name in ("requests", "tools", "others")))
+
+
+def load_texts() -> CohortTexts:
+    """The texts of cohort.tsv."""
+    table = files(__package__).joinpath("cohort.tsv").read_text(encoding="utf-8")
+    lines = [line for line in table.splitlines() if not line.startswith("#")]
+    pairs = [line.split("\t") for line in lines if "\t" in line]
+    return CohortTexts(
+        requests=tuple(request for request, _ in pairs),
+        tools=tuple(tool for _, tool in pairs),
+        others=tuple(line for line in lines if "\t" not in line),
+    )
+
+
+def _nearest(cosines: Floats) -> float:
+    return float(np.sort(cosines)[-_NEAREST:].mean())

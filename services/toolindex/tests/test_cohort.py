@@ -1,0 +1,62 @@
+"""The fixed texts that queries and entries are compared with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from searchbus_toolindex.cohort import HUB_WEIGHT, Cohort, load_cohort, load_texts
+from searchbus_vectors.hash_embedder import HashEmbedder, hashed_vector
+from searchbus_vectors.model_files import MODEL_NAME
+
+
+def unit(*places: int):
+    vectors = np.zeros((len(places), 384), dtype=np.float32)
+    vectors[np.arange(len(places)), places] = 1.0
+    return vectors
+
+
+def test_nearness_is_the_mean_of_the_five_nearest():
+    """Of tools and of other texts separately."""
+    cohort = Cohort(np.zeros(384, dtype=np.float32), unit(0, 0, 0, 1, 1, 1), unit(2, 0, 3, 4, 5))
+    found = cohort.nearness(unit(0)[0])
+    assert (found.tools, found.others) == pytest.approx((0.6, 0.2))
+
+
+def test_texts_near_to_every_request_count_less():
+    """By the weighted product with the mean request."""
+    cohort = Cohort(unit(0)[0], unit(*[0] * 5), unit(*[1] * 5))
+    found = cohort.nearness(unit(0)[0])
+    assert (found.tools, found.others) == pytest.approx((1 - HUB_WEIGHT, 0.0))
+    assert cohort.penalty[0] == HUB_WEIGHT
+
+
+@pytest.mark.parametrize("model", [MODEL_NAME, HashEmbedder.model])
+def test_vectors_are_those_of_the_texts(model):
+    """A text that is changed needs the vectors anew."""
+    cohort, texts = load_cohort(model), load_texts()
+    assert len(texts.requests) == len(texts.tools) == cohort.number_of_tools
+    assert len(cohort) == len(texts.tools) + len(texts.others)
+    assert len(set(texts.tools + texts.others)) == len(cohort)
+
+
+def test_hashed_vectors_equal_those_in_the_file():
+    """Up to their rounding to half precision."""
+    cohort, texts = load_cohort(HashEmbedder.model), load_texts()
+    vectors = np.stack([hashed_vector(text) for text in (*texts.tools, *texts.others)])
+    assert np.abs(cohort.vectors - vectors).max() < 1e-3
+
+
+def test_a_greeting_is_nearer_to_what_no_tool_serves():
+    """And a request nearer to tools."""
+    cohort = load_cohort(HashEmbedder.model)
+    greeting = cohort.nearness(hashed_vector("good morning"))
+    request = cohort.nearness(hashed_vector("create an event in my calendar"))
+    assert greeting.others > greeting.tools
+    assert request.tools > request.others
+
+
+def test_unknown_model_is_refused_with_what_to_do():
+    """Vectors of different models must not be compared."""
+    with pytest.raises(ValueError, match="fit_gate"):
+        load_cohort("nobody/nothing")

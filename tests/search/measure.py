@@ -1,0 +1,104 @@
+"""How well tools are found in every set: `python -m tests.search.measure`.
+
+For each catalogue: rank of the right tools, how many are returned, answerable queries without a result,
+nonsense with an empty result. With `--queries FILE` also a table of the shipped tools' queries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+
+from searchbus_contracts.toolindex import MAX_FIND_CHARS
+from searchbus_toolindex.finder import Finder
+from searchbus_vectors import load_embedder
+
+from .sets import (
+    EVERY_ROLE,
+    SHIPPED,
+    Case,
+    finder_of,
+    nonsense,
+    read_sets,
+    shipped_cases,
+)
+
+__all__ = ["measure", "quality", "results", "shipped_quality"]
+
+_DEPTH = 10
+
+
+async def results(
+    finder: Finder, cases: Sequence[Case], *, with_toolset: bool = False
+) -> list[list[str]]:
+    """The names of the first ten results of each query."""
+    found = []
+    for case in cases:
+        reply = await finder.find(case.query[:MAX_FIND_CHARS], actor=EVERY_ROLE, limit=_DEPTH)
+        found.append([f"{f.toolset}.{f.name}" if with_toolset else f.name for f in reply.found])
+    return found
+
+
+def quality(cases: Sequence[Case], found: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Means over queries that the catalogue serves."""
+    pairs = list(zip(found, (case.right for case in cases), strict=True))
+    measured = {
+        f"recall@{k}": mean(len({*f[:k]} & r) / len(r) for f, r in pairs) for k in (1, 5, 10)
+    }
+    measured["ndcg@10"] = mean(_ndcg(f, r) for f, r in pairs)
+    measured["returned"] = mean(len(f) for f, _ in pairs)
+    measured["wrongly empty"] = mean(not f for f, _ in pairs)
+    return {name: round(value, 4) for name, value in measured.items()}
+
+
+def shipped_quality(cases: Sequence[Case], found: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Of the shipped tools: right first, mean number returned, empty where no tool serves."""
+    pairs = list(zip(found, (case.right for case in cases), strict=True))
+    served = [(f, r) for f, r in pairs if r]
+    return {
+        "right first": sum(bool(f) and f[0] in r for f, r in served),
+        "returned": round(mean(len(f) for f, _ in served), 2),
+        "empty": sum(not f for f, r in pairs if not r),
+    }
+
+
+async def measure(reference: Path) -> dict[str, dict[str, float]]:
+    """By set."""
+    embedder = await load_embedder(query_threads=2)
+    measured: dict[str, dict[str, float]] = {}
+    try:
+        for tools in read_sets(reference):
+            finder = await finder_of(tools.entries, embedder)
+            if tools.name == "shipped":
+                for name in SHIPPED:
+                    cases = shipped_cases(name)
+                    found = await results(finder, cases, with_toolset=True)
+                    measured[name] = shipped_quality(cases, found)
+                measured[tools.name] = {}
+            else:
+                measured[tools.name] = quality(tools.cases, await results(finder, tools.cases))
+            strange = await results(finder, nonsense())
+            measured[tools.name]["nonsense empty"] = sum(not found for found in strange)
+    finally:
+        await embedder.close()
+    return measured
+
+
+def _ndcg(found: Sequence[str], right: frozenset[str]) -> float:
+    gain = sum(1 / math.log2(i + 2) for i, name in enumerate(found[:_DEPTH]) if name in right)
+    return gain / sum(1 / math.log2(i + 2) for i in range(min(_DEPTH, len(right))))
+
+
+def _table(measured: Mapping[str, Mapping[str, float]]) -> str:
+    return "".join(
+        f"{name:26}" + "  ".join(f"{key} {value:g}" for key, value in values.items()) + "\n"
+        for name, values in measured.items()
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(_table(asyncio.run(measure(Path(__file__).parents[3] / "shared"))))

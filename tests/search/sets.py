@@ -1,0 +1,110 @@
+"""The catalogues and queries that the search for tools is measured and fitted on.
+
+Two are public (../shared/data/tools), two are here: the tools that searchbus ships, and those that an
+office may have. Nonsense has no tool in any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from searchbus_bus import Toolset, declared_tools
+from searchbus_contracts import Actor, Catalog, ToolDescriptor
+from searchbus_ddg.tools import DdgTools
+from searchbus_edge.composites.connector import Connector
+from searchbus_edge.search.lazy import LAZY_TOOLS
+from searchbus_evaluation.evaluation import entry_of, read_catalogue
+from searchbus_retrieval.tools import FomcTools
+from searchbus_toolindex.entries import Entry, entries_of
+from searchbus_toolindex.finder import Finder
+from searchbus_toolindex.index import Index
+from searchbus_vectors import Embedder
+from searchbus_web.tools import WebTools
+
+__all__ = ["EVERY_ROLE", "HERE", "SHIPPED", "Case", "ToolSet", "finder_of", "nonsense", "read_sets",
+           "shipped", "shipped_cases"]  # fmt: skip
+
+HERE = Path(__file__).parent
+SHIPPED = ("shipped_queries", "shipped_queries_held_out", "shipped_queries_third")
+"""In the order in which they were written: before the ranking, before the tools' examples, before
+the gate."""
+EVERY_ROLE = Actor(subject="every-role", roles=("*",))
+_TOOLSETS: tuple[type[Toolset], ...] = (Connector, DdgTools, FomcTools, WebTools)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query and the names of its right entries; none where no entry serves it."""
+
+    query: str
+    right: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class ToolSet:
+    """A catalogue and its queries."""
+
+    name: str
+    entries: tuple[Entry, ...]
+    cases: tuple[Case, ...]
+
+
+class _Line(msgspec.Struct):
+    query: str
+    right: list[str]
+
+
+def shipped_cases(name: str) -> list[Case]:
+    """The queries of one of `SHIPPED`; right tools by `toolset.name`."""
+    lines = (HERE / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    read = [msgspec.json.decode(line, type=_Line) for line in lines]
+    return [Case(line.query, frozenset(line.right)) for line in read]
+
+
+def shipped() -> ToolSet:
+    """The tools that searchbus ships, with all their queries."""
+    catalog = Catalog(service="shipped", tools=tuple(_shipped_tools()))
+    cases = [case for name in SHIPPED for case in shipped_cases(name)]
+    return ToolSet("shipped", tuple(entries_of(catalog)), tuple(cases))
+
+
+def read_sets(reference: Path) -> list[ToolSet]:
+    """The shipped tools, the office, and the public sets."""
+    folders = {
+        "office": HERE / "office",
+        "livemcpbench": reference / "data" / "tools" / "livemcpbench",
+        "stabletoolbench": reference / "data" / "tools" / "stabletoolbench",
+    }
+    return [shipped(), *(_read(name, folder) for name, folder in folders.items())]
+
+
+def nonsense(name: str = "nonsense_queries") -> list[Case]:
+    """Queries that no tool serves; `fit_nonsense` has those that the gate is fitted on."""
+    lines = (HERE / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return [Case(line) for line in lines]
+
+
+async def finder_of(entries: Sequence[Entry], embedder: Embedder) -> Finder:
+    """A search over these entries."""
+    texts = list(dict.fromkeys(text for e in entries for text in (e.text, *e.examples)))
+    made = await embedder.embed_short(texts, urgent=False)
+    vectors = dict(zip(texts, made, strict=True))
+    index = Index(embedder.model)
+    index.replace("set", entries, lambda e: [vectors[t] for t in (e.text, *e.examples)])
+    return Finder(index, embedder)
+
+
+def _read(name: str, folder: Path) -> ToolSet:
+    tools, queries = read_catalogue(folder)
+    cases = [Case(query.text, frozenset(query.relevant)) for query in queries]
+    return ToolSet(name, tuple(entry_of(tool) for tool in tools), tuple(cases))
+
+
+def _shipped_tools() -> Iterable[ToolDescriptor]:
+    for toolset in _TOOLSETS:
+        yield from declared_tools(toolset)
+    yield from LAZY_TOOLS
