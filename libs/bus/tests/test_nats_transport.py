@@ -156,4 +156,15 @@ async def test_buckets_are_reached_over_a_connection_of_their_own(own_nats_serve
     await bus.publish("sb.v1.end", {})
     await until(lambda: "sb.v1.end" in heard)
     assert heard == ["sb.v1.end"]
+    server.stop()
+    server.start()
+
+    async def works_again() -> bool:
+        try:
+            return await bucket.put("b", b"2") > 0
+        except Fault:
+            return False
+
+    await until(works_again)
+    assert (await bucket.get("b")).value == b"2"
     await bus.close()
