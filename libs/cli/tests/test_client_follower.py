@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from searchbus_cli import client_follower as module
 from searchbus_cli.client_follower import ClientFollower
 from searchbus_runtime.clients import ClientPipe, join_clients, make_pipe
 from searchbus_testing import until
@@ -42,6 +43,7 @@ async def followed(tmp_path):
     reader = make_pipe(tmp_path)
     stack.starter = join_clients(tmp_path, "first")
     stack.stop = stop
+    stack.reader = reader
     follower = ClientFollower(stack, ClientPipe(reader), stop)
     yield stack
     follower.close()
@@ -82,3 +84,16 @@ async def test_client_that_came_in_the_last_moment_keeps_the_stack(followed, tmp
     assert followed.published
     assert not followed.stop.is_set()
     os.close(clients[0])
+
+
+async def test_last_client_is_missed_where_the_system_does_not_report_it(
+    followed, tmp_path, monkeypatch
+):
+    """As macOS does not."""
+    monkeypatch.setattr(module, "LOOK_S", 0.01)
+    client = join_clients(tmp_path, "second")
+    os.close(followed.starter)
+    asyncio.get_running_loop().remove_reader(followed.reader)
+    os.close(client)
+    await asyncio.wait_for(followed.stop.wait(), 60)
+    assert not followed.published

@@ -10,6 +10,9 @@ from .stack import Stack
 
 __all__ = ["ClientFollower"]
 
+LOOK_S = 1.0
+"""macOS does not report that the last writer has closed a named pipe: one has to look."""
+
 
 class ClientFollower:
     """Follows the clients of a stack.
@@ -26,12 +29,17 @@ class ClientFollower:
         stack.toolsets = set()
         self._loop.add_reader(pipe.descriptor, self._read)
         # The client that started the stack wrote its line before: it decides what is started.
-        self._read()
+        self._look()
 
     def close(self) -> None:
         """Stop following."""
+        self._looking.cancel()
         self._loop.remove_reader(self._pipe.descriptor)
         self._pipe.close()
+
+    def _look(self) -> None:
+        self._looking = self._loop.call_later(LOOK_S, self._look)
+        self._read()
 
     def _read(self) -> None:
         wanted = self._pipe.read()
@@ -42,6 +50,7 @@ class ClientFollower:
             wanted = self._pipe.read()
             if wanted is None:
                 self._loop.remove_reader(self._pipe.descriptor)
+                self._looking.cancel()
                 self._stop.set()
                 return
             if self._stack.url:

@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import msgspec
@@ -17,12 +18,14 @@ from searchbus_web.extraction.child import LENGTH
 from searchbus_web.extraction.reading import Answer, PageBytes, PageText
 
 
-def run(monkeypatch, capfd, pages: list[PageBytes]) -> list[PageText]:
+def run(
+    monkeypatch, capfd, pages: list[PageBytes], setrlimit: Callable[..., None] = lambda *_: None
+) -> list[PageText]:
     """Feed pages to `main` and decode its replies."""
     bodies = [msgspec.msgpack.encode(page) for page in pages]
     requests = b"".join(LENGTH.pack(len(body)) + body for body in bodies)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(requests)))
-    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    monkeypatch.setattr(resource, "setrlimit", setrlimit)
     replies = io.BytesIO()
     monkeypatch.setattr(os, "fdopen", lambda *_: replies)
     monkeypatch.setattr(os, "dup", lambda number: number)
@@ -58,6 +61,18 @@ def test_errors_of_parsers_are_problems(monkeypatch, capfd, error, problem):
     monkeypatch.setattr(child, "answer", answer)
     pages = [PageBytes("", body, "text/plain") for body in (b"bad", b"good")]
     assert run(monkeypatch, capfd, pages) == [PageText(problem=problem), PageText("good")]
+
+
+@pytest.mark.parametrize(("platform", "limits"), [("linux", ["AS", "CORE"]), ("darwin", ["CORE"])])
+def test_memory_is_limited_where_the_system_can(monkeypatch, capfd, platform, limits):
+    """macOS refuses every limit of the address space: no page would be parsed there."""
+    found = []
+    names = {resource.RLIMIT_AS: "AS", resource.RLIMIT_CORE: "CORE"}
+    import trafilatura  # noqa: F401  (as this platform has it)
+
+    monkeypatch.setattr(sys, "platform", platform)
+    assert run(monkeypatch, capfd, [], lambda kind, _: found.append(names[kind])) == []
+    assert found == limits
 
 
 def test_parsers_alone_are_imported():

@@ -1,7 +1,8 @@
 """The process that parses pages: `python -m searchbus_web.extraction.child`, started by pool.py.
 
 Standard input: `length[4] Question` as MessagePack (reading.py); standard output: `length[4]
-Answer`. The process limits its own memory; pool.py kills it when an answer takes too long.
+Answer`. The process limits its own memory (not on macOS); pool.py kills it when an answer takes too
+long.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def main() -> None:
     """Answer until standard input ends."""
     # While a page is parsed, nothing else notices that the service was killed.
     end_with_parent(signal.SIGKILL)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    if sys.platform != "darwin":  # macOS refuses every limit of the address space
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # A parser that prints must not corrupt the replies: its standard output becomes stderr.
     replies = os.fdopen(os.dup(1), "wb")
