@@ -43,7 +43,9 @@ def test_texts_without_terms_have_empty_vectors(text):
     assert document_vector(text).indices == query_vector(text).indices == []
 
 
-def test_a_query_counts_each_term_once():
-    """Repeated words do not weigh more."""
-    vector = query_vector("rates rate RATES")
-    assert (vector.indices, vector.values) == ([RATE], [1.0])
+def test_repeated_words_of_a_query_weigh_more():
+    """Each time less than the time before."""
+    vector = query_vector("rates rate RATES committee")
+    assert vector.indices[0] == RATE
+    assert vector.values == [pytest.approx(27 / 11), 1.0]
+    assert query_vector("rate " * 1000).values[0] < 9

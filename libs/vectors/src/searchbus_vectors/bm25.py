@@ -1,7 +1,9 @@
 """BM25's share of a document and of a query as sparse vectors; the store adds the rarity of terms.
 
-The terms and weights are those of fastembed's `Qdrant/bm25`, so that collections written with it
-stay valid. Importing fastembed and its table of punctuation took half a second of each start.
+The terms and weights of documents are those of fastembed's `Qdrant/bm25`, so that collections
+written with it stay valid. A query's terms weigh by their frequency (Robertson et al.: Okapi at
+TREC-3, 1994), which tells most in long questions. Importing fastembed and its table of punctuation
+took half a second of each start.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from .vectors import Sparse
 __all__ = ["document_vector", "query_vector", "terms"]
 
 _K1, _B = 1.2, 0.75
+_K3 = 8.0
+"""Of a term's frequency in the query: twice counts 1.8, ten times 5."""
 _AVERAGE_TERMS = 120.0
 """Of passages of about 1,000 characters, without stopwords."""
 _MAX_TERM_CHARS = 40
@@ -36,9 +40,9 @@ def document_vector(text: str) -> Sparse:
 
 
 def query_vector(text: str) -> Sparse:
-    """Term ids of a query, each with weight 1."""
-    ids = list(dict.fromkeys(_id(term) for term in terms(text)))
-    return Sparse(ids, [1.0] * len(ids))
+    """Term ids of a query, and the weight of each by its frequency there; 1 for a single one."""
+    counts = Counter(_id(term) for term in terms(text))
+    return Sparse(list(counts), [n * (_K3 + 1) / (n + _K3) for n in counts.values()])
 
 
 def terms(text: str) -> list[str]:

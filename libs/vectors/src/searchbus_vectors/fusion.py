@@ -1,9 +1,11 @@
-"""Fuses two rankings into one: .6 cosine + .4 BM25, each normalised to 0..1 by its extremes.
+"""Fuses two rankings into one: .6 cosine, from its least to its best, + .4 BM25 beside its best.
 
-Measured against reciprocal rank fusion (k = 2, 10, 60) and distribution-based fusion on Cranfield
-(nDCG@10 .444 against .435 to .439) and on seven public sets of tools (.636 against .606 to .633).
-The cosine of every candidate is known here, also of those that only BM25 found. Ranks alone, as
-in the reciprocal rank fusion of searchbus-bus, are for services whose scores cannot be compared.
+BM25 has a true zero, the passage without a word of the query; the cosine has none, so its least
+candidate stands for it. Measured on Cranfield: nDCG@10 .447; with BM25 from its least to its best,
+too, .442; reciprocal rank fusion (k = 2, 10, 60) and distribution-based fusion .435 to .439; each
+ranking alone .414 (cosine) and .389. The cosine of every candidate is known here, also of those
+that only BM25 found. Ranks alone, as in the reciprocal rank fusion of searchbus-bus, are for
+services whose scores cannot be compared.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ def fuse(
     Returns:
         (id, score in 0..1), best first; equal scores are in order of id.
     """
-    dense_part = _min_max(cosine)
-    sparse_part = _min_max(sparse)
+    best = max(sparse.values(), default=0.0)
+    share = weight / best if best > 0 else 0.0
     scores = {
-        key: weight * sparse_part.get(key, 0.0) + (1 - weight) * value
-        for key, value in dense_part.items()
+        key: share * sparse.get(key, 0.0) + (1 - weight) * value
+        for key, value in _min_max(cosine).items()
     }
     return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
 
