@@ -327,7 +327,8 @@ async def test_sources_meet_the_limits_and_the_audit_log_of_their_tools(stack, c
     assert {r["source"] for r in limited.structured_content["results"]} == {"documents/books"}
     stack.edge.audit.flush()
     records = [r for r in caplog.records if r.name == "searchbus.audit"]
-    lines = [(line["tool"], line["outcome"]) for r in records for line in r.lines]
+    found = [json.loads(line) for r in records for line in r.lines]
+    lines = [(line["tool"], line["outcome"]) for line in found]
     assert lines.count(("search", "ok")) == 3
     assert lines.count(("web_search", "ok")) == 2
     assert lines.count(("web_search", "rate_limited")) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
@@ -92,7 +93,8 @@ async def test_audit_log_has_who_called_what_and_no_contents(secured, caplog):
     await secured.result("tools/call", token, name="two_tool", arguments={"text": CANARY})
     await secured.result("tools/call", token, name="unknown", arguments={"text": CANARY})
     secured.edge.audit.flush()
-    lines = [line for r in caplog.records if r.name == "searchbus.audit" for line in r.lines]
+    records = [r for r in caplog.records if r.name == "searchbus.audit"]
+    lines = [json.loads(line) for r in records for line in r.lines]
     assert [(line["subject"], line["tool"], line["outcome"]) for line in lines] == [
         ("alice", "two_tool", "ok"), ("alice", "unknown", "json-rpc -32602")
     ]  # fmt: skip
@@ -113,4 +115,4 @@ async def test_arguments_are_logged_if_the_setting_says_so(secured, caplog):
     )
     secured.edge.audit.flush()
     (record,) = [r for r in caplog.records if r.name == "searchbus.audit"]
-    assert [line["arguments"] for line in record.lines] == [{"a": 1}]
+    assert [json.loads(line)["arguments"] for line in record.lines] == [{"a": 1}]

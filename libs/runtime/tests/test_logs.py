@@ -10,7 +10,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 from searchbus_runtime import configure_logging
-from searchbus_runtime.logs import log_lines
+from searchbus_runtime.logs import log_lines, timestamp
 
 
 @pytest.fixture(autouse=True)
@@ -88,10 +88,12 @@ def test_without_a_terminal_auto_is_json_and_console_is_for_people(capsys):
     assert not text.startswith("{")
 
 
-LINES = [
-    {"event": "a called b: ok", "time_s": 1.5, "trace_id": "12ab", "arguments": {"q": ["é"]}},
-    {"event": "100 % of c", "time_s": 2.0},
-]
+FIRST = {
+    "event": "a called b: ok", "timestamp": timestamp(1.5), "trace_id": "12ab",
+    "arguments": {"q": ["é"]},
+}  # fmt: skip
+SECOND = {"event": "100 % of c", "timestamp": timestamp(2.0)}
+LINES = [json.dumps(line).encode() for line in (FIRST, SECOND)]
 
 
 def test_lines_logged_at_once_have_the_form_of_all_others(capsys):
@@ -101,7 +103,7 @@ def test_lines_logged_at_once_have_the_form_of_all_others(capsys):
     logging.getLogger("searchbus.other").info("other")
     first, second, other = lines(capsys)
     assert {key: first[key] for key in ("event", "trace_id", "arguments")} == {
-        key: LINES[0][key] for key in ("event", "trace_id", "arguments")
+        key: FIRST[key] for key in ("event", "trace_id", "arguments")
     }
     assert (first["level"], first["logger"], first["service"]) == (
         "info",
@@ -145,3 +147,11 @@ def test_text_of_others_cannot_forge_lines_for_people(capsys):
     assert "\x9b" not in written
     assert r"\x1b[2Jx\n2026-01-01 [info] forged\x9b31m" in written
     assert "\nTraceback" in written or "Traceback (most recent call last):\n" in written
+
+
+def test_lines_logged_at_once_are_text_for_every_other_handler(caplog):
+    """As with any record."""
+    caplog.set_level(logging.INFO)
+    log_lines(logging.getLogger("searchbus.audit"), LINES)
+    (record,) = caplog.records
+    assert record.getMessage() == "a called b: ok\n100 % of c"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal
@@ -15,10 +15,10 @@ from opentelemetry import trace
 
 from .printable import printable
 
-__all__ = ["configure_logging", "log_lines"]
+__all__ = ["configure_logging", "log_lines", "timestamp"]
 
 _TRACE_FIELDS = ("trace_id", "span_id")
-_encoder = msgspec.json.Encoder(enc_hook=str)
+_encoder = msgspec.json.Encoder()
 
 
 def configure_logging(
@@ -80,17 +80,33 @@ def configure_logging(
         logger.setLevel(logging.WARNING)
 
 
-def log_lines(logger: logging.Logger, lines: Sequence[Mapping[str, Any]]) -> None:
+def log_lines(logger: logging.Logger, lines: Sequence[bytes]) -> None:
     """Log many lines at level INFO as one record, which is formatted and written at once.
 
     For logs with a line per request: a record of its own for each costs four times as much.
 
     Args:
-        lines: the fields of each; `event` is its text, `time_s` its time in seconds of the epoch.
+        lines: each a JSON object with the fields of its own; `event` is its text, `timestamp` its
+            time as `timestamp` writes it.
     """
-    if lines and logger.isEnabledFor(logging.INFO):
-        text = "\n".join(line["event"] for line in lines)
-        logger.info("%s", text, extra={"lines": lines})
+    if lines:
+        logger.info("%s", _Events(lines), extra={"lines": lines})
+
+
+def timestamp(time_s: float) -> str:
+    """A time in seconds of the epoch as all lines have it, ISO 8601 with microseconds."""
+    second, fraction = divmod(time_s, 1)
+    return f"{_second(int(second))}.{int(fraction * 1e6):06d}Z"
+
+
+class _Events:
+    """The texts of lines, for handlers that do not know `_Lines`."""
+
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        self._lines = lines
+
+    def __str__(self) -> str:
+        return "\n".join(msgspec.json.decode(line)["event"] for line in self._lines)
 
 
 class _Lines(logging.Formatter):
@@ -104,35 +120,30 @@ class _Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line each."""
-        lines: Sequence[Mapping[str, Any]] | None = getattr(record, "lines", None)
+        lines: Sequence[bytes] | None = getattr(record, "lines", None)
         if lines is None:
             return self._others.format(record)
         if self._json:
-            return b"\n".join(self._encode(record, line) for line in lines).decode()
+            head = self._head(record)
+            return b"\n".join([head + line[1:] for line in lines]).decode()
         return "\n".join(self._others.format(_own_record(record, line)) for line in lines)
 
-    def _encode(self, record: logging.LogRecord, line: Mapping[str, Any]) -> bytes:
-        fields = {
+    def _head(self, record: logging.LogRecord) -> bytes:
+        """The fields that all lines of a record share, as the beginning of a JSON object."""
+        shared = {
             "level": record.levelname.lower(),
             "logger": record.name,
-            "timestamp": _timestamp(line["time_s"]),
             "service": self._service,
-            **line,
         }
-        del fields["time_s"]
-        return _encoder.encode(fields)
+        return _encoder.encode(shared)[:-1] + b","
 
 
-def _own_record(record: logging.LogRecord, line: Mapping[str, Any]) -> logging.LogRecord:
+def _own_record(record: logging.LogRecord, line: bytes) -> logging.LogRecord:
     """A record of one line alone, for people: its text, trace and span."""
-    found = {key: line[key] for key in _TRACE_FIELDS if key in line}
+    fields = msgspec.json.decode(line)
+    found = {key: fields[key] for key in _TRACE_FIELDS if key in fields}
     names = {"name": record.name, "levelno": record.levelno, "levelname": record.levelname}
-    return logging.makeLogRecord({**names, "msg": line["event"], **found})
-
-
-def _timestamp(time_s: float) -> str:
-    second, fraction = divmod(time_s, 1)
-    return f"{_second(int(second))}.{int(fraction * 1e6):06d}Z"
+    return logging.makeLogRecord({**names, "msg": fields["event"], **found})
 
 
 @lru_cache(maxsize=4)

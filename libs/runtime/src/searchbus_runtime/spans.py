@@ -2,8 +2,8 @@
 
 The SDK's own tracer takes locks and copies attributes at every step, a quarter of a request's time
 at the edge. This one keeps what OpenTelemetry's API gives it, decides as the SDK's
-`ParentBased(TraceIdRatioBased(ratio))` does, and hands ended spans to the SDK's processor, which
-exports them in a thread. Its spans have the fields that the SDK's exporters read.
+`ParentBased(TraceIdRatioBased(ratio))` does, and hands ended spans to a processor of the SDK's
+kind: its own for a collector, `tracefile` without one. Its spans have the fields that both read.
 
 Attributes are kept as they are given: str, bool, int, float, or sequences of these.
 """
@@ -23,6 +23,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, SpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import (
+    DEFAULT_TRACE_STATE,
     Link,
     NonRecordingSpan,
     SpanContext,
@@ -96,12 +97,13 @@ class LightTracer(trace.Tracer):
             trace_id, state = parent.trace_id, parent.trace_state
             sampled = parent.trace_flags.sampled
         else:
-            parent, state = None, None
+            parent, state = None, DEFAULT_TRACE_STATE
             trace_id = random.getrandbits(128) or 1
             sampled = (trace_id & _LOW_64_BITS) < self._provider.bound
         span_id = random.getrandbits(64) or 1
         flags = _SAMPLED if sampled else _NOT_SAMPLED
-        found = SpanContext(trace_id, span_id, False, flags, state)
+        # Its constructor would check ids that are known to be valid.
+        found = tuple.__new__(SpanContext, (trace_id, span_id, False, flags, state, True))
         if not sampled or self._provider.processor is None:
             return NonRecordingSpan(found)
         return LightSpan(

@@ -25,15 +25,13 @@ from searchbus_contracts import VERSION
 from .histograms import Histograms, LightMeterProvider
 from .settings import ServiceSettings
 from .spans import LightTracerProvider
-from .tracefile import TraceFileExporter
+from .tracefile import TraceFile
 
 __all__ = ["configure_telemetry"]
 
 QUEUED_SPANS = 16_384
 """About ten seconds of a busy process. With the SDK's 2,048, bursts lost spans."""
 EXPORT_DELAY_MS = 1_000
-FLUSH_DELAY_MS = 200
-"""So that `searchbus trace --last` finds a call that has just ended."""
 
 
 def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[], None]:
@@ -73,9 +71,11 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
 
             readers.append(PeriodicExportingMetricReader(Exporter(f"{base}/v1/metrics")))
     elif settings.trace_file is not None:
-        exporter = TraceFileExporter(settings.trace_file, max_bytes=settings.trace_file_bytes)
-        processor = BatchSpanProcessor(
-            exporter, max_queue_size=QUEUED_SPANS, schedule_delay_millis=FLUSH_DELAY_MS
+        processor = TraceFile(
+            settings.trace_file,
+            service=service,
+            max_bytes=settings.trace_file_bytes,
+            max_queued=QUEUED_SPANS,
         )
     tracing = LightTracerProvider(resource, ratio=settings.trace_sample_ratio, processor=processor)
     trace.set_tracer_provider(tracing)

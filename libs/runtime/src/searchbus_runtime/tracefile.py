@@ -7,71 +7,115 @@ most twice the limit is kept. `traces` reads both files.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
-from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-from opentelemetry.trace import Status, StatusCode
+from opentelemetry import metrics
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.trace import SpanKind, Status, StatusCode
 
+from .line_queue import LineQueue
 from .traces import SpanRecord
 
-__all__ = ["TraceFileExporter"]
+__all__ = ["TraceFile"]
 
+log = logging.getLogger("searchbus.process")
+FLUSH_S = 0.2
+"""So that `searchbus trace --last` finds a call that has just ended."""
 _encoder = msgspec.json.Encoder(enc_hook=str)
-
+_kinds = {kind: kind.name.lower() for kind in SpanKind}
+# The name and the attribute that the SDK's processor has for a collector.
+_processed = metrics.get_meter("searchbus.runtime").create_counter(
+    "otel.sdk.processor.span.processed",
+    description="Spans that were written, and with an error_type those that were lost.",
+)
 
 _Line: Any = msgspec.defstruct("_Line", [field.name for field in fields(SpanRecord)])
 """One span in the file: what `traces` reads, as a type that is made and encoded quicker."""
 
 
-class TraceFileExporter(SpanExporter):
-    """Appends spans to a file of at most `max_bytes`, keeping one older file."""
+class TraceFile(SpanProcessor):
+    """Appends spans to a file of at most `max_bytes`, keeping one older file.
 
-    def __init__(self, path: Path, *, max_bytes: int) -> None:
+    Args:
+        service: of this process.
+        max_queued: spans that wait to be written; further ones are lost and counted.
+    """
+
+    def __init__(
+        self, path: Path, *, service: str, max_bytes: int, max_queued: int = 16_384
+    ) -> None:
         self._path = path
+        self._service = service
         self._max_bytes = max_bytes
+        self._failing = False
+        self._lines = LineQueue(self._write, name="traces", every_s=FLUSH_S, max_queued=max_queued)
         path.parent.mkdir(parents=True, exist_ok=True)
 
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Write one batch."""
-        lines = _encoder.encode_lines(list(map(_line, spans)))
+    def on_end(self, span: ReadableSpan) -> None:
+        """Queue the line of a span; raises nothing."""
         try:
-            # The lock makes "is it full, then rename" one step among several processes.
-            with self._path.with_suffix(".lock").open("a") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                if self._path.exists() and self._path.stat().st_size > self._max_bytes:
-                    self._path.replace(self._path.with_name(self._path.name + ".1"))
-                descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-                try:
-                    os.write(descriptor, lines)
-                finally:
-                    os.close(descriptor)
-        except OSError:
-            return SpanExportResult.FAILURE
-        return SpanExportResult.SUCCESS
+            line = _encoder.encode(self._line(span))
+        except (ValueError, TypeError) as error:  # e.g. half a surrogate pair in an attribute
+            _processed.add(1, {"error.type": type(error).__name__})
+            return
+        if not self._lines.add(line):
+            _processed.add(1, {"error.type": "queue_full"})
 
+    def force_flush(self, timeout_millis: int | None = None) -> bool:
+        """Write what is queued."""
+        self._lines.flush()
+        return True
 
-def _line(span: ReadableSpan) -> Any:
-    context, parent, attributes = span.context, span.parent, span.attributes
-    assert context is not None
-    return _Line(
-        f"{context.trace_id:032x}",
-        f"{context.span_id:016x}",
-        f"{parent.span_id:016x}" if parent else None,
-        span.name,
-        span.kind.name.lower(),
-        str(span.resource.attributes.get("service.name", "")),
-        span.start_time,
-        span.end_time,
-        _error(span.status),
-        # The SDK's attributes are a mapping that msgspec does not know.
-        attributes if type(attributes) is dict else dict(attributes or {}),
-    )
+    def shutdown(self) -> None:
+        """Write what is queued and stop."""
+        self._lines.close()
+
+    def _write(self, lines: list[bytes]) -> None:
+        """Append lines; while that fails, they are lost and counted."""
+        try:
+            self._append(b"\n".join(lines) + b"\n")
+        except OSError as error:
+            _processed.add(len(lines), {"error.type": type(error).__name__})
+            if not self._failing:
+                log.error("spans cannot be written to %s: %s", self._path, error)
+            self._failing = True
+        else:
+            _processed.add(len(lines))
+            self._failing = False
+
+    def _append(self, data: bytes) -> None:
+        # The lock makes "is it full, then rename" one step among several processes.
+        with self._path.with_suffix(".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if self._path.exists() and self._path.stat().st_size > self._max_bytes:
+                self._path.replace(self._path.with_name(self._path.name + ".1"))
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(descriptor, data)
+            finally:
+                os.close(descriptor)
+
+    def _line(self, span: ReadableSpan) -> Any:
+        context, parent, attributes = span.context, span.parent, span.attributes
+        assert context is not None
+        return _Line(
+            f"{context.trace_id:032x}",
+            f"{context.span_id:016x}",
+            f"{parent.span_id:016x}" if parent else None,
+            span.name,
+            _kinds[span.kind],
+            self._service,
+            span.start_time,
+            span.end_time,
+            _error(span.status),
+            # The SDK's attributes are a mapping that msgspec does not know.
+            attributes if type(attributes) is dict else dict(attributes or {}),
+        )
 
 
 def _error(status: Status) -> str | None:

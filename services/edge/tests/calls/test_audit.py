@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -22,7 +23,7 @@ def lines(caplog):
     found: list[dict[str, Any]] = []
     handler = logging.Handler()
     handler.emit = lambda record: found.extend(
-        {**line, "thread": record.threadName} for line in record.lines
+        {**json.loads(line), "thread": record.threadName} for line in record.lines
     )
     caplog.set_level(logging.INFO, "searchbus.audit")
     logger = logging.getLogger("searchbus.audit")
@@ -67,10 +68,10 @@ def test_lines_are_written_by_a_thread_in_order(lines):
     audit.close()
 
 
-def test_full_queue_drops_lines(lines):
+def test_full_queue_drops_lines(lines, monkeypatch):
     """And writes those before."""
+    monkeypatch.setattr("searchbus_edge.calls.audit._WRITE_EVERY_S", 3600)  # until flush
     audit = AuditLog(max_queued=2)
-    audit._thread = object()  # nothing is written until flush
     for number in range(4):
         record(audit, f"tool{number}")
     audit.flush()
@@ -88,12 +89,22 @@ def test_line_belongs_to_the_trace_of_its_call(lines):
     assert "trace_id" not in lines[1]
 
 
-def test_many_lines_are_written_at_once(caplog, lines):
+def test_many_lines_are_written_at_once(caplog, lines, monkeypatch):
     """A record of the log for each would cost more than the call itself does here."""
+    monkeypatch.setattr("searchbus_edge.calls.audit._WRITE_EVERY_S", 3600)  # until flush
     audit = AuditLog()
-    audit._thread = object()  # nothing is written until flush
     for _ in range(1500):
         record(audit)
     audit.flush()
     assert len(lines) == 1500
     assert len(caplog.records) == 2
+
+
+def test_caller_without_utf8_has_a_line_too(lines):
+    """Tokens may hold half a surrogate pair."""
+    audit = AuditLog()
+    audit.record(Actor(subject="a\ud800"), "search", outcome="ok", duration_s=1.0, size_bytes=7)
+    audit.close()
+    (line,) = lines
+    assert "a\\ud800" in line["subject"]
+    assert "trace_id" not in line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import replace
 from typing import Any
@@ -161,7 +162,9 @@ async def test_limits_count_calls_and_costly_tools(call, build, registry, clock)
 
 def audited(caplog) -> list[dict[str, Any]]:
     """The lines of the audit log."""
-    return [line for r in caplog.records if r.name == "searchbus.audit" for line in r.lines]
+    return [
+        json.loads(line) for r in caplog.records if r.name == "searchbus.audit" for line in r.lines
+    ]
 
 
 @pytest.mark.parametrize(

@@ -3,35 +3,48 @@
 One line per call on the logger `searchbus.audit`; its measurements are fields of the JSON log. The
 arguments are added only with the setting AUDIT_ARGUMENTS.
 
-The lines are written by a thread, so that no request waits for formatting or for the log's file.
+The lines are written by a thread, so that no request waits for the log's file.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections import deque
 from typing import Any
 
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, structs
 from opentelemetry import metrics, trace
 
 from searchbus_contracts import Actor
-from searchbus_runtime.logs import log_lines
+from searchbus_runtime.line_queue import LineQueue
+from searchbus_runtime.logs import log_lines, timestamp
 
 __all__ = ["AuditLog"]
 
 log = logging.getLogger("searchbus.audit")
 _WRITE_EVERY_S = 0.1
-_AT_ONCE = 1000
+_encoder = msgspec.json.Encoder(enc_hook=str)
 _dropped = metrics.get_meter("searchbus.edge").create_counter(
     "searchbus.audit.dropped",
     description="Lines of the audit log that were lost because its queue was full.",
 )
 
 
-_Call = tuple[float, trace.SpanContext, Actor, str, str, float, int, Any]
-"""When, where in which trace, by whom, which tool, outcome, seconds, bytes, arguments."""
+class _Line(Struct):
+    """One call, with a text for people, and the trace and span that it belongs to."""
+
+    timestamp: str
+    subject: str
+    tool: str
+    outcome: str
+    duration_ms: float
+    bytes: int
+    event: str
+    trace_id: str | UnsetType = UNSET
+    span_id: str | UnsetType = UNSET
+    arguments: Any = UNSET
+    audit: bool = True
 
 
 class AuditLog:
@@ -44,11 +57,12 @@ class AuditLog:
 
     def __init__(self, *, arguments: bool = False, max_queued: int = 100_000) -> None:
         self._arguments = arguments
-        self._max_queued = max_queued
-        self._queue: deque[_Call] = deque()
-        self._writing = threading.Lock()
-        self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._lines = LineQueue(
+            lambda lines: log_lines(log, lines),
+            name="audit",
+            every_s=_WRITE_EVERY_S,
+            max_queued=max_queued,
+        )
 
     def record(
         self,
@@ -66,51 +80,33 @@ class AuditLog:
             outcome: ok, or the code of the failure.
             size_bytes: of the result's text.
         """
-        if len(self._queue) >= self._max_queued:
-            _dropped.add(1)
-            return
+        subject = actor.subject
+        line = _Line(
+            timestamp(time.time()), subject, tool, outcome, round(duration_s * 1000, 1), size_bytes,
+            f"{subject} called {tool}: {outcome}",
+        )  # fmt: skip
         span = trace.get_current_span().get_span_context()
-        kept = arguments if self._arguments else None
-        self._queue.append((time.time(), span, actor, tool, outcome, duration_s, size_bytes, kept))
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
-            self._thread.start()
+        if span.is_valid:
+            line.trace_id = f"{span.trace_id:032x}"
+            line.span_id = f"{span.span_id:016x}"
+        if self._arguments and arguments is not None:
+            line.arguments = arguments
+        if not self._lines.add(_encode(line)):
+            _dropped.add(1)
 
     def flush(self) -> None:
         """Write every queued line now."""
-        with self._writing:
-            while self._queue:
-                count = min(len(self._queue), _AT_ONCE)
-                log_lines(log, [_line(self._queue.popleft()) for _ in range(count)])
+        self._lines.flush()
 
     def close(self) -> None:
         """Write what is queued and end the thread."""
-        self._closed.set()
-        if self._thread is not None:
-            self._thread.join(timeout=5)
-        self.flush()
-
-    def _run(self) -> None:
-        while not self._closed.wait(_WRITE_EVERY_S):
-            self.flush()
+        self._lines.close()
 
 
-def _line(call: _Call) -> dict[str, Any]:
-    """The fields of a line, with a text for people, and the trace and span that it belongs to."""
-    time_s, span, actor, tool, outcome, duration_s, size_bytes, arguments = call
-    fields: dict[str, Any] = {
-        "time_s": time_s,
-        "audit": True,
-        "subject": actor.subject,
-        "tool": tool,
-        "outcome": outcome,
-        "duration_ms": round(duration_s * 1000, 1),
-        "bytes": size_bytes,
-        "event": f"{actor.subject} called {tool}: {outcome}",
-    }
-    if arguments is not None:
-        fields["arguments"] = arguments
-    if span.is_valid:
-        fields["trace_id"] = trace.format_trace_id(span.trace_id)
-        fields["span_id"] = trace.format_span_id(span.span_id)
-    return fields
+def _encode(line: _Line) -> bytes:
+    try:
+        return _encoder.encode(line)
+    except UnicodeEncodeError:  # a token may name a caller with half a surrogate pair
+        fields = structs.asdict(line)
+        texts = {name: ascii(value) for name, value in fields.items() if isinstance(value, str)}
+        return _encoder.encode(structs.replace(line, **texts))

@@ -1,0 +1,43 @@
+"""Lines that a thread writes."""
+
+from __future__ import annotations
+
+import threading
+
+from searchbus_runtime.line_queue import LineQueue
+from searchbus_testing import eventually
+
+
+def test_lines_are_written_in_order_by_the_thread() -> None:
+    """Nobody flushes."""
+    written: list[tuple[bytes, str]] = []
+
+    def write(lines: list[bytes]) -> None:
+        written.extend((line, threading.current_thread().name) for line in lines)
+
+    queue = LineQueue(write, name="writer", every_s=0.01, max_queued=100)
+    lines = [b"%d" % number for number in range(5)]
+    assert all(queue.add(line) for line in lines)
+    eventually(lambda: written == [(line, "writer") for line in lines])
+    queue.close()
+
+
+def test_full_queue_refuses_lines_and_keeps_those_before() -> None:
+    written: list[bytes] = []
+    queue = LineQueue(written.extend, name="writer", every_s=3600, max_queued=2)
+    assert [queue.add(line) for line in (b"a", b"b", b"c")] == [True, True, False]
+    queue.close()
+    assert written == [b"a", b"b"]
+
+
+def test_many_lines_come_in_parts() -> None:
+    """So that one write is not without bound."""
+    sizes: list[int] = []
+    queue = LineQueue(
+        lambda lines: sizes.append(len(lines)), name="w", every_s=3600, max_queued=3000
+    )
+    for _ in range(2500):
+        queue.add(b"x")
+    queue.flush()
+    assert sizes == [1000, 1000, 500]
+    queue.close()
