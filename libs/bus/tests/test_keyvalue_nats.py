@@ -146,3 +146,13 @@ async def test_a_full_bucket_drops_its_oldest_entries(own_nats_server, tmp_path)
     assert (await bucket.get("k99")).value == b"x" * 1000
     assert 10 <= len(await bucket.keys()) < 20
     await bus.close()
+
+
+async def test_nothing_is_opened_after_the_connection_was_closed(own_nats_server, tmp_path):
+    """A late operation fails, and starts nothing."""
+    server = own_nats_server("-js", "-sd", str(tmp_path / "js"))
+    async with opened(server.url) as (_, bucket):
+        await bucket.put("a", b"1")
+    with pytest.raises(Fault, match="its connection is closed"):
+        await bucket.get("a")
+    assert bucket._opening.done()

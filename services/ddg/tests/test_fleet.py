@@ -181,6 +181,16 @@ async def test_refusal_is_known_after_a_restart(leases, refusals):
         assert egress.breaker.open_until_s > time.time() + 900
 
 
+async def test_a_membership_ends_once(leases, refusals):
+    """The second time the connection may be closed already."""
+    fleet, _ = member(leases, refusals, "a")
+    async with fleet:
+        await until(lambda: leases._entries)
+        await fleet.release()
+        leases.away = refusals.away = True
+    assert not leases._entries
+
+
 async def test_release_leaves_another_workers_lease(leases, refusals):
     """A worker that was cut off does not delete the lease of its successor."""
     fleet, _ = member(leases, refusals, "a")

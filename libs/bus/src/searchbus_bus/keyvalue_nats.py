@@ -71,6 +71,7 @@ class NatsKeyValue:
         self._opening: asyncio.Task[None] | None = None
         self._replicating: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()
+        self._closed = False
         self._watchers: list[OnWrite] = []
         self._watching: Any = None
 
@@ -80,7 +81,9 @@ class NatsKeyValue:
         await wait_for_event(self._tried, _OPEN_TIMEOUT_S)
 
     async def close(self) -> None:
-        """Stop what runs in the background."""
+        """Stop what runs in the background; operations fail from now on."""
+        self._closed = True
+        self._bucket, self._why_not = None, "its connection is closed"
         await end_task(self._opening)
         await end_task(self._replicating)
 
@@ -194,7 +197,7 @@ class NatsKeyValue:
         )
 
     def _open_in_background(self) -> None:
-        if self._opening is None or self._opening.done():
+        if not self._closed and (self._opening is None or self._opening.done()):
             self._opening = asyncio.get_running_loop().create_task(self._keep_opening())
 
     async def _keep_opening(self) -> None:

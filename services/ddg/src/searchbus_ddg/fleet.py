@@ -77,9 +77,11 @@ class Fleet:
         await self.release()
 
     async def release(self) -> None:
-        """End the membership: the lease is free for a worker on standby."""
-        await end_task(self._task)
-        self._task = None
+        """End the membership, once: the lease is free for a worker on standby."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        await end_task(task)
         await self._others.close()
         if self._lease.lost:
             return
