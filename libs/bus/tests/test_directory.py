@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -343,3 +344,23 @@ async def test_failures_say_since_when_a_service_is_away(connect_bus, quiet_dire
     assert (await call("alpha")).startswith("The alpha service has been away since 20")
     assert "beta service has been seen yet" in await call("beta")
     assert "away" not in await call("gamma")
+
+
+async def test_events_tell_as_much_as_discovery(connect_bus, quiet_directory):
+    """A follower knows the same of a worker whichever came first."""
+    bus = await connect_bus()
+    serving = await bus.serve(tool_worker("alpha", "one"))
+    await until(lambda: quiet_directory.present("alpha"))
+    heard = quiet_directory.instances
+    await quiet_directory.refresh()
+    assert quiet_directory.instances == heard
+    (instance,) = heard.values()
+    assert instance.started_ms > 0
+    # One of an older version sends no metadata: what is known stays.
+    subject = bus.subjects.catalog_event("alpha")
+    event = CatalogEvent(
+        event="changed", service="alpha", instance=serving.instance, catalog="c" * 32
+    )
+    await quiet_directory._on_event(subject, encode(event))
+    (instance_now,) = quiet_directory.instances.values()
+    assert instance_now == replace(instance, catalog="c" * 32)

@@ -47,7 +47,7 @@ async def buses(nats_server) -> AsyncIterator[list[Bus]]:
 
 
 def seen(directory: Directory) -> int:
-    return len(directory._presence.everyone())
+    return len(directory.instances)
 
 
 def received(bus: Bus) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_bus.presence import Absence, Instance, Presence
+from searchbus_bus.presence import Absence, Instance, Presence, started_ms
 
 
 class Clock:
@@ -88,3 +88,12 @@ def test_instance_that_is_not_known_changes_nothing(presence):
     presence.remove("a", "1", announced=True)
     assert "a" not in presence
     assert presence.absence("a") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("12", 12), ("", 0), ("-1", 0), ("\u0661", 0), ("9" * 5000, 0)]
+)
+def test_start_is_a_number_or_unknown(text, expected):
+    """Any worker writes it."""
+    assert expected == started_ms({"started_ms": text})
+    assert started_ms({}) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from .fanout import Gathered, gather
 from .identity import ActorSigner, ActorVerifier
 from .inbox import Question
 from .keyvalue import TIMEOUT_S, KeyValue
+from .presence import started_ms
 from .request import OnEvent, Request
 from .requests import RECONNECT_GRACE_S, Requester
 from .serving import Serving
@@ -58,9 +58,7 @@ class WorkerInfo:
     @property
     def started_ms(self) -> int:
         """When it started, in milliseconds of the epoch; 0 where the reply does not say."""
-        value = self.metadata.get("started_ms", "")
-        # Any worker writes it: int() refuses other digits than ASCII's, and very many of them.
-        return int(value) if re.fullmatch(r"[0-9]{1,16}", value) else 0
+        return started_ms(self.metadata)
 
 
 class Bus:

@@ -35,7 +35,7 @@ from .bus import Bus
 from .catalog_reader import CatalogReader
 from .definitions import changes
 from .owners import Owners
-from .presence import Absence, Instance, Presence
+from .presence import Absence, Instance, Presence, started_ms
 from .tasks import end_task, wait_for_event
 from .transport import Subscription
 
@@ -125,6 +125,11 @@ class Directory:
         """Whether a round of discovery has ended, and the catalogues found in it were read."""
         return self.rounds > 0
 
+    @property
+    def instances(self) -> dict[tuple[str, str], Instance]:
+        """(service, id) → instance, of all that are there."""
+        return self._presence.everyone()
+
     def present(self, service: str) -> bool:
         """Whether at least one worker of the service is running."""
         return bool(self._presence.instances(service))
@@ -168,7 +173,8 @@ class Directory:
                 seen.add(key)
                 # An event that came during the round is newer than the reply.
                 if self._instance(*key) is before.get(key):
-                    self._presence.put(*key, Instance(worker.catalog, worker.started_ms))
+                    found = Instance(worker.catalog, worker.started_ms, worker.metadata)
+                    self._presence.put(*key, found)
             missing = {key: record for key, record in before.items() if key not in seen}
             if missing and (self._probing is None or self._probing.done()):
                 self._probing = asyncio.get_running_loop().create_task(self._probe(missing))
@@ -206,10 +212,12 @@ class Directory:
             self._presence.remove(event.service, event.instance, announced=True)
         else:
             known = self._instance(event.service, event.instance)
-            started_ms = event.started_ms or (
-                known.started_ms if known is not None else time.time_ns() // 10**6
-            )
-            self._presence.put(event.service, event.instance, Instance(event.catalog, started_ms))
+            if known is None:
+                known = Instance("", time.time_ns() // 10**6)
+            # A worker of an older version sends no metadata with its events.
+            metadata = event.metadata or known.metadata
+            instance = Instance(event.catalog, started_ms(metadata) or known.started_ms, metadata)
+            self._presence.put(event.service, event.instance, instance)
         self._wake.set()
 
     def _instance(self, service: str, identity: str) -> Instance | None:

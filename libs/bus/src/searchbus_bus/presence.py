@@ -18,11 +18,19 @@ How long a service stays known after its last instance has gone:
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Absence", "Instance", "Presence"]
+__all__ = ["Absence", "Instance", "Presence", "started_ms"]
+
+
+def started_ms(metadata: Mapping[str, str]) -> int:
+    """When a worker started, in milliseconds of the epoch; 0 where its metadata does not say."""
+    value = metadata.get("started_ms", "")
+    # Any worker writes it: int() refuses other digits than ASCII's, and very many of them.
+    return int(value) if re.fullmatch(r"[0-9]{1,16}", value) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +40,12 @@ class Instance:
     Args:
         catalog: the hash of its catalogue.
         started_ms: when it started, in milliseconds of the epoch.
+        metadata: all that it says of itself.
     """
 
     catalog: str
     started_ms: int
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

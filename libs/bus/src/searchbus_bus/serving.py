@@ -79,7 +79,6 @@ class Serving:
         self._announcement: Announcement | None = None
         self._record = ServiceRecord(worker.service, worker.version, worker.description, {}, [])
         self._offered = OfferedCatalog(Catalog(service=worker.service))
-        self._started_ms = 0
         self._drained = False
 
     @property
@@ -103,8 +102,8 @@ class Serving:
         await self._offer()
         cancel = self._subjects.cancel(service)
         self._subscriptions[cancel] = await self._transport.subscribe(cancel, self._on_cancel)
-        self._started_ms = time.time_ns() // 10**6
-        self._record.metadata.update({CONTRACT_KEY: "v1", "started_ms": str(self._started_ms)})
+        started_ms = time.time_ns() // 10**6
+        self._record.metadata.update({CONTRACT_KEY: "v1", "started_ms": str(started_ms)})
         _in_flight.watch(self)
         _limit.watch(self)
         self._announcement = await self._transport.announce(self._record)
@@ -226,7 +225,7 @@ class Serving:
             service=self.worker.service,
             instance=self.instance,
             catalog=self._offered.digest,
-            started_ms=self._started_ms,
+            metadata=self._record.metadata,
         )
         try:
             subject = self._subjects.catalog_event(self.worker.service)

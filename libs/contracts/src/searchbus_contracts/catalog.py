@@ -171,9 +171,9 @@ class CatalogEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     service: Name
     instance: Annotated[str, Meta(min_length=1, max_length=128)]
     catalog: Annotated[str, Meta(description="The catalogue's hash; empty without a catalogue.")]
-    started_ms: Annotated[
-        int, Meta(ge=0, description="When the worker started, in milliseconds of the epoch.")
-    ] = 0
+    metadata: Annotated[
+        dict[str, str], Meta(description="The worker's metadata, as in its $SRV.INFO replies.")
+    ] = {}
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
