@@ -198,3 +198,36 @@ async def secured(
         yield Secured(url, edge, provider, http, store, clock, jwks_clock)
         await edge.end_streams()
         await server.stop()
+
+
+SCHEMAS = {
+    "closed": {"properties": {"a": {"type": "string"}}, "additionalProperties": False},
+    "texts": {"additionalProperties": {"type": "string"}},
+    "names": {"propertyNames": {"maxLength": 2}},
+    "lists": {"properties": {"a": {"anyOf": [{"type": "array", "items": {"type": "string"}}]}}},
+}
+
+
+@pytest.fixture
+async def port():
+    """The port of an open edge, whose tools have one schema each of those that make many errors."""
+    broker = MemoryBroker()
+    worker = Worker("office")
+
+    async def reply(call, request):
+        return ToolReply(content=(TextContent(text="done"),))
+
+    for name, schema in SCHEMAS.items():
+        schema = {"type": "object", **schema}
+        worker.add_tool(
+            ToolDescriptor(name=name, toolset="office", description=".", input_schema=schema), reply
+        )
+    async with AsyncExitStack() as exit_:
+        await broker.connect(name="office").serve(worker)
+        edge = await exit_.enter_async_context(
+            open_edge(broker.connect(name="edge"), EdgeSettings())
+        )
+        server = await HttpServer.start(build_app(edge, Health()))
+        yield server.port
+        await edge.end_streams()
+        await server.stop()

@@ -3,67 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import http.client
+import itertools
 import json
-from contextlib import AsyncExitStack
 
-import psutil
 import pytest
 
-from searchbus_bus import MemoryBroker, Worker
-from searchbus_contracts import TextContent, ToolDescriptor, ToolReply
-from searchbus_edge.bootstrap import open_edge
-from searchbus_edge.http.app import build_app
-from searchbus_edge.settings import EdgeSettings
-from searchbus_runtime import Health
-from searchbus_runtime.server import HttpServer
-
+from .conftest import SCHEMAS
 from .loop_watch import UNITS, unit_s, watching
 
 ATTEMPTS = 5
 
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 LIMIT_BYTES = 256 * 1024
-SCHEMAS = {
-    "closed": {"properties": {"a": {"type": "string"}}, "additionalProperties": False},
-    "texts": {"additionalProperties": {"type": "string"}},
-    "names": {"propertyNames": {"maxLength": 2}},
-    "lists": {"properties": {"a": {"anyOf": [{"type": "array", "items": {"type": "string"}}]}}},
-}
 
 
-@pytest.fixture
-async def port():
-    """The port of an edge whose tools have one schema each of those that make many errors."""
-    broker = MemoryBroker()
-    worker = Worker("office")
-
-    async def reply(call, request):
-        return ToolReply(content=(TextContent(text="done"),))
-
-    for name, schema in SCHEMAS.items():
-        schema = {"type": "object", **schema}
-        worker.add_tool(
-            ToolDescriptor(name=name, toolset="office", description=".", input_schema=schema), reply
-        )
-    async with AsyncExitStack() as exit_:
-        await broker.connect(name="office").serve(worker)
-        edge = await exit_.enter_async_context(
-            open_edge(broker.connect(name="edge"), EdgeSettings())
-        )
-        server = await HttpServer.start(build_app(edge, Health()))
-        yield server.port
-        await edge.end_streams()
-        await server.stop()
-
-
-def post(port: int, *bodies: bytes) -> list[tuple[int, bytes]]:
+def post(port: int, *bodies: bytes, headers: dict[str, str] = HEADERS) -> list[tuple[int, bytes]]:
     """Send requests from another thread, whose CPU time does not count."""
     answers = []
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     for body in bodies:
-        connection.request("POST", "/mcp", body, HEADERS)
+        connection.request("POST", "/mcp", body, headers)
         response = connection.getresponse()
         answers.append((response.status, response.read()))
     connection.close()
@@ -79,29 +39,79 @@ def keys(count: int) -> dict[str, int]:
     return {f"k{number:06d}": 1 for number in range(count)}
 
 
-def nested(depth: int) -> object:
-    return json.loads("[" * depth + "]" * depth)
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
 
 
-COUNT = 20_000
-"""Keys of a body just under the limit."""
-WORST = {
-    **{f"arguments of {name}": message("tools/call", {"name": name, "arguments": keys(COUNT)})
+def call(name: str, a: str) -> tuple[str, str]:
+    return "tools/call", f'{{"name":"{name}","arguments":{{"a":{a}}}}}'
+
+
+def compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+COUNT = 19_900
+"""Keys of a body just under the limit of keys and texts."""
+KEYS = compact(keys(COUNT))
+TEXTS = compact({name: "v" for name in keys(9_900)})
+WORST: dict[str, tuple[str, str]] = {
+    **{f"arguments of {name}": ("tools/call", f'{{"name":"{name}","arguments":{KEYS}}}')
        for name in SCHEMAS},
-    "array": message("tools/call", {"name": "lists", "arguments": {"a": [1] * 120_000}}),
-    "lists": message("tools/call", {"name": "lists", "arguments": {"a": [[]] * 80_000}}),
-    "params": message("tools/call", {"name": "closed", "arguments": {}, **keys(COUNT)}),
-    "meta": message("tools/call", {"name": "closed", "arguments": {}, "_meta": keys(COUNT)}),
-    "envelope": message("ping", {}, **keys(COUNT)),
-    "list": message("tools/list", keys(COUNT)),
-    "initialize": message("initialize", {
-        "protocolVersion": "2025-06-18", "capabilities": {"experimental": keys(COUNT)},
+    "array": call("lists", compact([1] * 120_000)), "lists": call("lists", compact([[]] * 80_000)),
+    "nesting": call("lists", nested(60_000)), "objects": call("closed", '{"a":' * 200 + "1" + "}" * 200),
+    "many nestings": call("closed", f"[{','.join([nested(200)] * 550)}]"),
+    "long number": call("closed", "1" * 200_000), "long fraction": call("closed", "1." + "1" * 200_000),
+    "longest integers": call("lists", f"[{','.join(['1' * 4300] * 58)}]"),
+    "text": call("closed", compact("a" * 250_000)), "surrogates": call("closed", '"' + "\\ud800" * 40_000 + '"'),
+    "text of JSON": call("lists", compact("[" * 120_000)), "lists for an object": (
+        "tools/call", f'{{"name":"closed","arguments":{compact([[]] * 80_000)}}}'),
+    "params": ("tools/call", f'{{"name":"closed","arguments":{{}},{KEYS[1:]}'),
+    "answers of the client": ("tools/call", f'{{"name":"closed","inputResponses":{TEXTS}}}'),
+    "state": ("tools/call", f'{{"name":"closed","requestState":"{"a" * 250_000}"}}'),
+    "name": ("tools/call", f'{{"name":"{"a" * 250_000}"}}'),
+    "list": ("tools/list", KEYS), "cursor": ("tools/list", f'{{"cursor":"{"a" * 250_000}"}}'),
+    "initialize": ("initialize", compact({
+        "protocolVersion": "2025-06-18", "capabilities": {"experimental": keys(18_000)},
         "clientInfo": {"name": "x", "version": "1"},
-    }),
-    "prompt": message("prompts/get", {"name": "x", "arguments": keys(COUNT)}),
-    "batch": b"[" + b",".join([b"{}"] * 80_000) + b"]",
-    "no JSON": b"[" * (LIMIT_BYTES - 1),
+    })),
+    "prompt": ("prompts/get", f'{{"name":"x","arguments":{TEXTS}}}'),
+    "wrong prompt": ("prompts/get", f'{{"name":"x","arguments":{KEYS}}}'),
+    "completion": ("completion/complete", '{"ref":{"type":"ref/prompt","name":"x"},"argument":'
+                   f'{{"name":"a","value":"b"}},"context":{{"arguments":{KEYS}}}}}'),
+    "address": ("resources/read", f'{{"uri":"http://{"[::]" * 60_000}"}}'),
+    "query": ("tools/search", f'{{"query":"{"a " * 120_000}"}}'),
+    "level": ("logging/setLevel", f'{{"level":{KEYS}}}'), "unknown": ("x/y", KEYS),
 }  # fmt: skip
+WHOLE = {
+    "envelope": message("ping", {}, **keys(COUNT)), "batch": b"[" + b",".join([b"{}"] * 80_000) + b"]",
+    "no JSON": b"[" * (LIMIT_BYTES - 1), "nested batch": f"[{nested(100)}]".encode(),
+    "meta": message("tools/call", {"name": "closed", "arguments": {}, "_meta": keys(COUNT)}),
+}  # fmt: skip
+REVISIONS = [None, "2025-11-25", "2026-07-28"]
+"""Without a revision the SDK serves; with one the fast way, as far as it understands the request."""
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def worst(name: str, revision: str | None) -> tuple[bytes, dict[str, str]]:
+    """The body, and the headers that its revision demands."""
+    headers = dict(HEADERS)
+    if revision is not None:
+        headers["MCP-Protocol-Version"] = revision
+    if name in WHOLE:
+        return WHOLE[name], headers
+    method, params = WORST[name]
+    if revision == REVISIONS[-1]:
+        headers["Mcp-Method"] = method
+        named = params.partition('"name":"')[2].partition('"')[0]
+        headers |= {"Mcp-Name": named[:1000]} if named else {}
+        params = f'{{"_meta":{compact(ENVELOPE)},{params[1:]}'
+    body = f'{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}'
+    return body.encode(), headers
 
 
 async def test_request_with_a_third_of_a_million_unknown_keys_is_not_read(port):
@@ -112,22 +122,37 @@ async def test_request_with_a_third_of_a_million_unknown_keys_is_not_read(port):
         assert (status, b"over 262144 bytes" in answer) == (413, True)
 
 
-@pytest.mark.parametrize("name", WORST)
+@pytest.mark.parametrize("name", [*WORST, *WHOLE])
 async def test_worst_requests_hold_the_loop_for_a_tenth_of_a_second_at_most(
     port, name, monkeypatch
 ):
     """In CPU time, relative to this machine's speed; other processes only add to it."""
-    body = WORST[name]
-    assert len(body) <= LIMIT_BYTES
     await asyncio.to_thread(post, port, message("tools/call", {"name": "closed"}))
-    worst_s = []
-    for _ in range(ATTEMPTS):
-        with watching(monkeypatch) as watch:
-            ((status, answer),) = await asyncio.to_thread(post, port, body)
-        assert status != 500
-        assert b"internal error" not in answer
-        worst_s.append(watch.worst_s)
-    assert min(worst_s) < UNITS * unit_s()
+    for revision in REVISIONS:
+        body, headers = worst(name, revision)
+        assert len(body) <= LIMIT_BYTES
+        limit_s, worst_s = UNITS * unit_s(), float("inf")
+        for _ in range(ATTEMPTS):
+            with watching(monkeypatch) as watch:
+                ((status, answer),) = await asyncio.to_thread(post, port, body, headers=headers)
+            assert status < 500
+            assert b"internal error" not in answer
+            assert len(answer) < 64 * 1024
+            worst_s = min(worst_s, watch.worst_s)
+            if worst_s < limit_s:
+                break
+        assert worst_s < limit_s, revision
+
+
+@pytest.mark.parametrize("number", ["1" * 5000, "-" + "9" * 100_000, "1e400", "1" * 5000 + ".5"])
+async def test_numbers_that_are_too_long_are_no_json(port, number):
+    """They are refused while they are read, before anything is computed with them."""
+    params = (call("closed", number)[1], f'{{"name":"closed","arguments":{{}},"x":{number}}}')
+    for revision, given in itertools.product(REVISIONS, params):
+        body = f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{given}}}'.encode()
+        headers = HEADERS if revision is None else HEADERS | {"MCP-Protocol-Version": revision}
+        ((status, answer),) = await asyncio.to_thread(post, port, body, headers=headers)
+        assert (status, json.loads(answer)["error"]["code"]) == (400, -32700)
 
 
 @pytest.mark.parametrize("depth", [64, 300, 900, 5000])
@@ -141,23 +166,3 @@ async def test_nesting_is_an_error_of_the_arguments(port, depth):
     ((status, answer),) = await asyncio.to_thread(post, port, body)
     assert status in (200, 400)
     assert b"internal error" not in answer
-
-
-@pytest.mark.slow
-async def test_bad_requests_leave_no_memory_behind(port):
-    """Ten thousand of them: 5 MiB more at most."""
-    bad = [body for body in WORST.values() if len(body) < 200_000] + [
-        b"", b"{", message("no/such", {}), message("tools/call", {"name": "no"}), b"[1]",
-        message("tools/call", {"name": "closed", "arguments": {"b": nested(100)}}),
-    ]  # fmt: skip
-
-    def used_bytes() -> int:
-        gc.collect()
-        return psutil.Process().memory_info().rss
-
-    for _ in range(300):
-        await asyncio.to_thread(post, port, *bad)
-    before = used_bytes()
-    for _ in range(10_000 // len(bad)):
-        await asyncio.to_thread(post, port, *bad)
-    assert used_bytes() - before < 5 * 2**20

@@ -55,3 +55,12 @@ def test_part_leaves_room_for_headers():
     """A part and its headers fit into one message."""
     assert part_size_bytes(1024 * 1024) == 512 * 1024
     assert part_size_bytes(64 * 1024) == 56 * 1024
+
+
+def test_parts_are_kept_up_to_the_size_that_was_announced():
+    """A sender that announces little and sends much fills no memory."""
+    assembly = Assembly(1000, 10, "0" * 64)
+    assert assembly.add(0, b"12345") is None
+    assert assembly.add(0, b"1234567890") is None  # the same part again
+    with pytest.raises(Fault, match="larger than the message"):
+        assembly.add(1, b"1")

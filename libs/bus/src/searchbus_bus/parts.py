@@ -64,6 +64,7 @@ class Assembly:
     size_bytes: int
     sha256: str
     _parts: dict[int, bytes] = field(default_factory=dict)
+    _held_bytes: int = 0
 
     def __post_init__(self) -> None:
         if self.size_bytes > MAX_BODY_BYTES:
@@ -78,6 +79,9 @@ class Assembly:
         """
         if not 0 <= index < self.count:
             raise Fault(ErrorCode.INTERNAL, "A part of a message lies outside of the message.")
+        self._held_bytes += len(data) - len(self._parts.get(index, b""))
+        if self._held_bytes > self.size_bytes:
+            raise Fault(ErrorCode.INTERNAL, "The parts of a message are larger than the message.")
         self._parts[index] = data
         if len(self._parts) < self.count:
             return None

@@ -72,6 +72,14 @@ def test_challenges_name_error_scope_and_metadata():
     assert 'scope="PAYER"' in authenticator.insufficient("/mcp", "PAYER").decode()
 
 
+def test_role_cannot_end_its_header():
+    """A worker declares it."""
+    role = 'A"\r\nSet-Cookie: b=c\\ é'
+    challenge = Authenticator(resource_url=URL).insufficient("/mcp", role).decode()
+    assert 'scope="A___Set-Cookie:_b=c___"' in challenge
+    assert "\n" not in challenge
+
+
 def test_metadata_keeps_addresses_exactly():
     """A slash more would be another issuer, another resource."""
     found = metadata(Authenticator(resource_url=URL), "", "https://idp")

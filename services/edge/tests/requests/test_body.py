@@ -98,3 +98,14 @@ def test_large_body_has_a_limited_number_of_keys(make_tool):
     many = {f"k{number}": 1 for number in range(20_001)}
     assert limits.check(call("big", **many), view, view).status == 413
     assert limits.check(call("big", text='"' * 100_000), view, view) is None
+
+
+def test_keys_and_texts_are_counted_in_usual_bodies_too(make_tool):
+    """An escaped backslash before a quote hides nothing."""
+    view = View((0, True), tools={"usual": make_tool("usual")})
+    limits = BodyLimits(4_000_000, 4_000_000)
+    for name in ("k", "k\\", 'k"', '\\\\"'):
+        fits = {f"{number}{name}": f"v{name}" for number in range(9_990)}
+        assert limits.check(call("usual", **fits), view, view) is None
+        many = {f"{number}{name}": f"v{name}" for number in range(10_010)}
+        assert limits.check(call("usual", **many), view, view).status == 413

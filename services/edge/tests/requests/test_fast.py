@@ -17,6 +17,7 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.tools import AudioContent, EmbeddedResource, ImageContent, ResourceLink
 from searchbus_edge.calls.telemetry import Tracing
+from searchbus_edge.requests import fast
 from searchbus_edge.requests.fast import FastWay
 
 REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", None]
@@ -292,3 +293,16 @@ async def test_surrogates_and_missing_arguments(post, params):
     assert "\\ud800" in body or "arguments" not in params
     _, responses = await post("tools/call", {"name": "say"}, "2025-11-25")
     assert same(responses)["result"]["content"][0]["text"] == "hello"
+
+
+async def test_large_envelopes_of_clients_are_not_kept(post):
+    """A thousand of them, each another, would fill the memory."""
+    before = fast._capabilities.cache_info().currsize
+    for number in range(3):
+        info = {"name": f"t{number}", "version": "1" * 5000}
+        served, (response, *_) = await post(
+            "tools/call", {"name": "say", "arguments": {}}, MODERN,
+            meta={"io.modelcontextprotocol/clientInfo": info},
+        )  # fmt: skip
+        assert (served, response.status_code) == (False, 200)
+    assert fast._capabilities.cache_info().currsize == before

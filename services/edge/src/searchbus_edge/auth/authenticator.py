@@ -6,6 +6,7 @@ error as its body.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["METADATA_PATH", "Authenticator", "metadata"]
 
 METADATA_PATH = "/.well-known/oauth-protected-resource"
+_NOT_OF_A_SCOPE = re.compile(r"[^\x21\x23-\x5b\x5d-\x7e]")
 
 
 class Authenticator:
@@ -87,7 +89,11 @@ class Authenticator:
         return ("Bearer " + ", ".join(parts)).encode("latin-1", "replace")
 
     def insufficient(self, path: str, role: str) -> bytes:
-        """WWW-Authenticate of a 403 (RFC 6750, 3.1); the scope is the missing role."""
+        """WWW-Authenticate of a 403 (RFC 6750, 3.1); the scope is the missing role.
+
+        A worker wrote the role: only characters of a scope (RFC 6749, 3.3) enter the header.
+        """
+        role = _NOT_OF_A_SCOPE.sub("_", role)
         return (
             f'Bearer error="insufficient_scope", scope="{role}", '
             f'error_description="The role {role} is needed.", '

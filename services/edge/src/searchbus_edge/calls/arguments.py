@@ -62,12 +62,14 @@ def _explained(listed: ListedTool, arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _text_chars(arguments: Mapping[str, Any]) -> int | None:
-    """Characters of all keys and texts; None where there are too many values."""
+    """Characters of all keys, texts and integers; None where there are too many values."""
     values: list[Any] = [arguments]
     chars = 0
     for value in values:  # it grows
         if isinstance(value, str):
             chars += len(value)
+        elif isinstance(value, int):
+            chars += value.bit_length() // 3
         elif isinstance(value, dict | list):
             if len(values) + len(value) > _MAX_VALUES:
                 return None

@@ -16,7 +16,7 @@ from .messages import Request, read_request
 __all__ = ["BodyLimits"]
 
 _MAX_STRINGS = 20_000
-"""Keys and texts of a body over the usual limit: each costs time in all that reads it."""
+"""Keys and texts of a body: each costs time in all that reads it, and may be an error."""
 
 
 class BodyLimits:
@@ -90,18 +90,21 @@ class BodyLimits:
             view: the tools of the endpoint.
             everything: those that call_tool calls.
         """
+        if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:
+            return Refusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
         if len(body) <= self._call_bytes:
             return None
         limit = self._call_bytes
         request = read_request(body)
         if request is not None:
             limit = max(limit, _declared(request, view, everything))
-        if len(body) > limit:
-            return _too_large(limit)
-        # A quote within a string is escaped.
-        if body.count(b'"') - body.count(b'\\"') > 2 * _MAX_STRINGS:
-            return Refusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
-        return None
+        return _too_large(limit) if len(body) > limit else None
+
+
+def _strings(body: bytes) -> int:
+    """The number of keys and texts: half of the quotes that are not escaped."""
+    plain = body.replace(rb"\\", b"")  # a quote after an escaped backslash ends its text
+    return (plain.count(b'"') - plain.count(rb"\"")) // 2
 
 
 def _declared(request: Request, view: View, everything: View) -> int:

@@ -47,6 +47,8 @@ REVISIONS = frozenset({"2025-06-18", "2025-11-25", *MODERN_PROTOCOL_VERSIONS})
 """Whose results of tools/call are alike; older ones lack structured content."""
 _LISTS = frozenset({"tools/list", "prompts/list", "resources/templates/list"})
 _MAX_LISTS = 512
+_MAX_ENVELOPE_BYTES = 4096
+"""Of a client's name and capabilities: larger ones are not kept, so the kernel reads them."""
 _NO_RAW = Raw(b"")
 
 
@@ -205,6 +207,8 @@ def client_of(
         or (name is not None and head.name != name)
         or head.repeated
     ):
+        return None
+    if len(meta.client_info) + len(meta.capabilities) > _MAX_ENVELOPE_BYTES:
         return None
     return _capabilities(head.revision, bytes(meta.client_info), bytes(meta.capabilities))
 
