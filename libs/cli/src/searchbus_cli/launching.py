@@ -1,6 +1,6 @@
 """Processes of services that are forked from one process with their imports (runtime's launcher).
 
-launcher = Launcher.open(("searchbus_upstream.http",))
+launcher = Launcher.open()
 process = await launcher.start(["ddg"], environment)     # None: start it as a program
 launcher.close()
 """
@@ -21,12 +21,6 @@ from searchbus_runtime.parent import adopt_orphans
 __all__ = ["ForkedProcess", "Launcher"]
 
 _LINE_BYTES = 1024 * 1024
-_PRELOADED = (
-    "searchbus_upstream.cache",
-    "searchbus_upstream.guard",
-    "searchbus_upstream.http",
-)
-"""What several services import, besides the runtime."""
 
 
 class ForkedProcess:
@@ -82,7 +76,7 @@ class Launcher:
         self._open = True
 
     @classmethod
-    def open(cls, modules: Sequence[str] = _PRELOADED) -> Launcher | None:
+    def open(cls, modules: Sequence[str] = ()) -> Launcher | None:
         """Start a launcher; None where the system has no such means.
 
         Args:

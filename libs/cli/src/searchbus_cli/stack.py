@@ -179,7 +179,7 @@ class Stack:
                 )
 
     def _needed(self) -> dict[str, StackService]:
-        """The services beside the edge, those with most to import first."""
+        """The services beside the edge, those with something to preload first."""
         services = {name: s for name, s in self._services.items() if name != EDGE}
         if self.toolsets is not None:
             needed = needed_services(self._services, self.toolsets)

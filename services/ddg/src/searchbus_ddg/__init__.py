@@ -13,6 +13,7 @@ SERVICE = Service(
     endpoints=("search", "fetch"),
     calls=("ddg.fetch",),
     buckets=("ddg_leases", "ddg_refusals", "ddg_answers", "ddg_flights"),
+    preload=("searchbus_upstream.cache", "searchbus_upstream.guard", "searchbus_upstream.http"),
     container=Container(
         cpu="50m",
         cpu_limit="500m",

@@ -12,6 +12,7 @@ SERVICE = Service(
     toolsets=("web",),
     calls=("ddg.search",),
     buckets=("web_pace", "web_answers", "web_flights", "pages_answers", "pages_flights"),
+    preload=("searchbus_upstream.cache", "searchbus_upstream.guard", "searchbus_upstream.http"),
     container=Container(
         cpu="250m", cpu_limit="2", memory="384Mi", memory_limit="1Gi", internet=True
     ),
