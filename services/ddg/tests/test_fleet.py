@@ -181,14 +181,29 @@ async def test_refusal_is_known_after_a_restart(leases, refusals):
         assert egress.breaker.open_until_s > time.time() + 900
 
 
-async def test_a_membership_ends_once(leases, refusals):
+async def test_a_refusal_is_written_again_after_the_store_was_emptied(leases, refusals):
+    """Else the others, who read who is refused, would leave the queue group to this worker."""
+    fleet, egress = member(leases, refusals, "a", probe_succeeds=False)
+    async with fleet:
+        await until(lambda: leases._entries)
+        egress.breaker.refused(1000.0)
+        egress.on_refused()
+        await until(lambda: refusals._entries)
+        leases._entries.clear()
+        refusals._entries.clear()
+        await until(lambda: refusals._entries and leases._entries)
+
+
+async def test_a_membership_ends_once(leases, refusals, caplog):
     """The second time the connection may be closed already."""
+    caplog.set_level("INFO")
     fleet, _ = member(leases, refusals, "a")
     async with fleet:
         await until(lambda: leases._entries)
         await fleet.release()
         leases.away = refusals.away = True
     assert not leases._entries
+    assert not caplog.text
 
 
 async def test_release_leaves_another_workers_lease(leases, refusals):

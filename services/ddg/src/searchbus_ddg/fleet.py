@@ -147,7 +147,8 @@ class Fleet:
         now_s = time.monotonic()
         if now_s >= self._refresh_s:
             self._refresh_s = now_s + self._update_every_s * _spread()
-            await self._lease.refresh()
+            emptied = await self._lease.refresh()
+            await self._others.publish(self._egress.breaker, emptied=emptied)
         await self._others.publish(self._egress.breaker)
         if not self._egress.breaker.closed:
             await self._others.look(younger_than_s=_LOOK_EVERY_S * _spread())

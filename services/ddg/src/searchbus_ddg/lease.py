@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from searchbus_bus import KeyValue
+from searchbus_bus.keyvalue import Entry
 from searchbus_contracts import Fault, decode, encode
 
 from .egress import egress_id
@@ -65,17 +66,24 @@ class Lease:
         self.lost = False
         """Whether another worker holds it: this one was cut off until it expired."""
 
-    async def refresh(self) -> None:
+    async def refresh(self) -> bool:
         """Write it again: one request, unless it was lost or the store was emptied.
+
+        Returns:
+            Whether there was none any more, as after a restart of NATS.
 
         Raises:
             Fault: the store is unreachable.
         """
+        missing = False
         if self._revision is not None:
             self._revision = await self._leases.update(self._key, self._value, self._revision)
         if self._revision is None:
-            self._revision = await self._take()
+            held = await self._leases.get(self._key)
+            missing = held is None
+            self._revision = await self._take(held)
         self.lost = self._revision is None
+        return missing
 
     async def release(self) -> None:
         """Delete it, so that a worker on standby need not wait until it expires."""
@@ -86,8 +94,7 @@ class Lease:
         except Fault as fault:
             log.info("the lease was not released and expires: %s", fault.failure.message)
 
-    async def _take(self) -> int | None:
-        held = await self._leases.get(self._key)
+    async def _take(self, held: Entry | None) -> int | None:
         if held is None:
             return await self._leases.create(self._key, self._value)
         if not self._is_mine(held.value):

@@ -100,8 +100,14 @@ class Others:
             if not (self._published.suspected or self._published.left):
                 breaker.restore(self._published.open_until_s)
 
-    async def publish(self, breaker: Breaker) -> None:
-        """Write the state of the own address where it changed; raises Fault."""
+    async def publish(self, breaker: Breaker, *, emptied: bool = False) -> None:
+        """Write the state of the own address where it changed; raises Fault.
+
+        Args:
+            emptied: the store has lost its memory: a refusal is written again.
+        """
+        if emptied:
+            self._published = _Refusal()
         refusal = _Refusal(breaker.open_until_s, breaker.suspected)
         if refusal == self._published:
             return
