@@ -14,7 +14,7 @@ export PORT TAG
 IMAGES := $(notdir $(patsubst %/,%,$(dir $(wildcard services/*/pyproject.toml)))) cli
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all check bench proto lock images up down clean
+.PHONY: help setup run test test-all check bench chaos proto lock images up down clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -34,12 +34,12 @@ check: setup ## lint, format, types
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy libs/*/src services/*/src
-
 bench: setup ## measure, also other servers; build/bench.json, docs/performance.md
 	@$(PY) -m tests.bench
+chaos: setup ## inject faults into real processes; build/scorecard.json (ROWS=killed,stopped RUNS=3)
+	@$(PY) -m tests.chaos $(if $(ROWS),--rows $(ROWS)) $(if $(RUNS),--runs $(RUNS)) $(if $(LONG),--long)
 proto: setup ## generate proto/, and the services' blocks for Compose and Kubernetes, from the code
 	@$(PY) proto/generate.py && $(PY) deploy/generate.py
-
 lock: ## resolve the lock files again (needs uv)
 	@scripts/lock --upgrade
 

@@ -74,6 +74,7 @@ class FakeDuckDuckGo:
             {
                 "requests": len(self.requests),
                 "challenges": self.challenges,
+                "in_flight": self.in_flight,
                 "addresses": sorted({address for _, address, _ in self.requests}),
             }
         )
@@ -111,7 +112,7 @@ class FakeDuckDuckGo:
         if self.quick_requests and len(recent) > self.quick_requests:
             self._blocked_until[address] = now_s + self.block_s
         if self.latency_s:
-            await asyncio.sleep(self.latency_s)
+            await _wait(request, self.latency_s)
         if address in self.blocked or self._blocked_until.get(address, 0) > now_s:
             self.challenges += 1
             return Response(_CHALLENGE, 202, media_type="text/html")
@@ -181,6 +182,13 @@ class FakeDuckDuckGo:
                 ],
             }  # fmt: skip
         return JSONResponse(answer, media_type="application/x-javascript")
+
+
+async def _wait(request: Request, seconds: float) -> None:
+    """Sleep, at most until the client has closed the connection."""
+    end_s = time.monotonic() + seconds
+    while (left_s := end_s - time.monotonic()) > 0 and not await request.is_disconnected():
+        await asyncio.sleep(min(0.1, left_s))
 
 
 def _topic(title: str, about: str) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 import typer
 from rich.console import Console
@@ -19,6 +21,17 @@ def test_fail_prints_to_standard_error_and_returns_the_exit(capsys, arguments, c
     assert isinstance(error, typer.Exit)
     assert code == error.exit_code
     assert ("", f"error: {message}\n") == tuple(capsys.readouterr())
+
+
+def test_what_cannot_be_printed_does_not_stop_a_process(monkeypatch):
+    """Its standard error may be on a full disk."""
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(output, "err", output.Terminal(file=Full()))
+    output.tell("a line")
 
 
 @pytest.fixture

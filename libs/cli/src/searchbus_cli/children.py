@@ -20,7 +20,7 @@ from searchbus_runtime.printable import printable
 
 from .launching import ForkedProcess, Launcher
 from .logfile import LogFile
-from .output import err
+from .output import tell
 
 __all__ = ["Child", "GaveUp"]
 
@@ -139,7 +139,7 @@ class Child:
 
     def _print(self, line: str) -> None:
         text = Text.assemble((f"{self.name:>12}", self.color), f" {line}")
-        err.print(text, highlight=False, soft_wrap=True)
+        tell(text)
 
     def _last_lines(self) -> str:
         """What explains its end, where that was not printed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -18,7 +19,7 @@ from rich.text import Text
 
 from searchbus_runtime.printable import printable
 
-__all__ = ["Terminal", "echo", "err", "fail", "out", "print_error", "print_table"]
+__all__ = ["Terminal", "echo", "err", "fail", "out", "print_error", "print_table", "tell"]
 
 UNLIMITED_CHARS = 100_000
 
@@ -45,6 +46,15 @@ err = Terminal(stderr=True)
 def echo(text: str) -> None:
     """Print a result: as it is into a pipe or a file, without control characters elsewhere."""
     typer.echo(printable(text) if out.is_terminal else text)
+
+
+def tell(line: str | Text, *, markup: bool = False) -> None:
+    """Print a line to standard error, for a process that must go on where that is impossible.
+
+    Standard error may be a file on a full disk, or a pipe that nobody reads any more.
+    """
+    with suppress(OSError):
+        err.print(line, highlight=False, soft_wrap=True, markup=markup)
 
 
 def print_table(table: Table) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from searchbus_runtime import StackState, write_state
 
-from .output import err
+from .output import tell
 
 __all__ = ["StateFile"]
 
@@ -51,4 +51,4 @@ class StateFile:
 
 
 def _say(line: str) -> None:
-    err.print(line, highlight=False, soft_wrap=True)
+    tell(line)

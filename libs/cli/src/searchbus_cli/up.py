@@ -17,7 +17,7 @@ from searchbus_runtime.state import UnusableFolder, open_data_folder
 
 from .errors import StackError
 from .launching import Launcher
-from .output import err, fail
+from .output import fail, tell
 
 if TYPE_CHECKING:
     from searchbus_runtime.clients import ClientPipe
@@ -102,7 +102,7 @@ async def _run(stack: Stack, clients: ClientPipe | None) -> None:
     from .client_follower import ClientFollower
 
     follower = ClientFollower(stack, clients, stop) if clients is not None else None
-    err.print(f"starting on {stack.data}; logs: {stack.logs}", highlight=False, soft_wrap=True)
+    tell(f"starting on {stack.data}; logs: {stack.logs}")
     starting = loop.create_task(stack.start())
     stopped = loop.create_task(stop.wait())
     try:
@@ -135,7 +135,7 @@ def _say_up(stack: Stack) -> None:
         "  stop       Ctrl-C",
     )
     for line in lines:
-        err.print(line, highlight=False, soft_wrap=True, markup=True)
+        tell(line, markup=True)
 
 
 def _signs_in(host: str) -> bool:

@@ -1,0 +1,186 @@
+"""Processes of a stack that a row may kill: NATS servers, edges, workers, upstreams.
+
+async with Fleet(folder) as fleet:
+    edge = await fleet.edge()
+    worker = fleet.start("tests.chaos.worker")
+    await fleet.ready(workers=1)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from searchbus_cli.nats_server import write_configuration
+from searchbus_testing import NatsServer, free_port, until
+
+from .client import Client
+
+__all__ = ["READY_S", "ROOT", "Fleet", "monitor", "rss_mib"]
+
+ROOT = Path(__file__).parents[2]
+READY_S = 300.0
+"""Only ends a run that hangs."""
+
+
+class Fleet:
+    """Starts processes; all of them end with it.
+
+    Args:
+        folder: for logs and files.
+        cluster: number of NATS servers.
+        settings: of every process, without their prefix.
+    """
+
+    def __init__(self, folder: Path, *, cluster: int = 1, **settings: object) -> None:
+        self.folder = folder
+        self.nats: list[NatsServer] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.ports: list[int] = []
+        self._cluster = cluster
+        self._monitors: list[int] = []
+        self._settings = {
+            "search": "false", "call_rate_per_s": 0, "abuse_rate_per_s": 1_000_000,
+            "state_key": "k" * 32, "embedder": "hash", "log_level": "info", **settings,
+        }  # fmt: skip
+
+    async def __aenter__(self) -> Fleet:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._log = (self.folder / "log").open("wb")
+        try:
+            await asyncio.to_thread(self._start_nats)
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+        for process in self.processes:
+            try:
+                await asyncio.to_thread(process.wait, 20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for server in self.nats:
+            server.stop()
+        self._log.close()
+
+    @property
+    def nats_url(self) -> str:
+        """Of every server."""
+        return ",".join(server.url for server in self.nats)
+
+    @property
+    def log(self) -> str:
+        """What the processes printed."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def start(self, module: str, *arguments: str, **settings: object) -> subprocess.Popen[bytes]:
+        """Start a module as a process."""
+        given = {**self._settings, **settings, "nats_url": self.nats_url}
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments], cwd=ROOT, stdout=self._log,
+            stderr=self._log,
+            env={**os.environ, **{f"SEARCHBUS_{k.upper()}": str(v) for k, v in given.items()}},
+        )  # fmt: skip
+        self.processes.append(process)
+        return process
+
+    async def edge(self, **settings: object) -> subprocess.Popen[bytes]:
+        """Start an edge and wait until it listens."""
+        number = len(self.ports)
+        path = self.folder / f"edge-{number}.port"
+        process = self.start("searchbus_edge", port=0, port_file=path, **settings)
+        await until(path.exists, timeout_s=READY_S, message=lambda: self.log[-4000:])
+        self.ports.append(int(path.read_text()))
+        return process
+
+    async def ready(self, tool: str = "echo", *, workers: int = 0) -> None:
+        """Wait until every edge lists a tool, and this many workers of `chaos` answer."""
+        for port in self.ports:
+            async with Client([port]) as client:
+
+                async def listed(client: Client = client) -> bool:
+                    try:
+                        _, found = await client.post("tools/list", _META)
+                    except (OSError, asyncio.IncompleteReadError):
+                        return False
+                    names = {t["name"] for t in found.get("result", {}).get("tools", [])}
+                    return tool in names
+
+                await until(listed, timeout_s=READY_S, message=lambda: self.log[-4000:])
+        if workers:
+            from searchbus_bus import connect
+
+            bus = await connect(self.nats_url, name="chaos-look")
+
+            async def all_there() -> bool:
+                found = await bus.workers()
+                return sum(w.service == "chaos" for w in found) >= workers
+
+            await until(all_there, timeout_s=READY_S, message=lambda: self.log[-4000:])
+            await bus.close()
+
+    async def fakes(self) -> dict[str, Any]:
+        """Start tests.fakes; the settings of services that use them, and the URLs."""
+        path = self.folder / "fakes.json"
+        self.start("tests.fakes", "--settings", str(path))
+        await until(path.exists, timeout_s=READY_S)
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+
+    def monitors(self) -> Sequence[int]:
+        """Ports of the servers' monitoring pages, in the order of `nats`."""
+        return self._monitors
+
+    def _start_nats(self) -> None:
+        routes = [free_port() for _ in range(self._cluster)]
+        self._monitors = [free_port() for _ in range(self._cluster)]
+        for number in range(self._cluster):
+            folder = self.folder / f"nats-{number}"
+            folder.mkdir()
+            config = write_configuration(folder)
+            arguments = ["-c", str(config), "-m", str(self._monitors[number])]
+            if self._cluster > 1:
+                urls = ",".join(f"nats://127.0.0.1:{port}" for port in routes)
+                arguments += ["-n", f"n{number}", "--cluster_name", "chaos", "--routes", urls,
+                              "--cluster", f"nats://127.0.0.1:{routes[number]}"]  # fmt: skip
+            server = NatsServer(folder, port=free_port(), arguments=tuple(arguments))
+            server.start()
+            self.nats.append(server)
+
+
+_META = {
+    "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "chaos", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+}
+
+
+def monitor(port: int, page: str) -> dict[str, Any]:
+    """A monitoring page of a NATS server."""
+    found: dict[str, Any] = httpx.get(
+        f"http://127.0.0.1:{port}/{page}", timeout=10, trust_env=False
+    ).json()
+    return found
+
+
+def rss_mib(pid: int) -> float:
+    """Resident memory of a process."""
+    return float(psutil.Process(pid).memory_info().rss) / 2**20

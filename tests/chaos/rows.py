@@ -1,0 +1,37 @@
+"""The rows of the scorecard by name, in the order of its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from . import rows_bus, rows_load, rows_storage, rows_upstreams, rows_workers
+from .scorecard import Measurement
+
+__all__ = ["LONG", "ROWS", "Row"]
+
+Row = Callable[..., Awaitable[list[Measurement]]]
+"""Called with a folder that does not exist yet, and `short`."""
+
+ROWS: dict[str, Row] = {
+    "killed": rows_workers.killed,
+    "replaced": rows_workers.replaced,
+    "stopped": rows_workers.stopped,
+    "restarted": rows_bus.restarted,
+    "overloaded": rows_load.overloaded,
+    "refused": rows_upstreams.refused,
+    "harmful": rows_upstreams.harmful,
+    "documents": rows_load.documents,
+    "malformed": rows_bus.malformed,
+    "disconnected": rows_load.disconnected,
+    "nothing_left": rows_load.nothing_left,
+    "scraper_blocked": rows_upstreams.scraper_blocked,
+    "cluster_loses_a_server": rows_bus.cluster_loses_a_server,
+    "scrapers": rows_upstreams.scrapers_for_long,
+    "thousand_workers": rows_bus.thousand_workers,
+    "full_disk": rows_storage.full_disk,
+    "damaged": rows_storage.damaged,
+}
+LONG: dict[str, Row] = {
+    "scrapers_12_minutes": partial(rows_upstreams.scrapers_for_long, seconds=720.0),
+}

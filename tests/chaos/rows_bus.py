@@ -1,0 +1,189 @@
+"""Rows 4, 10 and 22, and their part of 5: NATS that ends, a cluster that loses a server, bad messages."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import statistics
+import time
+from pathlib import Path
+
+import nats
+
+from searchbus_bus import connect
+from searchbus_bus.directory import Directory
+from searchbus_testing import until
+
+from .client import Client, Outcome, counts
+from .fleet import Fleet, monitor, rss_mib
+from .rows_workers import silent
+from .scorecard import Measurement, at_least, at_most
+
+__all__ = ["cluster_loses_a_server", "malformed", "restarted", "thousand_workers"]
+
+
+async def restarted(folder: Path, *, short: bool) -> list[Measurement]:
+    """NATS killed under load and started again after a second; clients try for ten seconds."""
+    async with Fleet(folder) as fleet:
+        await fleet.edge()
+        for _ in range(2):
+            fleet.start("tests.chaos.worker")
+        await fleet.ready(workers=2)
+        (server,) = fleet.nats
+        async with Client(fleet.ports) as client:
+            await client.load(rate_per_s=100, seconds=1)
+            loading = asyncio.create_task(client.load(rate_per_s=100, seconds=8, attempts=100))
+            await asyncio.sleep(2)
+            await asyncio.to_thread(server.stop)
+            await asyncio.sleep(1)
+            await asyncio.to_thread(server.start)
+            back_s = time.monotonic()
+            outcomes = await loading
+    after = [o.started_s + o.took_s - back_s for o in outcomes if o.kind == "answer"]
+    first_s = min((end_s for end_s in after if end_s > 0), default=60.0)
+    return [
+        at_most("4", "first answer after NATS is back", first_s, 1, "s"),
+        at_most(
+            "4", f"failed of {len(outcomes)} calls with retries", counts(outcomes)["failed"], 0
+        ),
+        silent("4", outcomes),
+    ]
+
+
+async def malformed(folder: Path, *, short: bool) -> list[Measurement]:
+    """Malformed messages to every kind of subject; each that has a reply subject is answered."""
+    count = 3_000 if short else 10_000
+    chance = random.Random(7)
+    async with Fleet(folder, log_level="error") as fleet:
+        edge = await fleet.edge()
+        worker = fleet.start("tests.chaos.worker")
+        await fleet.ready(workers=1)
+        bus = await nats.connect(fleet.nats_url)
+        answered: set[str] = set()
+
+        async def heard(message: object) -> None:
+            answered.add(message.subject)  # type: ignore[attr-defined]
+
+        inbox = bus.new_inbox()
+        await bus.subscribe(f"{inbox}.*", cb=heard)
+
+        async def send(first: int, number: int) -> set[str]:
+            replies = set()
+            for position in range(first, first + number):
+                body = _malformed(chance)
+                if position % 4 == 3:  # events and controls have no reply
+                    subject = chance.choice(("sb.v1.evt.catalog", "sb.v1.ctl.cancel.chaos"))
+                    await bus.publish(subject, body)
+                    continue
+                reply = f"{inbox}.{position}"
+                replies.add(reply)
+                headers = {"Req-Id": "x" * chance.randrange(1, 40), "Timeout-Ms": "soon"}
+                await bus.publish("sb.v1.tool.chaos.echo", body, reply=reply,
+                                  headers=headers if position % 2 else None)  # fmt: skip
+                if position % 100 == 0:
+                    await bus.flush()
+            await bus.flush()
+            return replies
+
+        async def all_answered(replies: set[str]) -> int:
+            give_up_s = time.monotonic() + 20
+            while not replies <= answered and time.monotonic() < give_up_s:
+                await asyncio.sleep(0.1)
+            return len(replies - answered)
+
+        await all_answered(await send(0, 1_000))
+        before = [rss_mib(p.pid) for p in (edge, worker)]
+        missing = await all_answered(await send(1_000, count))
+        grown = max(rss_mib(p.pid) - b for p, b in zip((edge, worker), before, strict=True))
+        async with Client(fleet.ports) as client:
+            alive = counts(await client.load(rate_per_s=20, seconds=1))["failed"]
+        dead = sum(process.poll() is not None for process in (edge, worker))
+        await bus.close()
+    return [
+        at_most("10", f"without a reply of {count} malformed messages", missing, 0),
+        at_most("10", "processes that ended, and calls that failed afterwards", dead + alive, 0),
+        at_most("10", "memory added, of edge or worker", grown, 5, "MiB"),
+    ]
+
+
+def _malformed(chance: random.Random) -> bytes:
+    return chance.choice(
+        (
+            b"", b"{", b"[]", b"null", b'{"tool":', b"[" * 2_000, b"\xff\xfe\x00",
+            b'{"arguments": {"text": "' + b"\xc3\x28" + b'"}}', b'{"tool": 1, "arguments": []}',
+            chance.randbytes(chance.randrange(1, 600)), b'{"tool":"echo","arguments":"no"}',
+        )
+    )  # fmt: skip
+
+
+async def cluster_loses_a_server(folder: Path, *, short: bool) -> list[Measurement]:
+    """Three NATS servers; the one with the limiter's bucket is away for a while."""
+    away_s = 8.0 if short else 60.0
+    rate = 40.0
+    settings = {"call_rate_per_s": 1_000, "call_burst": 2_000}
+    async with Fleet(folder, cluster=3, **settings) as fleet:
+        for _ in range(2):
+            await fleet.edge()
+            fleet.start("tests.chaos.worker")
+        await fleet.ready(workers=2)
+        async with Client(fleet.ports) as client:
+            await client.load(rate_per_s=rate, seconds=2)
+            before = await client.load(rate_per_s=rate, seconds=4)
+            lost = await until(lambda: _leader(fleet), timeout_s=30)
+            await asyncio.to_thread(fleet.nats[lost].stop)
+            lost_s = time.monotonic()
+            during = await client.load(rate_per_s=rate, seconds=away_s)
+            await asyncio.to_thread(fleet.nats[lost].start)
+            after = await client.load(rate_per_s=rate, seconds=3)
+    settled = [o for o in during if o.started_s > lost_s + 2]
+    ratio = _p50_s(settled) / _p50_s(before)
+    outcomes = [*during, *after]
+    return [
+        at_most("22", "p50 of limited callers from 2 s after the loss", ratio, 2, "× before"),
+        at_most("22", f"untyped of {len(outcomes)} calls around the loss",
+                sum(o.kind in ("silent", "lost", "wrong") for o in outcomes), 0),
+        at_most("22", "calls that failed later than 2 s after the loss",
+                counts(settled)["failed"], 0),
+    ]  # fmt: skip
+
+
+def _p50_s(outcomes: list[Outcome]) -> float:
+    return statistics.median(o.took_s for o in outcomes) if outcomes else 60.0
+
+
+def _leader(fleet: Fleet) -> int | None:
+    """The number of the server that leads a bucket of the limiter; None while there is none."""
+    page = monitor(fleet.monitors()[0], "jsz?streams=true")
+    streams = [s for a in page.get("account_details", []) for s in a.get("stream_detail", [])]
+    for stream in streams:
+        leader = stream.get("cluster", {}).get("leader")
+        if leader and "limit" in stream["name"].lower():
+            return int(leader.removeprefix("n"))
+    return None
+
+
+async def thousand_workers(folder: Path, *, short: bool) -> list[Measurement]:
+    """Many light workers: a follower sees all of them, and none of them leaves its view."""
+    count = 200 if short else 1_000
+    processes = 4
+    watched_s = 6 if short else 15
+    async with Fleet(folder, log_level="error") as fleet:
+        for _ in range(processes):
+            fleet.start("tests.chaos.worker", "many", str(count // processes))
+        bus = await connect(fleet.nats_url, name="follower")
+        directory = Directory(bus)
+        await directory.start()
+        most, give_up_s = 0, time.monotonic() + 120
+        while most < count and time.monotonic() < give_up_s:
+            most = max(most, directory.count("many"))
+            await asyncio.sleep(0.25)
+        least, end_s = most, time.monotonic() + watched_s
+        while time.monotonic() < end_s:
+            least = min(least, directory.count("many"))
+            await asyncio.sleep(0.1)
+        await directory.close()
+        await bus.close()
+    return [
+        at_least("22", f"seen of {count} light workers", most, count),
+        at_most("22", f"dropped while they run, in {watched_s} s", most - least, 0),
+    ]

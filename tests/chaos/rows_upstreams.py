@@ -1,0 +1,189 @@
+"""Rows 7, 8, 21 and 22: providers that refuse, that block an address, and servers that do harm."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from searchbus_testing import serve
+from tests.fakes.ddg import FakeDuckDuckGo
+from tests.fakes.web import FakeWeb
+
+from .client import Client, counts
+from .fleet import Fleet, monitor
+from .scorecard import Measurement, at_least, at_most
+from .upstreams import hostile
+
+__all__ = ["harmful", "refused", "scraper_blocked", "scrapers_for_long"]
+
+LIMIT_PER_S = 10.0
+
+
+async def refused(folder: Path, *, short: bool) -> list[Measurement]:
+    """Three times as many searches as the provider allows: how many of its refusals are provoked?"""
+    seconds = 20.0
+    web = FakeWeb(limit_per_s=LIMIT_PER_S)
+    async with serve(web.app) as url, Fleet(folder) as fleet:
+        await fleet.edge()
+        fleet.start(
+            "searchbus_web", tavily_api_keys='["key"]', tavily_url=f"{url}/tavily",
+            tavily_rpm=60 * LIMIT_PER_S, web_providers='["tavily"]',
+        )  # fmt: skip
+        await fleet.ready("web_search")
+        async with Client(fleet.ports) as client:
+            calls = []
+            for number in range(round(3 * LIMIT_PER_S * seconds)):
+                calls.append(asyncio.create_task(
+                    client.call("web_search", {"query": f"whales {number}"}, deadline_s=30)
+                ))  # fmt: skip
+                await asyncio.sleep(1 / (3 * LIMIT_PER_S))
+            sent, provoked = web.calls["tavily"], web.calls["tavily-429"]
+            outcomes = await asyncio.gather(*calls)
+    found = counts(outcomes)
+    used = 100 * (sent - provoked) / (LIMIT_PER_S * seconds)
+    return [
+        at_most("7", "requests that the provider refused", 100 * provoked / max(1, sent), 5, "%"),
+        at_least("7", "used of the provider's limit, at 3 times as many searches", used, 85, "%"),
+        at_most("7", f"silent, untyped or wrong of {len(outcomes)} searches",
+                found["silent"] + found["lost"] + found["wrong"], 0),
+    ]  # fmt: skip
+
+
+async def harmful(folder: Path, *, short: bool) -> list[Measurement]:
+    """Bytes that drip, a gzip bomb of 200 MB, headers without end: when does the call end?"""
+    timeout_s = 12.0
+    async with hostile() as address, Fleet(folder) as fleet:
+        await fleet.edge(call_timeout_cap_s=timeout_s)
+        routes = json.dumps({"*.example.org": address})
+        web = fleet.start("searchbus_web", web_routes=routes, extract_robots="false",
+                          tavily_api_keys='["key"]', tavily_url=f"http://{address}",
+                          extract_tavily="false")  # fmt: skip
+        await fleet.ready("web_extract_content")
+        async with Client(fleet.ports) as client:
+            for number in range(4):  # the processes that read pages are up
+                page = f"http://page.example.org/page/{number}"
+                await client.call("web_extract_content", {"urls": [page]})
+            at_start = _tree_mib(web.pid)
+            most = at_start
+            worst_s = 0.0
+            untyped = 0
+            for kind in ("drip", "headers", "bomb"):
+                started_s = time.monotonic()
+                call = asyncio.create_task(client.call(
+                    "web_extract_content", {"urls": [f"http://{kind}.example.org/{kind}/page"]},
+                    deadline_s=timeout_s + 20,
+                ))  # fmt: skip
+                while not call.done():
+                    most = max(most, _tree_mib(web.pid))
+                    await asyncio.sleep(0.02)
+                worst_s = max(worst_s, time.monotonic() - started_s)
+                untyped += (await call).kind in ("silent", "lost", "refused")
+            alive = web.poll() is None
+    return [
+        at_most(
+            "8", "end of the slowest call; its deadline is 12 s", worst_s, timeout_s + 0.25, "s"
+        ),
+        at_most("8", "calls without an answer or a typed error", untyped + (not alive), 0),
+        at_most("8", "memory that the service added at most", most - at_start, 24, "MiB"),
+    ]
+
+
+def _tree_mib(pid: int) -> float:
+    total = 0.0
+    for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+        try:
+            total += process.memory_info().rss / 2**20
+        except psutil.NoSuchProcess:
+            continue
+    return total
+
+
+async def scraper_blocked(folder: Path, *, short: bool) -> list[Measurement]:
+    """One of three scrapers is blocked by its provider, and later not any more."""
+    ddg = FakeDuckDuckGo(latency_s=0.02)
+    async with serve(ddg.app) as url, Fleet(folder) as fleet:
+        await fleet.edge()
+        await _scrapers(fleet, url, 3)
+        async with Client(fleet.ports) as client:
+            await _searches(client, 12, 4.0, "warm")
+            ddg.blocked = {"127.0.0.12"}
+            during = await _searches(client, 40 if short else 80, 4.0, "blocked")
+            ddg.blocked = set()
+            seen = len(ddg.requests)
+            give_up_s = time.monotonic() + 20
+            rejoined = False
+            number = 0
+            while not rejoined and time.monotonic() < give_up_s:
+                number += 1
+                await _searches(client, 4, 8.0, f"after {number}")
+                new = ddg.requests[seen:]
+                # A probe comes alone; a worker that takes calls comes again and again.
+                rejoined = sum(address == "127.0.0.12" for _, address, _ in new) > 2
+    return [
+        at_most("21", f"failed of {len(during)} searches, one of 3 scrapers blocked",
+                counts(during)["failed"], 0),
+        at_least("21", "the scraper works again by itself", int(rejoined), 1),
+    ]  # fmt: skip
+
+
+async def scrapers_for_long(
+    folder: Path, *, short: bool, seconds: float = 30.0
+) -> list[Measurement]:
+    """Six scrapers, one of them blocked all the time; consumers on the server must not grow."""
+    ddg = FakeDuckDuckGo(latency_s=0.02)
+    async with serve(ddg.app) as url, Fleet(folder) as fleet:
+        await fleet.edge()
+        await _scrapers(fleet, url, 6)
+        ddg.blocked = {"127.0.0.13"}
+        async with Client(fleet.ports) as client:
+            await _searches(client, 24, 4.0, "warm")
+            before = _consumers(fleet)
+            searches = await _searches(client, round(2 * seconds), 2.0, "long")
+            after = _consumers(fleet)
+    return [
+        at_most("22", f"failed of {len(searches)} searches, one of 6 scrapers blocked",
+                counts(searches)["failed"], 0),
+        at_most("22", f"consumers added on the server in {seconds:.0f} s", after - before, 0),
+    ]  # fmt: skip
+
+
+async def _scrapers(fleet: Fleet, url: str, count: int) -> None:
+    egress = json.dumps([f"bind:127.0.0.{11 + number}" for number in range(count)])
+    for number in range(count):
+        fleet.start(
+            "searchbus_ddg", worker_index=number, ddg_egress=egress, ddg_html_url=f"{url}/html/",
+            ddg_lite_url=f"{url}/lite/", ddg_instant_url=f"{url}/instant", ddg_interval_s=0.05,
+            ddg_min_interval_s=0.02, ddg_challenge_rest_s=3, ddg_suspicion_rest_s=1,
+        )  # fmt: skip
+    await fleet.ready("web_search")
+    async with Client(fleet.ports) as client:
+        give_up_s = time.monotonic() + 60
+        while time.monotonic() < give_up_s:
+            if (await client.call("web_search", {"query": "ready"})).kind == "answer":
+                break
+            await asyncio.sleep(0.2)
+    await asyncio.sleep(2)  # every scraper has its lease
+
+
+async def _searches(client: Client, count: int, rate_per_s: float, words: str) -> list[Any]:
+    """Searches that no cache knows."""
+    chance = random.Random(words)
+    tasks = []
+    for number in range(count):
+        query = f"{words} {number} {chance.randrange(10**9)}"
+        tasks.append(asyncio.create_task(
+            client.call("web_search", {"query": query}, deadline_s=30)
+        ))  # fmt: skip
+        await asyncio.sleep(1 / rate_per_s)
+    return list(await asyncio.gather(*tasks))
+
+
+def _consumers(fleet: Fleet) -> int:
+    page: dict[str, Any] = monitor(fleet.monitors()[0], "jsz")
+    return int(page.get("consumers", 0))

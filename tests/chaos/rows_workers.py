@@ -1,0 +1,92 @@
+"""Rows 1 to 3, and their part of 5: workers and edges that end or stand still under load."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from .client import Client, Outcome, counts
+from .fleet import Fleet
+from .scorecard import Measurement, at_most
+
+__all__ = ["killed", "replaced", "stopped"]
+
+WORKERS = 3
+
+
+def silent(row: str, outcomes: Sequence[Outcome]) -> Measurement:
+    """Calls of a row that had neither an answer nor a typed error, or a wrong answer (row 5)."""
+    found = counts(outcomes)
+    return at_most("5", f"silent, untyped or wrong in row {row}",
+                   found["silent"] + found["lost"] + found["wrong"], 0)  # fmt: skip
+
+
+async def killed(folder: Path, *, short: bool) -> list[Measurement]:
+    """kill -9 of one of three workers at 300 requests a second; one retry."""
+    async with Fleet(folder) as fleet:
+        await fleet.edge()
+        workers = [fleet.start("tests.chaos.worker") for _ in range(WORKERS)]
+        await fleet.ready(workers=WORKERS)
+        async with Client(fleet.ports) as client:
+            await client.load(rate_per_s=100, seconds=1)
+            loading = asyncio.create_task(
+                client.load(rate_per_s=300, seconds=3, attempts=2, wait_ms=20)
+            )
+            await asyncio.sleep(1)
+            workers[0].kill()
+            outcomes = await loading
+    failed = counts(outcomes)["failed"]
+    return [
+        at_most("1", f"failed of {len(outcomes)} calls, one of 3 workers killed", failed, 0),
+        silent("1", outcomes),
+    ]
+
+
+async def replaced(folder: Path, *, short: bool) -> list[Measurement]:
+    """Rolling SIGTERM of all workers and of one of two edges, each after its successor is up."""
+    async with Fleet(folder) as fleet:
+        edges = [await fleet.edge() for _ in range(2)]
+        workers = [fleet.start("tests.chaos.worker") for _ in range(WORKERS)]
+        await fleet.ready(workers=WORKERS)
+        async with Client(fleet.ports) as client:
+            await client.load(rate_per_s=100, seconds=1)
+
+            async def roll() -> None:
+                for worker in workers:
+                    fleet.start("tests.chaos.worker")
+                    await asyncio.sleep(1.5)
+                    worker.send_signal(signal.SIGTERM)
+                edges[0].send_signal(signal.SIGTERM)
+
+            rolling = asyncio.create_task(roll())
+            outcomes = await client.load(rate_per_s=100, seconds=7, attempts=2, wait_ms=20)
+            await rolling
+    failed = counts(outcomes)["failed"]
+    name = f"failed of {len(outcomes)} calls, workers and an edge replaced"
+    return [at_most("2", name, failed, 0), silent("2", outcomes)]
+
+
+async def stopped(folder: Path, *, short: bool) -> list[Measurement]:
+    """SIGSTOP of one of three workers: a hung process that keeps its connections."""
+    seconds = 15 if short else 25
+    async with Fleet(folder) as fleet:
+        await fleet.edge()
+        workers = [fleet.start("tests.chaos.worker") for _ in range(WORKERS)]
+        await fleet.ready(workers=WORKERS)
+        async with Client(fleet.ports) as client:
+            await client.load(rate_per_s=100, seconds=2)
+            loading = asyncio.create_task(client.load(rate_per_s=60, seconds=seconds))
+            await asyncio.sleep(1)
+            stopped_s = asyncio.get_running_loop().time()
+            workers[0].send_signal(signal.SIGSTOP)
+            outcomes = await loading
+    lost = [outcome for outcome in outcomes if outcome.kind != "answer"]
+    last_s = max((outcome.started_s - stopped_s for outcome in lost), default=0.0)
+    share = 100 * len(lost) / len(outcomes)
+    return [
+        at_most("3", "losses end after SIGSTOP of one of 3 workers", last_s, 12, "s"),
+        at_most("3", "calls lost without a retry of the client", share, 1, "%"),
+        silent("3", outcomes),
+    ]

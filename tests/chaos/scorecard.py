@@ -1,0 +1,96 @@
+"""What a row measures, its gate, and the table of all rows.
+
+at_most("1", "failed calls", 3, 0)
+at_least("6", "goodput", 0.93, 0.9, unit="of capacity")
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+__all__ = ["Measurement", "at_least", "at_most", "left_out", "median", "table", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One value and its gate.
+
+    Args:
+        row: number of the scorecard, or a word for what it has no number for.
+        limit: the gate; the value must not be above it, or with `least` not below it.
+        note: why there is no value; such a measurement neither passes nor misses.
+    """
+
+    row: str
+    name: str
+    value: float
+    limit: float
+    unit: str = ""
+    least: bool = False
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate is met; also where nothing could be measured."""
+        if self.note:
+            return True
+        return self.value >= self.limit if self.least else self.value <= self.limit
+
+    @property
+    def outcome(self) -> str:
+        """pass, MISS, or why it was left out."""
+        return self.note or ("pass" if self.passed else "MISS")
+
+
+def at_most(row: str, name: str, value: float, limit: float, unit: str = "") -> Measurement:
+    """A value that must not be above its limit."""
+    return Measurement(row, name, value, limit, unit)
+
+
+def at_least(row: str, name: str, value: float, limit: float, unit: str = "") -> Measurement:
+    """A value that must not be below its limit."""
+    return Measurement(row, name, value, limit, unit, least=True)
+
+
+def left_out(row: str, name: str, why: str) -> Measurement:
+    """A measurement that this machine cannot make."""
+    return Measurement(row, name, 0, 0, note=f"left out: {why}")
+
+
+def median(runs: Sequence[Sequence[Measurement]]) -> list[Measurement]:
+    """One list of several runs of the same rows: each with the median of its values."""
+    found: dict[tuple[str, str], list[Measurement]] = {}
+    for run in runs:
+        for measurement in run:
+            found.setdefault((measurement.row, measurement.name), []).append(measurement)
+    return [
+        Measurement(
+            first.row, first.name, statistics.median(m.value for m in same), first.limit,
+            first.unit, first.least, first.note,
+        )
+        for first, *rest in found.values()
+        for same in [[first, *rest]]
+    ]  # fmt: skip
+
+
+def table(measurements: Iterable[Measurement]) -> str:
+    """The scorecard as a Markdown table."""
+    lines = ["| row | what | measurement | gate | outcome |", "| --- | --- | --- | --- | --- |"]
+    for m in measurements:
+        unit = f" {m.unit}" if m.unit else ""
+        value = "" if m.note else f"{m.value:.4g}{unit}"
+        sign = "≥" if m.least else "≤"
+        gate = "" if m.note else f"{sign} {m.limit:.4g}{unit}"
+        lines.append(f"| {m.row} | {m.name} | {value} | {gate} | {m.outcome} |")
+    return "\n".join(lines)
+
+
+def write(path: Path, measurements: Sequence[Measurement], *, runs: int, form: str) -> None:
+    """Write the scorecard as JSON."""
+    rows = [{**asdict(m), "outcome": m.outcome} for m in measurements]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"form": form, "runs": runs, "rows": rows}, indent=2) + "\n")

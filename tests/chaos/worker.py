@@ -1,0 +1,98 @@
+"""The worker of these tests: `python -m tests.chaos.worker`. It keeps nothing and needs no upstream.
+
+`many COUNT` serves that many small workers over a few connections (row 22).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Annotated
+
+import msgspec
+
+from searchbus_bus import Call, Toolset, Worker, connect, tool
+from searchbus_contracts import ToolAnnotations
+from searchbus_runtime import Process, ServiceSettings, load_settings, run
+
+READ_ONLY = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+TIMEOUT_MS = 5_000
+"""Of `echo`: its deadline."""
+
+
+class Settings(ServiceSettings):
+    """Settings of this worker."""
+
+    chaos_slots: Annotated[int, msgspec.Meta(ge=1)] = 256
+
+
+class Text(msgspec.Struct, forbid_unknown_fields=True):
+    """Arguments of echo."""
+
+    text: str
+    wait_ms: int = 0
+
+
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """No arguments."""
+
+
+class Chaos(Toolset, name="chaos"):
+    """Tools of which each answer can be checked."""
+
+    def __init__(self) -> None:
+        self._running = 0
+
+    @tool(title="Echo", annotations=READ_ONLY, timeout_ms=TIMEOUT_MS)
+    async def echo(self, call: Call, arguments: Text) -> str:
+        """Return the text, after `wait_ms`."""
+        self._running += 1
+        try:
+            await asyncio.sleep(arguments.wait_ms / 1000)
+            return arguments.text
+        finally:
+            self._running -= 1
+
+    @tool(title="State", annotations=READ_ONLY)
+    async def state(self, call: Call, arguments: Nothing) -> str:
+        """Calls of echo that run, and tasks of this process."""
+        return f"{self._running} {len(asyncio.all_tasks())}"
+
+
+async def start(process: Process[Settings]) -> None:
+    """Serve the tools."""
+    worker = Worker("chaos", max_in_flight=process.settings.chaos_slots)
+    worker.add(Chaos())
+    await process.serve(worker)
+
+
+async def many(count: int) -> None:
+    """Serve small workers until the process is ended."""
+    settings = load_settings(Settings)
+    for first in range(0, count, 50):
+        bus = await connect(settings.nats_url, name="many")
+        for _ in range(first, min(first + 50, count)):
+            worker = Worker("many")
+            worker.add(Many())
+            await bus.serve(worker)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    await asyncio.Event().wait()
+
+
+class Many(Toolset, name="many"):
+    """One tool."""
+
+    @tool(title="Nothing", annotations=READ_ONLY)
+    async def nothing(self, call: Call, arguments: Nothing) -> str:
+        """Return nothing."""
+        return ""
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["many"]:
+        asyncio.run(many(int(sys.argv[2])))
+    else:
+        sys.exit(run("chaos", load_settings(Settings), start))
