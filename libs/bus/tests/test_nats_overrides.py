@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from nats.aio.client import Client
+from nats.errors import BadSubjectError, MaxPayloadError
 
 from searchbus_bus.nats_overrides import BusClient, DescribedService, _publish_command
 from searchbus_bus.transport import ServiceRecord
@@ -70,6 +71,41 @@ async def test_messages_are_written_as_nats_py_writes_them(monkeypatch, headers)
     assert sent == [_publish_command("a.b", "_INBOX.1", b"body", headers)]
 
 
+def connected_client() -> BusClient:
+    """A client that keeps what it would send."""
+    client = BusClient()
+    client._status = Client.CONNECTED
+    return client
+
+
+async def test_messages_of_a_connected_client_wait_for_the_flusher():
+    """With their statistics."""
+    client = connected_client()
+    await client.publish("a.b", b"body", "_INBOX.1", {"Req-Id": "1"})
+    assert client._pending == [_publish_command("a.b", "_INBOX.1", b"body", {"Req-Id": "1"})]
+    assert client._pending_data_size == len(client._pending[0])
+    assert (client.stats["out_msgs"], client.stats["out_bytes"]) == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("subject", "reply"), [("", ""), ("a b", ""), ("a\r\nPUB b 0", ""), ("a", "b\n"), ("a\t", "")]
+)
+async def test_a_subject_cannot_hold_another_command(subject, reply):
+    """nats-py refuses it."""
+    client = connected_client()
+    with pytest.raises(BadSubjectError):
+        await client.publish(subject, b"", reply)
+    assert client._pending == []
+
+
+async def test_a_message_over_the_servers_limit_is_refused():
+    """Before it is sent: the server would close the connection."""
+    client = connected_client()
+    client._max_payload = 10
+    with pytest.raises(MaxPayloadError):
+        await client.publish("a", b"x" * 11)
+
+
 @pytest.mark.parametrize("value", ["a\r\nInjected: 1", "a\n", "\ra"])
 async def test_a_line_break_in_a_header_cannot_add_a_header(monkeypatch, value):
     """Such a message goes nats-py's way, which replaces the line break."""
@@ -80,7 +116,7 @@ async def test_a_line_break_in_a_header_cannot_add_a_header(monkeypatch, value):
 
     assert _publish_command("a", "", b"", {"Req-Id": value, "B": "2"}) is None
     monkeypatch.setattr(Client, "_send_command", send)
-    await BusClient()._send_publish("a", "", b"", 0, {"Req-Id": value, "B": "2"})
+    await connected_client().publish("a", headers={"Req-Id": value, "B": "2"})
     assert (
         sent[0].count(b"\n") == 6
     )  # the command, the version, two headers, an empty line, the body
@@ -89,8 +125,9 @@ async def test_a_line_break_in_a_header_cannot_add_a_header(monkeypatch, value):
 async def test_messages_wait_while_there_is_no_connection():
     """They are sent after the connection is back, in order."""
     client = BusClient()
+    client._max_pending_size = 100
     for body in (b"1", b"2"):
-        await client._send_publish("a", "", body, 1, None)
+        await client.publish("a", body)
     assert [command.splitlines()[1] for command in client._pending] == [b"1", b"2"]
 
 

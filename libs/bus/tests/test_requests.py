@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from searchbus_bus import ActorSigner, ActorVerifier, MemoryBroker, Request, new_actor_keys
 from searchbus_bus.identity import Sent, received_delegation

@@ -30,8 +30,7 @@ class RecordingSpan(NonRecordingSpan):
 def test_the_trace_context_crosses_processes_in_lower_case_headers():
     """W3C Trace Context; NATS compares header names exactly."""
     headers: dict[str, str] = {}
-    with trace.use_span(PARENT):
-        telemetry.inject(headers)
+    telemetry.inject(headers, PARENT)
     assert headers == {"traceparent": f"00-{TRACE_ID:032x}-{SPAN_ID:016x}-01"}
     context = trace.get_current_span(telemetry.extract(headers)).get_span_context()
     assert (context.trace_id, context.span_id, context.is_remote) == (TRACE_ID, SPAN_ID, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -178,7 +178,7 @@ class Bus:
 
         def sending(request: Request[Any]) -> Callable[[], Awaitable[Any]]:
             budget_s = min(request.timeout_s, timeout_s)
-            return lambda: self.send(replace(request, timeout_s=budget_s))
+            return lambda: self.send(msgspec.structs.replace(request, timeout_s=budget_s))
 
         return await gather({name: sending(request) for name, request in requests.items()})
 

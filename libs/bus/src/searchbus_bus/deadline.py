@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.headers import DEADLINE_MS, TIMEOUT_MS
@@ -20,8 +21,7 @@ DEFAULT_TIMEOUT_S = 30.0
 """The budget of a request without either header, in seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(Struct, frozen=True):
     """A moment on this process's monotonic clock, in seconds."""
 
     at_s: float

@@ -23,6 +23,7 @@ from .parts import Assembly
 from .replies import Replies
 from .request import Request
 from .requests import Requester
+from .tasks import TimeLimit
 from .transport import Message
 
 __all__ = ["Handler", "Handling", "req_id_of"]
@@ -102,10 +103,10 @@ class Handling:
         if deadline.remaining_s <= 0:
             raise self._late()
         try:
-            async with asyncio.timeout(deadline.remaining_s) as limit:
+            with TimeLimit(deadline.remaining_s) as limit:
                 return await handler(call, await self._body(message, deadline))
         except TimeoutError:
-            if not limit.expired():  # the handler's own TimeoutError
+            if not limit.expired:  # the handler's own TimeoutError
                 raise
             raise self._late() from None
 

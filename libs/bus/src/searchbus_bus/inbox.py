@@ -24,6 +24,7 @@ from .deadline import Deadline
 from .ids import RandomIds
 from .parts import Assembly, ChunkMark, part_size_bytes, split
 from .request import OnEvent
+from .tasks import TimeLimit
 from .transport import Message, Transport
 
 __all__ = ["Failed", "Inbox", "Question"]
@@ -113,7 +114,7 @@ class Inbox:
             body = b""
         self._pending[token] = pending
         try:
-            async with asyncio.timeout(max(0.0, deadline.remaining_s)):
+            with TimeLimit(deadline.remaining_s):
                 await self._transport.publish(subject, body, reply=reply_to, headers=headers)
                 return await pending.outcome
         except TimeoutError:

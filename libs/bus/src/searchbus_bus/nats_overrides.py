@@ -9,8 +9,8 @@ tests/test_nats_overrides.py fails when the pinned release no longer needs an ov
 the connection receives nothing more | decodes them tolerantly, or drops the message and goes on |
 | `Client._process_headers` | the same for the status line and its description | catches decoding \
 errors there too, as it does for the header lines |
-| `Client._send_publish` | checks and translates each header by itself | checks all headers of a \
-message at once |
+| `Client.publish` (public) | checks and translates each header by itself, in five coroutines one \
+inside the other | checks all headers of a message at once, in one |
 | `Client._process_msg` | a queue and a task between a reply and the request that waits for it; \
 only for subscriptions of `deliver_directly` | has subscriptions with a plain callback |
 | `Service.info` (public) | lists only endpoints that micro subscribes to; these run one callback \
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -70,21 +69,32 @@ class BusClient(Client):
         except Exception:  # it would end the read loop, and with it every subscription
             log.exception("the callback of %s failed", message.subject)
 
-    async def _send_publish(
+    async def publish(
         self,
         subject: str,
-        reply: str,
-        payload: bytes,
-        payload_size: int,
-        headers: dict[str, Any] | None,
+        payload: bytes = b"",
+        reply: str = "",
+        headers: dict[str, str] | None = None,
     ) -> None:
-        command = _publish_command(subject, reply, payload, headers)
+        """Queue a message for the flusher. nats-py refuses or buffers what cannot be sent now."""
+        command = None
+        if (
+            self._status == Client.CONNECTED
+            and len(payload) <= self._max_payload
+            and subject
+            and _is_plain(subject)
+            and _is_plain(reply)
+        ):
+            command = _publish_command(subject, reply, payload, headers)
         if command is None:
-            await super()._send_publish(subject, reply, payload, payload_size, headers)
+            await super().publish(subject, payload, reply, headers)
             return
         self.stats["out_msgs"] += 1
-        self.stats["out_bytes"] += payload_size
-        await self._send_command(command)
+        self.stats["out_bytes"] += len(payload)
+        self._pending.append(command)
+        self._pending_data_size += len(command)
+        if self._pending_data_size > self._max_pending_size > 0:
+            await self._flush_pending(force_flush=True)
         # The flusher writes many messages at once: a write for each cost more than its task.
         if self._flush_queue is not None and self._flush_queue.empty():
             await self._flush_pending()
@@ -106,6 +116,11 @@ class BusClient(Client):
             return await super()._process_headers(headers)
         except (ValueError, IndexError):
             return None
+
+
+def _is_plain(subject: str) -> bool:
+    """Whether a subject has neither white space nor line breaks, which would end it."""
+    return subject.isprintable() and " " not in subject
 
 
 def _publish_command(

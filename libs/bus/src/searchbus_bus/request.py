@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from searchbus_contracts import Actor, ToolEvent
 
@@ -16,8 +17,13 @@ T = TypeVar("T")
 OnEvent = Callable[[ToolEvent], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Request(Generic[T]):
+class _Addressed(Struct, Generic[T], frozen=True):
+    subject: str
+    message: Any
+    reply_type: type[T]
+
+
+class Request(_Addressed[T], Generic[T], frozen=True, kw_only=True):
     """One request and the type of its reply.
 
         Request(subject, GetRequest(document_id="x"), Document, service="retrieval", timeout_s=5.0)
@@ -31,10 +37,6 @@ class Request(Generic[T]):
         replier: who replies, where it is not a service; see searchbus_contracts.inboxes.
     """
 
-    subject: str
-    message: Any
-    reply_type: type[T]
-    _: KW_ONLY
     service: str
     timeout_s: float = DEFAULT_TIMEOUT_S
     actor: Actor | None = None

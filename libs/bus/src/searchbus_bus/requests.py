@@ -13,6 +13,8 @@ import random
 import time
 from typing import Any
 
+from opentelemetry.trace import Span
+
 from searchbus_contracts import Actor, Cancel, ErrorCode, Fault, Subjects, encode
 from searchbus_contracts.headers import ACTOR, REQ_ID
 
@@ -83,9 +85,9 @@ class Requester:
         req_id = _request_ids.next()
         with telemetry.client_span(
             request.subject, request.service, req_id=req_id, size_bytes=len(body)
-        ):
+        ) as span:
             try:
-                return await self._attempts(request, body, req_id)
+                return await self._attempts(request, body, req_id, span)
             except Fault as fault:
                 code = fault.code
                 raise
@@ -103,7 +105,7 @@ class Requester:
         """Ask every subscriber of subjects; see `Inbox.collect`."""
         return await self._inbox.collect(questions, quiet_s=quiet_s, most_s=most_s)
 
-    async def _attempts(self, request: Request[Any], body: bytes, req_id: str) -> bytes:
+    async def _attempts(self, request: Request[Any], body: bytes, req_id: str, span: Span) -> bytes:
         if len(body) > MAX_BODY_BYTES:
             limit = MAX_BODY_BYTES // 1024 // 1024
             raise Fault(
@@ -121,7 +123,7 @@ class Requester:
                 request.subject,
                 body,
                 replier=request.replier or request.service,
-                headers=self._headers(request, deadline, req_id, body),
+                headers=self._headers(request, deadline, req_id, body, span),
                 deadline=deadline,
                 on_event=request.on_event,
             )
@@ -151,11 +153,11 @@ class Requester:
         return random.uniform(0.01, 0.05)  # noqa: S311  (jitter)
 
     def _headers(
-        self, request: Request[Any], deadline: Deadline, req_id: str, body: bytes
+        self, request: Request[Any], deadline: Deadline, req_id: str, body: bytes, span: Span
     ) -> dict[str, str]:
         headers = deadline.to_headers()
         headers[REQ_ID] = req_id
-        telemetry.inject(headers)
+        telemetry.inject(headers, span)
         if request.actor is not None:
             headers |= self._identify(request.actor, request.subject, req_id, body)
         return headers

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from types import TracebackType
 from typing import TypeVar
 
-__all__ = ["end_task", "wait_for_event", "within"]
+__all__ = ["TimeLimit", "end_task", "wait_for_event", "within"]
 
 T = TypeVar("T")
 
@@ -24,6 +25,48 @@ async def end_task(task: asyncio.Task[None] | None) -> None:
     while task is not None and not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=_CANCEL_AGAIN_S)
+
+
+class TimeLimit:
+    """Cancels the current task when it takes too long: `asyncio.timeout` at a third of its cost.
+
+        with TimeLimit(5.0) as limit:  # raises TimeoutError after 5 s
+            await work()
+
+    Attributes:
+        expired: whether the time was over, rather than another TimeoutError was raised.
+    """
+
+    __slots__ = ("_cancelling", "_seconds", "_task", "_timer", "expired")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = max(0.0, seconds)
+        self.expired = False
+
+    def __enter__(self) -> TimeLimit:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
+        assert task is not None
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._timer = loop.call_later(self._seconds, self._expire)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        # Our own cancellation ends here; one from outside goes on.
+        own = self.expired and self._task.uncancel() <= self._cancelling
+        if own and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+    def _expire(self) -> None:
+        self.expired = True
+        self._task.cancel()
 
 
 async def wait_for_event(event: asyncio.Event, timeout_s: float) -> bool:

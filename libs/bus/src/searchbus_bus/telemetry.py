@@ -30,6 +30,7 @@ from .metrics import SECONDS
 
 __all__ = [
     "CurrentSpan",
+    "EndedSpan",
     "client_span",
     "count_error",
     "count_reconnect",
@@ -43,6 +44,7 @@ __all__ = [
     "server_span",
     "start",
     "trace_id",
+    "traceparent",
     "untraced",
 ]
 
@@ -77,16 +79,23 @@ REFUSED = ("descriptor", "toolset", "service")
 ERROR_KINDS = ("permission", "slow_consumer", "other", "store")
 
 
-def inject(headers: dict[str, str]) -> None:
-    """Add the current trace context to a message's headers."""
-    found = trace.get_current_span().get_span_context()
+def inject(headers: dict[str, str], span: Span) -> None:
+    """Add a span's trace context to a message's headers."""
+    found = span.get_span_context()
     if not found.is_valid:
         return
-    headers[TRACEPARENT] = (
-        f"00-{found.trace_id:032x}-{found.span_id:016x}-{int(found.trace_flags):02x}"
-    )
+    headers[TRACEPARENT] = traceparent(span)
     if found.trace_state:
         headers[TRACESTATE] = found.trace_state.to_header()
+
+
+def traceparent(span: Span) -> str:
+    """The ids and flags of a span as W3C Trace Context writes them."""
+    made: str | None = getattr(span, "traceparent", None)  # our own spans keep it
+    if made is not None:
+        return made
+    found = span.get_span_context()
+    return f"00-{found.trace_id:032x}-{found.span_id:016x}-{int(found.trace_flags):02x}"
 
 
 def extract(headers: Mapping[str, str]) -> Context:
@@ -174,9 +183,31 @@ class CurrentSpan:
         self._span.end()
 
 
-def client_span(subject: str, service: str, *, req_id: str, size_bytes: int) -> CurrentSpan:
-    """The span of one request on the caller's side."""
-    return CurrentSpan(
+class EndedSpan:
+    """Ends a span without making it the current one; a Fault that leaves it becomes its status."""
+
+    __slots__ = ("_span",)
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    def __enter__(self) -> Span:
+        return self._span
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Fault):
+            mark(self._span, error)
+        self._span.end()
+
+
+def client_span(subject: str, service: str, *, req_id: str, size_bytes: int) -> EndedSpan:
+    """The span of one request on the caller's side; nothing inside starts another one."""
+    return EndedSpan(
         _tracer.start_span(
             f"request {service}",
             kind=SpanKind.CLIENT,

@@ -144,6 +144,7 @@ class LightSpan(trace.Span):
 
     __slots__ = (
         "_provider",
+        "_traceparent",
         "attributes",
         "context",
         "end_time",
@@ -182,6 +183,15 @@ class LightSpan(trace.Span):
         self.end_time: int | None = None
         self.instrumentation_scope = scope
         self._provider = provider
+        self._traceparent = ""
+
+    @property
+    def traceparent(self) -> str:
+        """Its ids and flags as W3C Trace Context writes them; made once."""
+        if not self._traceparent:
+            trace_id, span_id = self.context[:2]
+            self._traceparent = f"00-{trace_id:032x}-{span_id:016x}-01"
+        return self._traceparent
 
     @property
     def resource(self) -> Resource:
