@@ -71,6 +71,13 @@ async def test_unknown_and_hidden_tools_look_the_same(call, name):
     assert caught.value.error.message.startswith(f"Unknown tool: {name}.")
 
 
+async def test_unknown_tool_may_be_of_a_service_that_was_not_seen_yet(call, directory):
+    """After a restart of the edge nothing is known of what is away."""
+    directory._presence.expected = frozenset({"dictionary", "retrieval"})
+    with pytest.raises(MCPError, match="The tools of retrieval are not known yet"):
+        await call("search_fomc")
+
+
 def changed(view, name, **changes):
     """The view with another ListedTool of that name."""
     return replace(view, tools={**view.tools, name: replace(view.tools[name], **changes)})

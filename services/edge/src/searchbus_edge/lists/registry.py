@@ -62,6 +62,11 @@ class Registry:
         own = list(self._own) if self._own_offered() else []
         return [*sorted(names - set(self._own), key=self._rank), *own]
 
+    @property
+    def unseen(self) -> list[str]:
+        """Services that belong here and were not seen since the edge started."""
+        return [a.service for a in self._directory.absences if a.since_s is None]
+
     def offers(self, toolset: str) -> bool:
         """Whether there is such a toolset now."""
         if toolset in self._own:

@@ -168,8 +168,10 @@ class ToolCalls:
         """The tool of that name; a tool that the caller may not use is unknown to it."""
         listed = request.view.tools.get(request.name)
         if listed is None or not visible(request.actor, listed.descriptor):
+            unseen = ", ".join(self._registry.unseen)
+            hint = f" The tools of {unseen} are not known yet: try again later." if unseen else ""
             raise invalid_params(
-                f"Unknown tool: {request.name[:64]}. tools/list shows those there are."
+                f"Unknown tool: {request.name[:64]}. tools/list shows those there are.{hint}"
             )
         if not request.for_composite:
             name_tool(listed)
