@@ -9,26 +9,29 @@ import sys
 from pathlib import Path
 
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import StatusCode
 
 from searchbus_runtime import build_tree, read_spans
+from searchbus_runtime.spans import LightTracerProvider
 from searchbus_runtime.tracefile import TraceFile
 from searchbus_testing import eventually
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.resources import Resource
+from searchbus_runtime.spans import LightTracerProvider
 from searchbus_runtime.tracefile import TraceFile
-provider = TracerProvider()
-provider.add_span_processor(TraceFile(Path(sys.argv[1]), service=sys.argv[2], max_bytes=10**7))
+file = TraceFile(Path(sys.argv[1]), service=sys.argv[2], max_bytes=10**7)
+provider = LightTracerProvider(Resource({}), processor=file)
 tracer = provider.get_tracer("t")
 for i in range(300):
     with tracer.start_as_current_span(f"span {i}", attributes={"text": "x" * 500}):
         pass
     if i % 20 == 0:
-        provider.force_flush()
+        file.force_flush()
+file.shutdown()
 """
 
 
@@ -37,11 +40,9 @@ def path(tmp_path):
     return tmp_path / "traces.jsonl"
 
 
-def provider_for(path: Path, **options: int) -> TracerProvider:
-    provider = TracerProvider()
+def provider_for(path: Path, **options: int) -> LightTracerProvider:
     file = TraceFile(path, service="here", **{"max_bytes": 10**7, **options})
-    provider.add_span_processor(file)
-    return provider
+    return LightTracerProvider(Resource({}), processor=file)
 
 
 def test_spans_are_read_back_as_a_tree(path):
@@ -84,7 +85,7 @@ def test_file_is_bounded(path):
     for number in range(500):
         with provider.get_tracer("t").start_as_current_span(f"span {number}"):
             pass
-        provider.force_flush()
+        provider.processor.force_flush()
     sizes = [p.stat().st_size for p in path.parent.glob("traces.jsonl*")]
     assert len(sizes) == 2
     assert max(sizes) < 22_000
@@ -119,7 +120,7 @@ def test_file_that_cannot_be_written_is_logged_once(path, caplog):
     for name in ("lost", "lost too"):
         with provider.get_tracer("t").start_as_current_span(name):
             pass
-        provider.force_flush()
+        provider.processor.force_flush()
     path.rmdir()
     with provider.get_tracer("t").start_as_current_span("kept"):
         pass

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from types import TracebackType
 
 from opentelemetry import context as otel_context
@@ -20,6 +21,7 @@ from opentelemetry.trace import (
     Status,
     StatusCode,
     TraceFlags,
+    Tracer,
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -48,7 +50,6 @@ __all__ = [
     "untraced",
 ]
 
-_tracer = trace.get_tracer("searchbus.bus")
 meter = metrics.get_meter("searchbus.bus")
 _propagator = TraceContextTextMapPropagator()
 _NO_CONTEXT = Context()
@@ -77,6 +78,12 @@ _reconnects = meter.create_counter(
 
 REFUSED = ("descriptor", "toolset", "service")
 ERROR_KINDS = ("permission", "slow_consumer", "other", "store")
+
+
+@cache
+def _tracer() -> Tracer:
+    # At the first span: one that is made before the process has its provider is a slower proxy.
+    return trace.get_tracer("searchbus.bus")
 
 
 def inject(headers: dict[str, str], span: Span) -> None:
@@ -208,7 +215,7 @@ class EndedSpan:
 def client_span(subject: str, service: str, *, req_id: str, size_bytes: int) -> EndedSpan:
     """The span of one request on the caller's side; nothing inside starts another one."""
     return EndedSpan(
-        _tracer.start_span(
+        _tracer().start_span(
             f"request {service}",
             kind=SpanKind.CLIENT,
             attributes={
@@ -227,7 +234,7 @@ def client_span(subject: str, service: str, *, req_id: str, size_bytes: int) -> 
 def server_span(name: str, headers: Mapping[str, str], subject: str) -> CurrentSpan:
     """The span of one request on the worker's side, child of the caller's."""
     return CurrentSpan(
-        _tracer.start_span(
+        _tracer().start_span(
             name,
             context=extract(headers),
             kind=SpanKind.SERVER,

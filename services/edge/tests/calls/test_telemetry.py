@@ -25,7 +25,7 @@ def spans(monkeypatch) -> InMemorySpanExporter:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(telemetry, "_tracer", provider.get_tracer("test"))
+    monkeypatch.setattr(telemetry, "_tracer", lambda: provider.get_tracer("test"))
     return exporter
 
 

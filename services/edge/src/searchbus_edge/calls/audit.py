@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 from opentelemetry import metrics, trace
 
+from searchbus_bus.telemetry import traceparent
 from searchbus_contracts import Actor
 from searchbus_runtime.line_queue import LineQueue
 from searchbus_runtime.logs import log_lines, timestamp
@@ -85,10 +86,10 @@ class AuditLog:
             timestamp(time.time()), subject, tool, outcome, round(duration_s * 1000, 1), size_bytes,
             f"{subject} called {tool}: {outcome}",
         )  # fmt: skip
-        span = trace.get_current_span().get_span_context()
-        if span.is_valid:
-            line.trace_id = f"{span.trace_id:032x}"
-            line.span_id = f"{span.span_id:016x}"
+        span = trace.get_current_span()
+        if span.get_span_context().is_valid:
+            ids = traceparent(span)
+            line.trace_id, line.span_id = ids[3:35], ids[36:52]
         if self._arguments and arguments is not None:
             line.arguments = arguments
         if not self._lines.add(_encode(line)):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from types import TracebackType
 from typing import Any
 
@@ -37,7 +38,6 @@ _MAX_TOOLS = 500
 """Tools with time series of their own; all others are counted together."""
 
 _propagator = TraceContextTextMapPropagator()
-_tracer = trace.get_tracer("searchbus.edge")
 _meter = metrics.get_meter("searchbus.edge")
 _operations = _meter.create_histogram(
     "mcp.server.operation.duration",
@@ -56,6 +56,12 @@ _refused = _meter.create_counter(
     description="HTTP requests refused before an MCP message was read, by status.",
 )
 _known_tools: set[tuple[str, str]] = set()
+
+
+@cache
+def _tracer() -> trace.Tracer:
+    # At the first span: one that is made before the process has its provider is a slower proxy.
+    return trace.get_tracer("searchbus.edge")
 
 
 class Tracing:
@@ -108,7 +114,7 @@ class Tracing:
         if request_id is not None:
             attributes["jsonrpc.request.id"] = str(request_id)[:_MAX_TEXT]
         parent, links = self._origin(header, meta)
-        span = _tracer.start_span(
+        span = _tracer().start_span(
             method[:_MAX_TEXT],
             kind=SpanKind.SERVER,
             context=parent,
