@@ -137,7 +137,7 @@ class Connection(HttpToolsProtocol):
         try:
             await cycle.run_asgi(app)
         finally:
-            self.tasks.discard(asyncio.current_task())
+            self.tasks.discard(asyncio.current_task(self.loop))
 
 
 class _Cycle(RequestResponseCycle):

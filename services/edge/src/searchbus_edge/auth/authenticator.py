@@ -68,18 +68,18 @@ class Authenticator:
         scheme, _, credential = authorization.partition(" ")
         if not authorization:
             raise Unauthenticated("Send a bearer token.", code="")
-        if scheme.lower() != "bearer" or not credential.strip() or " " in credential.strip():
+        credential = credential.strip()
+        if scheme.lower() != "bearer" or not credential or " " in credential:
             raise Unauthenticated("Send the token as 'Authorization: Bearer <token>'.")
-        identity = await self._verify(credential.strip(), path)
-        return identity.actor
-
-    async def _verify(self, credential: str, path: str) -> Identity:
         if self._keys is not None:
-            return self._keys.verify(credential)
+            return self._keys.verify(credential).actor
+        return (await self._verify(credential, path)).actor
+
+    async def _verify(self, token: str, path: str) -> Identity:
         assert self._tokens is not None
         root = self.resource_url
         own = (f"{root}{path}", root, f"{root}/") if root else ()
-        return await self._tokens.verify(credential, (*own, *self._audiences))
+        return await self._tokens.verify(token, (*own, *self._audiences))
 
     def challenge(self, path: str, error: Unauthenticated) -> bytes:
         """WWW-Authenticate of a 401."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from searchbus_contracts import Actor
 
@@ -25,8 +25,7 @@ class Unauthenticated(Exception):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """A caller, and until when (seconds of the epoch) the credential need not be verified again."""
 
     actor: Actor

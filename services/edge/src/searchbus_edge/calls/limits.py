@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Protocol
 
 from cachetools import LRUCache
@@ -66,8 +67,7 @@ class LocalLimiter:
         """
         if self.rate_per_s <= 0:
             return
-        among = max(1, among)
-        gcra = Gcra.of_rate(self.rate_per_s / among, self.burst // among)
+        gcra = _part(self.rate_per_s, self.burst, max(1, among))
         now_s = self._clock()
         arrival_s = self.arrival_s(caller)
         wait_s = gcra.wait(arrival_s, now_s)
@@ -87,6 +87,12 @@ class LocalLimiter:
         self._arrivals_s[caller] = arrival_s
         if len(self._arrivals_s) > _MAX_LOCAL_CALLERS:
             del self._arrivals_s[next(iter(self._arrivals_s))]
+
+
+@lru_cache(maxsize=256)
+def _part(rate_per_s: float, burst: int, among: int) -> Gcra:
+    """The limit of one of several processes."""
+    return Gcra.of_rate(rate_per_s / among, burst // among)
 
 
 class SharedLimiter:

@@ -110,8 +110,9 @@ class DisconnectWatch:
         self.gone = False
 
     def __enter__(self) -> DisconnectWatch:
-        self._watched = asyncio.current_task()
-        self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._start)
+        loop = asyncio.get_running_loop()
+        self._watched = asyncio.current_task(loop)
+        self._timer = loop.call_later(WATCH_AFTER_S, self._start)
         return self
 
     def __exit__(
