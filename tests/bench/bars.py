@@ -62,10 +62,10 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
         **{f"p99 / p50, quietest round {revision}": ("<=", 3) for revision in REVISIONS},
     },
     "startup": {
-        "new folder: wall / imports": ("<=", 4),
-        "new folder: CPU / imports": ("<=", 5),
-        "used folder: wall / imports": ("<=", 4),
-        "used folder: CPU / imports": ("<=", 5),
+        "new folder: wall / imports": ("<=", 3),
+        "new folder: CPU / imports": ("<=", 4),
+        "used folder: wall / imports": ("<=", 3),
+        "used folder: CPU / imports": ("<=", 4),
     },
     "auth": {"warm token CPU us": ("<=", 40)},
     "web": {
