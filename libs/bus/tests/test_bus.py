@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
 from msgspec import Struct
@@ -80,37 +79,6 @@ async def test_events_reach_every_subscriber_and_a_failing_handler_stays_subscri
         await other.publish("p.events", Number(value))
     await until(lambda: len(found) == 2)
     assert found == [b'{"value":1}', b'{"value":2}']
-
-
-async def test_discovery_ignores_services_of_others(bus, transport):
-    """And replies that are not JSON."""
-
-    def info(name: str, instance: str, **metadata: str) -> bytes:
-        body = {"name": name, "id": instance, "version": "1", "metadata": metadata}
-        return json.dumps(body).encode()
-
-    replies = [
-        info("b", "2", searchbus="v1", catalog="c", started_ms="12"),
-        info("a", "1", searchbus="v1"),
-        info("foreign", "3"),
-        b"garbage",
-        b"[" * 100_000,
-        b'{"name": 1}',
-    ]
-
-    async def reply(message):
-        for body in replies:
-            await transport.reply(message, body)
-
-    transport.on_publish = reply
-    first, second = await bus.workers(quiet_s=0)
-    assert (first.service, first.catalog, first.started_ms) == ("a", "", 0)
-    assert (second.service, second.instance, second.catalog, second.started_ms) == (
-        "b",
-        "2",
-        "c",
-        12,
-    )
 
 
 async def test_a_bucket_has_the_prefix_of_the_stack():

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from searchbus_contracts.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .bus import Bus, WorkerInfo, connect
+    from .bus import Bus, connect
     from .call import Call
     from .directory import Directory
+    from .discovery import WorkerInfo
     from .fanout import Gathered
     from .hedging import Hedge
     from .identity import ActorSigner, ActorVerifier, new_actor_keys
@@ -78,9 +79,10 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "bus": ("Bus", "WorkerInfo", "connect"),
+        "bus": ("Bus", "connect"),
         "call": ("Call",),
         "directory": ("Directory",),
+        "discovery": ("WorkerInfo",),
         "fanout": ("Gathered",),
         "hedging": ("Hedge",),
         "identity": ("ActorSigner", "ActorVerifier", "new_actor_keys"),

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
 
 from searchbus_contracts import (
-    CATALOG_KEY,
-    CONTRACT_KEY,
     DEFAULT_PREFIX,
     Actor,
     ErrorCode,
@@ -22,15 +17,12 @@ from searchbus_contracts import (
     Subjects,
     decode,
     encode,
-    is_token,
 )
-from searchbus_contracts.inboxes import DISCOVERY
 
+from .discovery import WorkerInfo, discover
 from .fanout import Gathered, gather
 from .identity import ActorSigner, ActorVerifier
-from .inbox import Question
 from .keyvalue import TIMEOUT_S, KeyValue
-from .presence import started_ms
 from .request import OnEvent, Request
 from .requests import RECONNECT_GRACE_S, Requester
 from .serving import Serving
@@ -41,24 +33,6 @@ __all__ = ["Bus", "WorkerInfo", "connect"]
 
 log = logging.getLogger("searchbus.bus")
 T = TypeVar("T")
-_MOST_SERVICES = 1000
-"""A worker that names more services than exist makes discovery no longer than this."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerInfo:
-    """One running worker, as its `$SRV.INFO` reply describes it."""
-
-    service: str
-    instance: str
-    version: str
-    catalog: str
-    metadata: dict[str, str]
-
-    @property
-    def started_ms(self) -> int:
-        """When it started, in milliseconds of the epoch; 0 where the reply does not say."""
-        return started_ms(self.metadata)
 
 
 class Bus:
@@ -230,11 +204,7 @@ class Bus:
         most_s: float = 5.0,
         known: Mapping[str, int] = MappingProxyType({}),
     ) -> list[WorkerInfo]:
-        """Every searchbus worker that replied to discovery.
-
-        The replies to the first question only say which services to ask: any worker could name
-        another's service in them. The second goes to each service, and on a secured bus only that
-        service receives it and may reply.
+        """Every searchbus worker that replied to discovery; see discovery.py.
 
         Args:
             quiet_s: a question ends when no reply came for so long.
@@ -244,20 +214,7 @@ class Bus:
         Raises:
             Fault: unavailable, without a connection.
         """
-        collect = partial(self._requester.collect, quiet_s=quiet_s, most_s=most_s)
-        (replies,) = await collect(Question("$SRV.INFO", DISCOVERY))
-        named = Counter(worker.service for worker in _workers(replies)) | Counter(known)
-        asked = [service for service in named if is_token(service)][:_MOST_SERVICES]
-        confirmed = await collect(
-            *(Question(f"$SRV.INFO.{service}", service, named[service]) for service in asked)
-        )
-        found = [
-            worker
-            for service, replies in zip(asked, confirmed, strict=True)
-            for worker in _workers(replies)
-            if worker.service == service
-        ]
-        return sorted(found, key=lambda worker: (worker.service, worker.instance))
+        return await discover(self._requester, quiet_s=quiet_s, most_s=most_s, known=known)
 
     async def close(self) -> None:
         """Flush and close the connection; drain what is served first."""
@@ -299,31 +256,3 @@ async def connect(
         verifier=verifier,
         reconnect_grace_s=reconnect_grace_s,
     )
-
-
-def _workers(replies: list[bytes]) -> list[WorkerInfo]:
-    """The searchbus workers among the replies to `$SRV.INFO`."""
-    found = []
-    for reply in replies:
-        try:
-            info = decode(reply, _Info)
-        except Fault:
-            continue
-        if CONTRACT_KEY in info.metadata:
-            found.append(
-                WorkerInfo(
-                    service=info.name,
-                    instance=info.id,
-                    version=info.version,
-                    catalog=info.metadata.get(CATALOG_KEY, ""),
-                    metadata=info.metadata,
-                )
-            )
-    return found
-
-
-class _Info(msgspec.Struct):
-    name: str
-    id: str
-    version: str
-    metadata: dict[str, str]

@@ -32,8 +32,7 @@ from searchbus_contracts import (
 
 from . import telemetry
 from .bus import Bus
-from .catalog_reader import CatalogReader
-from .definitions import changes
+from .catalogs import Catalogs
 from .owners import Owners
 from .presence import Absence, Instance, Presence, started_ms
 from .tasks import end_task, wait_for_event
@@ -50,6 +49,8 @@ _JITTER = (0.8, 1.2)
 """Of the time between rounds, so that followers that started together do not stay together."""
 _REPLIES_PER_S = 200
 """Of discovery, at each follower: with more workers the rounds are rarer."""
+_PATIENCE_S = 1.0
+"""For catalogues that are read: a slow one does not hold what is known of the others."""
 _PINGS = 2
 _PING_TIMEOUT_S = 1.0
 _PINGS_AT_ONCE = 100
@@ -81,17 +82,13 @@ class Directory:
         declared: Mapping[str, str] | None = None,
     ) -> None:
         self._bus = bus
+        self._wake = asyncio.Event()
         self._refresh_s = refresh_s
         self._on_change = on_change
-        self._on_refusal = on_refusal
         self._presence = Presence(expected=expected, grace_s=grace_s, lost_grace_s=lost_grace_s)
-        self._reader = CatalogReader(bus)
+        self._read = Catalogs(bus, on_read=self._wake.set, on_refusal=on_refusal)
         self._ownership = Owners(declared or {}, grace_s=grace_s)
-        self._digests: dict[str, str] = {}
-        self._known: dict[str, Catalog] = {}
-        self._offers: dict[str, tuple[str, ...]] = {}
         self._owners: dict[str, str] = {}
-        self._wake = asyncio.Event()
         self._refreshing = asyncio.Lock()
         self._updating = asyncio.Lock()
         self._following: asyncio.Task[None] | None = None
@@ -117,6 +114,7 @@ class Directory:
         """Stop following."""
         await end_task(self._following)
         await end_task(self._probing)
+        await self._read.close()
         if self._events is not None:
             await self._events.unsubscribe()
 
@@ -261,38 +259,18 @@ class Directory:
         async with self._updating:
             for name in self._presence.forget():
                 log.warning("no worker of %s came back; its tools are no longer listed", name)
-                for known in (self._known, self._offers, self._digests):
-                    known.pop(name, None)
-                self._reader.forget(name)
+                self._read.forget(name)
             wanted = {
                 name: newest.catalog
                 for name in self._presence
                 if (newest := self._presence.newest(name)) is not None
-                and newest.catalog not in ("", self._digests.get(name))
             }
-            await asyncio.gather(*(self._read(*item) for item in wanted.items()))
+            # Whoever starts waits for all: an edge is ready once it can list what there is.
+            await self._read.read(wanted, patience_s=_PATIENCE_S if self.discovered else None)
             self._publish()
 
-    async def _read(self, name: str, digest: str) -> None:
-        try:
-            catalog, refusals = await self._reader.read(name, digest)
-        except (Fault, ValueError) as error:
-            log.warning("the catalogue of %s could not be read: %s", name, error)
-            return
-        if name in self._known:
-            _log_changes(self._known[name], catalog)
-        for refusal in refusals:
-            telemetry.count_refused("descriptor")
-            log.warning(
-                "%s: the %s %s is left out: %s", name, refusal.kind, refusal.name, refusal.reason
-            )
-            if self._on_refusal is not None:
-                self._on_refusal(name, refusal)
-        self._known[name], self._digests[name] = catalog, digest
-        self._offers[name] = catalog.toolsets
-
     def _publish(self) -> None:
-        catalogs = tuple(self._known[name] for name in sorted(self._known))
+        catalogs = self._read.all
         owners = self._ownership.update(self._claims())
         same = len(catalogs) == len(self.catalogs) and all(map(_is, catalogs, self.catalogs))
         if same and owners == self._owners:
@@ -306,29 +284,16 @@ class Directory:
         """Service → the toolsets that it offers. One that is away for longer than a restart gives
         way to one that is there.
         """
+        offers = self._read.toolsets
         there = {
-            name
-            for name in self._offers
-            if self.present(name) or self._presence.is_restarting(name)
+            name for name in offers if self.present(name) or self._presence.is_restarting(name)
         }
-        taken = {toolset for name in there for toolset in self._offers[name]}
+        taken = {toolset for name in there for toolset in offers[name]}
         return {
             name: toolsets if name in there else tuple(t for t in toolsets if t not in taken)
-            for name, toolsets in self._offers.items()
+            for name, toolsets in offers.items()
         }
 
 
 def _is(one: object, other: object) -> bool:
     return one is other
-
-
-def _log_changes(old: Catalog, new: Catalog) -> None:
-    """Log what a model or a caller should not meet unnoticed of tools that are known."""
-    known = {(tool.toolset, tool.name): tool for tool in old.tools}
-    for tool in new.tools:
-        before = known.get((tool.toolset, tool.name))
-        if before is not None and before is not tool and (found := changes(before, tool)):
-            log.warning(
-                "%s: the tool %s of toolset %s changed: %s",
-                new.service, tool.name, tool.toolset, "; ".join(found),
-            )  # fmt: skip

@@ -1,0 +1,91 @@
+"""Asks all workers who they are, by `$SRV.INFO` (proto/README.md §8.1).
+
+The replies to the first question only say which services to ask: any worker could name another's
+service in them. The second goes to each service, and on a secured bus only that service receives it
+and may reply.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from searchbus_contracts import CATALOG_KEY, CONTRACT_KEY, Fault, decode, is_token
+from searchbus_contracts.inboxes import DISCOVERY
+
+from .inbox import Question
+from .presence import started_ms
+from .requests import Requester
+
+__all__ = ["WorkerInfo", "discover"]
+
+_MOST_SERVICES = 1000
+"""A worker that names more services than exist makes discovery no longer than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """One running worker, as its `$SRV.INFO` reply describes it."""
+
+    service: str
+    instance: str
+    version: str
+    catalog: str
+    metadata: dict[str, str]
+
+    @property
+    def started_ms(self) -> int:
+        """When it started, in milliseconds of the epoch; 0 where the reply does not say."""
+        return started_ms(self.metadata)
+
+
+async def discover(
+    requester: Requester, *, quiet_s: float, most_s: float, known: Mapping[str, int]
+) -> list[WorkerInfo]:
+    """Every searchbus worker that replied; see `Bus.workers`."""
+    collect = partial(requester.collect, quiet_s=quiet_s, most_s=most_s)
+    (replies,) = await collect(Question("$SRV.INFO", DISCOVERY))
+    named = Counter(worker.service for worker in _workers(replies)) | Counter(known)
+    asked = [service for service in named if is_token(service)][:_MOST_SERVICES]
+    confirmed = await collect(
+        *(Question(f"$SRV.INFO.{service}", service, named[service]) for service in asked)
+    )
+    found = [
+        worker
+        for service, replies in zip(asked, confirmed, strict=True)
+        for worker in _workers(replies)
+        if worker.service == service
+    ]
+    return sorted(found, key=lambda worker: (worker.service, worker.instance))
+
+
+def _workers(replies: Sequence[bytes]) -> list[WorkerInfo]:
+    """The searchbus workers among the replies to `$SRV.INFO`."""
+    found = []
+    for reply in replies:
+        try:
+            info = decode(reply, _Info)
+        except Fault:
+            continue
+        if CONTRACT_KEY in info.metadata:
+            found.append(
+                WorkerInfo(
+                    service=info.name,
+                    instance=info.id,
+                    version=info.version,
+                    catalog=info.metadata.get(CATALOG_KEY, ""),
+                    metadata=info.metadata,
+                )
+            )
+    return found
+
+
+class _Info(msgspec.Struct):
+    name: str
+    id: str
+    version: str
+    metadata: dict[str, str]

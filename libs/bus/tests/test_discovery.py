@@ -1,0 +1,52 @@
+"""All workers are asked who they are; see also test_behaviour."""
+
+from __future__ import annotations
+
+import json
+
+from searchbus_bus import Bus
+
+
+async def test_discovery_ignores_services_of_others(transport):
+    """And replies that are not JSON."""
+
+    def info(name: str, instance: str, **metadata: str) -> bytes:
+        body = {"name": name, "id": instance, "version": "1", "metadata": metadata}
+        return json.dumps(body).encode()
+
+    replies = [
+        info("b", "2", searchbus="v1", catalog="c", started_ms="12"),
+        info("a", "1", searchbus="v1"),
+        info("foreign", "3"),
+        b"garbage",
+        b"[" * 100_000,
+        b'{"name": 1}',
+    ]
+
+    async def reply(message):
+        for body in replies:
+            await transport.reply(message, body)
+
+    transport.on_publish = reply
+    first, second = await Bus(transport).workers(quiet_s=0)
+    assert (first.service, first.catalog, first.started_ms) == ("a", "", 0)
+    assert (second.service, second.instance, second.catalog, second.started_ms) == (
+        "b",
+        "2",
+        "c",
+        12,
+    )
+
+
+async def test_known_services_are_asked_though_nobody_named_them(transport):
+    """They may have been too busy for the first question."""
+
+    async def reply(message):
+        if message.subject == "$SRV.INFO.slow":
+            await transport.reply(message, json.dumps(
+                {"name": "slow", "id": "1", "version": "1", "metadata": {"searchbus": "v1"}}
+            ).encode())  # fmt: skip
+
+    transport.on_publish = reply
+    (worker,) = await Bus(transport).workers(quiet_s=0, known={"slow": 1, "no token": 1})
+    assert worker.service == "slow"
