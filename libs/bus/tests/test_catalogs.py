@@ -76,7 +76,8 @@ async def test_slow_catalogue_holds_no_other(broker):
 
 async def test_catalogue_that_cannot_be_read_is_logged(broker, caplog):
     """No worker has that hash, or it is none."""
-    catalogs = Catalogs(broker.connect())
+    told: list[int] = []
+    catalogs = Catalogs(broker.connect(), on_read=lambda: told.append(1))
     await catalogs.read({"a": "d" * 32, "b": "no token", "c": ""})
-    assert catalogs.all == ()
+    assert (catalogs.all, told) == ((), [])  # whoever is told would try again at once
     assert caplog.text.count("could not be read") == 2

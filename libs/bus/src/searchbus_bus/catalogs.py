@@ -89,11 +89,8 @@ class Catalogs:
     def _ended(self, service: str, task: asyncio.Task[None]) -> None:
         if self._reading.get(service) is task:
             del self._reading[service]
-        if task.cancelled():
-            return
-        if task.exception() is not None:
+        if not task.cancelled() and task.exception() is not None:
             log.error("the catalogue of %s could not be read", service, exc_info=task.exception())
-        self._on_read()
 
     async def _read(self, service: str, digest: str) -> None:
         try:
@@ -112,6 +109,7 @@ class Catalogs:
                 self._on_refusal(service, refusal)
         self._known[service], self._digests[service] = catalog, digest
         self.toolsets[service] = catalog.toolsets
+        self._on_read()
 
 
 def _log_changes(old: Catalog, new: Catalog) -> None:
