@@ -49,10 +49,13 @@ class FakeBus:
 
     def __init__(self) -> None:
         self.forwarded: list[tuple[str, WebSearchRequest]] = []
+        self.fault: Fault | None = None
 
     async def request(self, subject, request, reply_type, **options):
         self.forwarded.append((subject, request))
         assert "actor" not in options  # on a secured bus it could not be passed on twice
+        if self.fault is not None:
+            raise self.fault
         return WebSearchReply(results=(), provider="duckduckgo", fetched_at_ms=1)
 
 
@@ -166,6 +169,17 @@ async def test_other_failures_are_raised(service, healthy, hops, left_s, code):
 
 def refused(outcome: Outcome) -> Refused:
     return Refused(outcome, ErrorCode.UPSTREAM_BLOCKED, "refused", 5)
+
+
+@pytest.mark.parametrize("code", ["unavailable", "upstream_failed"])
+async def test_reason_stays_where_the_other_worker_is_gone(service, code):
+    """The refusal, and not that nobody answers; other failures are those of the other worker."""
+    service.fleet.healthy = True
+    service.search.fault = Fault(ErrorCode.UPSTREAM_BLOCKED, "No.")
+    service.bus.fault = Fault(ErrorCode(code), "gone")
+    with pytest.raises(Fault) as caught:
+        await service.duckduckgo.fetch(call(), WebSearchRequest(query="cats"))
+    assert caught.value.code == ("upstream_blocked" if code == "unavailable" else code)
 
 
 async def test_refused_request_is_sent_once_more_at_most(service):

@@ -134,7 +134,13 @@ class DuckDuckGo:
                     raise await self._refused.add(request) from None
                 raise self._refused_everywhere(fault) from None
             refused = request.refused or isinstance(fault, Refused)
-            return await self._forward(call, request, refused=refused)
+            try:
+                return await self._forward(call, request, refused=refused)
+            except Fault as forwarded:
+                if forwarded.code != ErrorCode.UNAVAILABLE:
+                    raise
+                # The other worker was killed, and is not missed yet.
+                raise self._refused_everywhere(fault) from None
         return WebSearchReply(
             results=tuple(found.rows),
             provider="duckduckgo",
