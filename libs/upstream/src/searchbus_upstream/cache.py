@@ -86,6 +86,11 @@ class _Flight(msgspec.Struct, omit_defaults=True):
     failure: Failure | None = None
     value: bytes | None = None
 
+    @property
+    def over(self) -> bool:
+        """Whether this is the outcome of a fetch."""
+        return self.failure is not None or self.value is not None
+
 
 @dataclass(slots=True)
 class _Running:
@@ -205,6 +210,12 @@ class SharedCache:
                 revision = await self._flights.create(key, encode(mine))
                 held = await self._flights.get(key) if revision is None else None
                 other = decode(held.value, _Flight) if held is not None else None
+                if held is not None and other is not None and other.id != waited_for and other.over:
+                    # The outcome of a fetch from before this request: none is under way now. Of
+                    # those that find it, one takes the lease.
+                    revision = await self._flights.update(key, encode(mine), held.revision)
+                    if revision is None:
+                        continue
             except Fault:
                 return await self._store(key, await fetch())  # the store is away
             if revision is not None:
@@ -213,17 +224,12 @@ class SharedCache:
                     await self._release(self._flights, key)
                     return Cached(entry.value, entry.made_ms, hit=True)
                 return await self._lead(self._flights, key, mine, fetch)
-            if other is not None and (other.failure is not None or other.value is not None):
-                if other.id == waited_for and other.value is not None:
-                    return Cached(other.value, self._now_ms())
-                if (
-                    other.id == waited_for
-                    and other.failure is not None
-                    and other.failure.code not in _OWN_BUDGET
-                ):
+            if other is not None and other.value is not None:
+                return Cached(other.value, self._now_ms())
+            if other is not None and other.failure is not None:
+                if other.failure.code not in _OWN_BUDGET:
                     raise Fault.of(other.failure)
-                # The outcome of a fetch from before this request: none is under way now.
-                await self._release(self._flights, key)
+                waited_for = None  # its leader ran out of time; this request fetches for itself
                 continue
             waited_for = other.id if other is not None else waited_for
             await asyncio.sleep(pause_s)
