@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec import structs
+from opentelemetry.metrics import CallbackOptions
 
 from searchbus_bus import Bus, Call, Directory, Toolset, Worker, prompt
+from searchbus_bus.directory import _away
 from searchbus_bus.presence import Instance
 from searchbus_bus.transport import Message, ServiceRecord
 from searchbus_contracts import (
@@ -364,3 +367,14 @@ async def test_events_tell_as_much_as_discovery(connect_bus, quiet_directory):
     await quiet_directory._on_event(subject, encode(event))
     (instance_now,) = quiet_directory.instances.values()
     assert instance_now == replace(instance, catalog="c" * 32)
+
+
+async def test_absences_are_measured(connect_bus, quiet_directory):
+    """An alert needs them: whoever is away makes no other process unready."""
+    here, away = (f"{name}-{secrets.token_hex(4)}" for name in ("here", "away"))
+    quiet_directory._presence.expected = frozenset({here, away})
+    await (await connect_bus()).serve(tool_worker(here, "one"))
+    await until(lambda: quiet_directory.present(here))
+    found = {o.attributes["worker"]: o.value for o in _away._observe(CallbackOptions())}
+    assert found[away] == 1
+    assert here not in found

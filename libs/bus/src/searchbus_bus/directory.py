@@ -33,6 +33,7 @@ from searchbus_contracts import (
 from . import telemetry
 from .bus import Bus
 from .catalogs import Catalogs
+from .metrics import LiveGauge
 from .owners import Owners
 from .presence import Absence, Instance, Presence, started_ms
 from .tasks import end_task, wait_for_event
@@ -104,6 +105,7 @@ class Directory:
         Failures of requests on this bus say since when a service is away.
         """
         self._bus.explain_absences(self.absence)
+        _away.watch(self)
         self._events = await self._bus.subscribe(
             self._bus.subjects.catalog_events(), self._on_event
         )
@@ -293,6 +295,14 @@ class Directory:
             name: toolsets if name in there else tuple(t for t in toolsets if t not in taken)
             for name, toolsets in offers.items()
         }
+
+
+_away: LiveGauge[Directory] = LiveGauge(
+    telemetry.meter,
+    "searchbus.service.away",
+    lambda directory: [(1, {"worker": absence.service}) for absence in directory.absences],
+    description="Services that this process knows of and that have no worker.",
+)
 
 
 def _is(one: object, other: object) -> bool:
