@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -83,7 +83,7 @@ class Bus:
         """How many sent requests wait for a reply."""
         return self._requester.in_flight
 
-    async def request(
+    def request(
         self,
         subject: str,
         message: Any,
@@ -94,9 +94,9 @@ class Bus:
         actor: Actor | None = None,
         on_event: OnEvent | None = None,
         idempotent: bool = True,
-    ) -> T:
+    ) -> Coroutine[Any, Any, T]:
         """Send a message and return the decoded reply: `send`, with the fields of `Request`."""
-        return await self.send(
+        return self.send(
             Request(
                 subject,
                 message,

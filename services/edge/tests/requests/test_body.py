@@ -12,7 +12,11 @@ from searchbus_edge.requests.body import BodyLimits
 from searchbus_edge.requests.head import Head, Refusal
 from searchbus_edge.search.lazy import CALL_TOOL
 
-EMPTY = View((0, True))
+
+def empty() -> View:
+    return View((0, True))
+
+
 HEAD = Head([])
 
 
@@ -31,12 +35,12 @@ def receiver(*chunks, then=None):
 
 async def test_body_in_pieces_is_joined():
     limits = BodyLimits(1000, 10)
-    assert await limits.read(HEAD, receiver(b"abc", b"de", then="end"), EMPTY) == b"abcde"
+    assert await limits.read(HEAD, receiver(b"abc", b"de", then="end"), empty) == b"abcde"
 
 
 @pytest.mark.parametrize("chunks", [(b"x" * 11,), (b"x" * 6, b"x" * 6), (b"x", b"x" * 11)])
 async def test_more_than_the_tools_declare_is_not_read(chunks):
-    refused = await BodyLimits(1000, 10).read(HEAD, receiver(*chunks, then="end"), EMPTY)
+    refused = await BodyLimits(1000, 10).read(HEAD, receiver(*chunks, then="end"), empty)
     assert refused == Refusal(413, "The body is over 10 bytes.")
 
 
@@ -44,7 +48,7 @@ async def test_body_that_does_not_end_is_refused_and_releases_its_bytes():
     """408; afterwards as much can be held as before."""
     limits = BodyLimits(1000, 1000, timeout_s=0.01, held_bytes=10)
     for _ in range(3):
-        refused = await limits.read(HEAD, receiver(b"12345678"), EMPTY)
+        refused = await limits.read(HEAD, receiver(b"12345678"), empty)
         assert isinstance(refused, Refusal)
         assert refused.status == 408
 
@@ -52,15 +56,15 @@ async def test_body_that_does_not_end_is_refused_and_releases_its_bytes():
 async def test_all_unfinished_bodies_together_are_limited():
     """503 for the one that is too much; the others go on."""
     limits = BodyLimits(1000, 1000, held_bytes=10)
-    first = asyncio.create_task(limits.read(HEAD, receiver(b"12345678"), EMPTY))
+    first = asyncio.create_task(limits.read(HEAD, receiver(b"12345678"), empty))
     await asyncio.sleep(0)
-    refused = await limits.read(HEAD, receiver(b"12345678"), EMPTY)
+    refused = await limits.read(HEAD, receiver(b"12345678"), empty)
     assert isinstance(refused, Refusal)
     assert refused.status == 503
     assert not first.done()
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
-    assert await limits.read(HEAD, receiver(b"12345678", b"", then="end"), EMPTY) == b"12345678"
+    assert await limits.read(HEAD, receiver(b"12345678", b"", then="end"), empty) == b"12345678"
 
 
 def call(name, /, **arguments):

@@ -6,6 +6,7 @@ Most requests come in one piece; the deadline and the count of held bytes apply 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from ..lists.view import View
@@ -42,15 +43,20 @@ class BodyLimits:
         self._timeout_s = timeout_s
         self._free_bytes = held_bytes
 
-    async def read(self, head: Head, receive: Any, everything: View) -> bytes | Refusal:
+    async def read(
+        self, head: Head, receive: Any, everything: Callable[[], View]
+    ) -> bytes | Refusal:
         """The body, or why it is refused.
 
         Args:
             receive: of the ASGI request.
             everything: the tools of the edge; the largest request of one limits what is read.
         """
-        limit = min(self._most_bytes, max(self._call_bytes, everything.max_request_bytes))
-        if head.content_length.isdigit() and int(head.content_length) > limit:
+        limit = self._call_bytes
+        length = int(head.content_length) if head.content_length.isdigit() else None
+        if length is None or length > limit:
+            limit = min(self._most_bytes, max(limit, everything().max_request_bytes))
+        if length is not None and length > limit:
             return _too_large(limit)
         message = await receive()
         body: bytes = message.get("body", b"")
@@ -83,6 +89,10 @@ class BodyLimits:
         finally:
             self._free_bytes += size
 
+    def is_usual(self, body: bytes) -> bool:
+        """Whether a body is within the limit that every tool has; `check` allows it."""
+        return len(body) <= self._call_bytes
+
     def check(self, body: bytes, view: View, everything: View) -> Refusal | None:
         """Why a body is refused that is too large for what it asks; None where it is allowed.
 
@@ -92,7 +102,7 @@ class BodyLimits:
         """
         if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:
             return Refusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
-        if len(body) <= self._call_bytes:
+        if self.is_usual(body):
             return None
         limit = self._call_bytes
         request = read_request(body)

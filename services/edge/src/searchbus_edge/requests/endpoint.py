@@ -88,10 +88,10 @@ class Endpoint:
             await self._too_many(send, fault)
             return
         refusal = self._policy.addresses.check(head) or head.check_media_types()
-        limits, everything = self._policy.limits, self._calls.everything
-        body = refusal or await limits.read(head, receive, everything)
-        if isinstance(body, bytes):
-            body = limits.check(body, self._server.view, everything) or body
+        limits = self._policy.limits
+        body = refusal or await limits.read(head, receive, lambda: self._calls.everything)
+        if isinstance(body, bytes) and not limits.is_usual(body):
+            body = limits.check(body, self._server.view, self._calls.everything) or body
         if isinstance(body, Refusal):
             closing = [(b"connection", b"close")] if body.status == 408 else None
             await json_rpc_error(send, body.status, body.code, body.message, extra=closing)
