@@ -47,8 +47,16 @@ _MAX_CHARS = 2000
 _ROUNDS = 5
 _RIDGE = 1e-4
 _CANDIDATES = 3
-WEIGHTS = {"queries": 3.0, "nonsense": 2.0, "part": 1.0, "part, nonsense": 0.5, "part, other": 0.3}
-"""Of the sorts of examples. A query of another part is often served all the same."""
+WEIGHTS = {
+    "queries": 3.0,
+    "foreign": 6.0,
+    "nonsense": 2.0,
+    "part": 1.0,
+    "part, nonsense": 0.5,
+    "part, other": 0.3,
+}
+"""Of the sorts of examples. A query of another part is often served all the same; the foreign ones of
+the shipped tools are the only ones of which it is certain that they are not."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +115,12 @@ async def examples_of(tools: ToolSet, finder: Finder) -> list[Example]:
     scope = finder.index.scope(EVERY_ROLE, "tool")
     sorts: list[tuple[str, bool, Case, Scope]] = []
     if tools.name == "shipped":
-        cases = [case for name in SHIPPED[:-1] for case in shipped_cases(name)]
+        cases = [case for name in SHIPPED[:2] for case in shipped_cases(name)]
     else:
         cases = list(tools.cases)
-    sorts += [("queries", bool(case.right), case, scope) for case in cases]
+    sorts += [
+        ("queries" if case.right else "foreign", bool(case.right), case, scope) for case in cases
+    ]
     sorts += [("nonsense", False, case, scope) for case in nonsense("fit_nonsense")]
     if tools.name != "shipped":
         sorts += _parts(tools, finder)

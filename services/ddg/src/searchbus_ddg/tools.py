@@ -78,8 +78,23 @@ class DdgTools(Toolset, name="ddg"):
         annotations=_ANNOTATIONS,
         untrusted=True,
         timeout_ms=30_000,
-        examples=("find websites about a topic", "look something up on the internet"),
-        keywords=("web", "internet", "google", "bing", "DuckDuckGo", "websites", "news"),
+        examples=(
+            "find websites about a topic",
+            "look something up on the internet",
+            "what do people recommend, and what do they think of it",
+            "how to do something, step by step",
+            "compare offers, prices and products",
+        ),
+        keywords=(
+            "web",
+            "websearch",
+            "internet",
+            "online",
+            "google",
+            "bing",
+            "DuckDuckGo",
+            "sites",
+        ),
     )
     async def web_search(self, call: Call, arguments: WebSearch) -> ToolReply:
         """Search the web using DuckDuckGo and return a list of results with titles, URLs, and
@@ -99,12 +114,13 @@ class DdgTools(Toolset, name="ddg"):
         untrusted=True,
         timeout_ms=15_000,
         examples=(
-            "what is this thing",
             "define a word",
-            "who is this person",
-            "facts about a place",
+            "explain briefly what a scientific term means",
+            "who was this scientist or artist",
+            "short facts about a country, mountain or city",
+            "capital and population of a country",
         ),
-        keywords=("definition", "encyclopedia", "Wikipedia", "facts", "meaning"),
+        keywords=("definition", "encyclopedia", "Wikipedia", "facts", "meaning", "explain"),
     )
     async def instant_answer(self, call: Call, arguments: InstantQuery) -> str:
         """Get an instant answer from DuckDuckGo, including abstracts, definitions, and related

@@ -97,7 +97,11 @@ class FomcTools(Toolset, name="fomc"):
         annotations=_READ_ONLY,
         untrusted=True,
         timeout_ms=15_000,
-        examples=("why did the Committee raise rates in March 2022", "views on inflation in 2021"),
+        examples=(
+            "why did the Committee change interest rates",
+            "views of the members of the Federal Reserve on inflation and employment",
+            "passages of the minutes about a subject",
+        ),
         keywords=("Federal Reserve", "Fed", "interest rates", "monetary policy", "minutes"),
     )
     async def search_fomc(self, call: Call, arguments: SearchFomc) -> list[FomcPassage]:
@@ -126,7 +130,11 @@ class FomcTools(Toolset, name="fomc"):
         annotations=_READ_ONLY,
         untrusted=True,
         timeout_ms=30_000,
-        keywords=("Federal Reserve", "minutes", "statement", "full text"),
+        examples=(
+            "the complete minutes of a meeting of the Federal Reserve",
+            "the entire statement of the Fed, with its id",
+        ),
+        keywords=("Federal Reserve", "Fed", "full text", "complete", "entire", "whole"),
     )
     async def get_document(self, call: Call, arguments: GetDocument) -> FomcDocument:
         """Retrieve the full text and metadata of a specific FOMC document."""

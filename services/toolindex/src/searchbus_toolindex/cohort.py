@@ -26,13 +26,13 @@ from .lexicon import Floats
 __all__ = ["HUB_WEIGHT", "Cohort", "CohortTexts", "Nearness", "load_cohort", "load_texts"]
 
 HUB_WEIGHT = 0.5
-_NEAREST = 5
+_NEAREST_OTHERS = 5
 FILE = "cohort.npz"
 
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """The mean cosine of a query with the five nearest tools, and texts without a request."""
+    """The cosine of a query with the nearest tool, and its mean with the five nearest others."""
 
     tools: float
     others: float
@@ -68,9 +68,8 @@ class Cohort:
         """Compare a query; cosines are less the penalty, as those of entries."""
         # Each row by itself, so that replicas get the same bits (see vector_table.py).
         cosines = np.einsum("ij,j->i", self.vectors, query) - self._penalties
-        return Nearness(
-            _nearest(cosines[: self.number_of_tools]), _nearest(cosines[self.number_of_tools :])
-        )
+        others = np.sort(cosines[self.number_of_tools :])[-_NEAREST_OTHERS:]
+        return Nearness(float(cosines[: self.number_of_tools].max()), float(others.mean()))
 
 
 @cache
@@ -99,7 +98,3 @@ def load_texts() -> CohortTexts:
         tools=tuple(tool for _, tool in pairs),
         others=tuple(line for line in lines if "\t" not in line),
     )
-
-
-def _nearest(cosines: Floats) -> float:
-    return float(np.sort(cosines)[-_NEAREST:].mean())

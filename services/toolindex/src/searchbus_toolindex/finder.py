@@ -86,7 +86,7 @@ class Finder:
                 Found(
                     toolset=match.entry.toolset,
                     name=match.entry.name,
-                    score=match.probability,
+                    score=round(match.probability, 4),
                     cosine=round(match.cosine, 4),
                     matched=match.matched,
                 )

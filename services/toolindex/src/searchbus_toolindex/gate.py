@@ -2,7 +2,7 @@
 
 The features of a text of the query and an entry:
 
-- how much nearer the entry is than the nearest tools of the cohort, and than its other texts;
+- how much nearer the entry is than the nearest tool of the cohort, and than its other texts;
 - the share of the text's words found, weighted by their rarity;
 - how many words it has, how many of them are corrections, and how many entries are visible: the
   best of many has a higher cosine by chance.

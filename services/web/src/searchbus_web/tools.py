@@ -138,8 +138,14 @@ class WebTools(Toolset, name="web"):
         required_roles=(ROLE,),
         in_prompts=True,
         timeout_ms=30_000,
-        examples=("look something up on the internet", "find websites about a topic"),
-        keywords=("web", "internet", "google", "bing", "websites"),
+        examples=(
+            "look something up on the internet",
+            "find websites about a topic",
+            "what do people recommend, and what do they think of it",
+            "how to do something, step by step",
+            "compare offers, prices and products",
+        ),
+        keywords=("web", "websearch", "internet", "online", "google", "bing", "sites"),
     )
     async def web_search(self, call: Call, arguments: WebSearch) -> WebSearchResponse:
         """General-purpose web search returning relevant results."""
@@ -154,11 +160,12 @@ class WebTools(Toolset, name="web"):
         in_prompts=True,
         timeout_ms=30_000,
         examples=(
+            "search only on example.org and example.com",
             "results from one website only",
-            "leave out a website",
-            "pages of the last month",
+            "pages about a topic, but not those of one website",
+            "web pages published within the past month or week",
         ),
-        keywords=("site", "domain", "recent", "filter", "web", "internet"),
+        keywords=("site", "domain", "org", "com", "gov", "exclude", "restrict", "filter", "web"),
     )
     async def web_search_advanced(
         self, call: Call, arguments: WebSearchAdvanced
@@ -180,8 +187,12 @@ class WebTools(Toolset, name="web"):
         required_roles=(ROLE,),
         in_prompts=True,
         timeout_ms=30_000,
-        examples=("what is happening right now", "latest headlines about a topic"),
-        keywords=("headlines", "press", "current events", "today"),
+        examples=(
+            "what is happening in a country right now",
+            "latest headlines about a topic",
+            "what do newspapers report about an event",
+        ),
+        keywords=("headlines", "press", "newspapers", "current events", "today", "breaking"),
     )
     async def web_search_news(self, call: Call, arguments: WebSearchNews) -> WebSearchResponse:
         """News-focused search prioritized for freshness and publisher signals."""
@@ -200,8 +211,12 @@ class WebTools(Toolset, name="web"):
         required_roles=(ROLE,),
         in_prompts=True,
         timeout_ms=45_000,
-        examples=("read this article", "get the text of a page", "open a PDF from the web"),
-        keywords=("fetch", "scrape", "crawl", "url", "page", "article", "pdf"),
+        examples=(
+            "read the article at https://example.org/page",
+            "get the plain text of a web page, without menus and advertisements",
+            "open a link and summarise what it says",
+        ),
+        keywords=("fetch", "scrape", "crawl", "url", "link", "http", "https", "article"),
     )
     async def web_extract_content(self, call: Call, arguments: WebExtract) -> WebExtractResponse:
         """Fetch and extract the full content from specific URLs. The content is text of

@@ -144,8 +144,12 @@ class Connector(Toolset, name="connector"):
         annotations=_READ_ONLY,
         untrusted=True,
         timeout_ms=20_000,
-        examples=("search our documents and the internet together", "search everything"),
-        keywords=("documents", "web", "knowledge", "sources", "internet"),
+        examples=(
+            "search our documents and the internet together",
+            "look in our own files and on the web in one search",
+            "search everything, in documents and online",
+        ),
+        keywords=("documents", "files", "knowledge", "sources", "everywhere"),
     )
     async def search(self, call: Call, arguments: Search) -> WithMeta[SearchResults]:
         """Search the document collections and the web at once. Returns ids for fetch, titles and
@@ -161,8 +165,11 @@ class Connector(Toolset, name="connector"):
         annotations=_READ_ONLY,
         untrusted=True,
         timeout_ms=45_000,
-        examples=("open a result of an earlier search by its id",),
-        keywords=("document", "full text", "read", "page"),
+        examples=(
+            "open a result of an earlier search by its id",
+            "get the whole document behind a search result",
+        ),
+        keywords=("document", "full text", "hit"),
     )
     async def fetch(self, call: Call, arguments: Fetch) -> FetchedDocument:
         """Retrieve the full text of a search result by its id."""
@@ -180,9 +187,10 @@ class Connector(Toolset, name="connector"):
         examples=(
             "gather evidence with citations",
             "research a question in several sources",
-            "evidence for and against a claim",
+            "evidence and arguments for and against a claim",
+            "write a short report with references",
         ),
-        keywords=("research", "citations", "evidence", "summary", "report"),
+        keywords=("research", "citations", "evidence", "proof", "summary", "report", "quotes"),
     )
     async def research_brief(self, call: Call, arguments: Brief) -> WithMeta[BriefAnswer]:
         """Search documents and the web, read the best few sources, and return the passages

@@ -80,6 +80,8 @@ FIND_TOOLS = ToolDescriptor(
     output_schema=json_schema(_FIND_TOOLS_RESULTS),
     renderer="results",
     annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+    examples=("which tools are there for this", "find a tool that can do a job"),
+    keywords=("capabilities", "available"),
 )
 CALL_TOOL = ToolDescriptor(
     name="call_tool",
@@ -87,6 +89,8 @@ CALL_TOOL = ToolDescriptor(
     title="Call a tool",
     description="Call a tool that find_tools found, with its own arguments.",
     input_schema=input_schema(CallTool),
+    examples=("run a tool by its name", "execute a named tool with these arguments"),
+    keywords=("invoke", "execute", "run"),
 )
 LAZY_TOOLS = (FIND_TOOLS, CALL_TOOL)
 
