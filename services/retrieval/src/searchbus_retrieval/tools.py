@@ -100,7 +100,8 @@ class FomcTools(Toolset, name="fomc"):
         examples=(
             "why did the Committee change interest rates",
             "views of the members of the Federal Reserve on inflation and employment",
-            "passages of the minutes about a subject",
+            "what do the minutes and statements say about a subject",
+            "remarks of the participants on a risk",
         ),
         keywords=("Federal Reserve", "Fed", "interest rates", "monetary policy", "minutes"),
     )

@@ -32,9 +32,9 @@ _OPERATOR = re.compile(r"\$\w+|\b(?:AND|OR|NOT|NEAR|XOR)\b")
 
 
 def is_searchable(query: str) -> bool:
-    """Whether it has a word: neither punctuation, nor an operator, nor a single letter or digit."""
+    """Whether it has a word: neither punctuation, nor an operator, nor a number or single letter."""
     words = split_words(_OPERATOR.sub(" ", query))
-    return any(len(word) > 1 or is_unspaced(word) for word in words)
+    return any((len(w) > 1 and not w.isdigit()) or is_unspaced(w) for w in words)
 
 
 @dataclass(frozen=True, slots=True)
