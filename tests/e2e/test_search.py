@@ -57,7 +57,7 @@ def test_command_line_benchmarks_a_catalogue(stack, tmp_path):
 
 def test_replicas_answer_alike_and_share_the_vectors(stack):
     """Both tool indexes of a queue group give the same answer."""
-    query = "passages of the Federal Reserve's minutes"
+    query = "passages of the Federal Reserve's minutes. Research a question in several sources."
 
     def alike():
         answers = {tuple(search(stack.url, query)) for _ in range(12)}
@@ -65,5 +65,5 @@ def test_replicas_answer_alike_and_share_the_vectors(stack):
         complete = len(answers) == 1 and "research_brief" in next(iter(answers))
         return next(iter(answers)) if complete else None
 
-    assert eventually(alike, timeout_s=300)[0] == "search_fomc"
+    assert set(eventually(alike, timeout_s=300)[:2]) == {"search_fomc", "research_brief"}
     assert (stack.data / "toolindex" / "vectors.bin").stat().st_size > 0

@@ -100,7 +100,7 @@ class FomcTools(Toolset, name="fomc"):
         examples=(
             "why did the Committee change interest rates",
             "views of the members of the Federal Reserve on inflation and employment",
-            "what do the minutes and statements say about a subject",
+            "passages of the Federal Reserve's minutes about a subject",
             "remarks of the participants on a risk",
         ),
         keywords=("Federal Reserve", "Fed", "interest rates", "monetary policy", "minutes"),
