@@ -103,3 +103,12 @@ def test_services_of_toolsets_are_those_that_they_need_with_the_edge():
     assert set(found) == needed_services(found, ["own"])
     assert set(found) == needed_services(found, [EVERYTHING])
     assert {"edge", "plain"} == needed_services(found, [])
+
+
+def test_what_every_endpoint_waits_for_is_started_first():
+    """Then what has most to import."""
+    every = StackService("index", (), Service(name="index", serves_every_endpoint=True))
+    preloads = StackService("store", (), Service(name="store", preload=("model",)))
+    light = StackService("clock", (), Service(name="clock"))
+    plain = StackService("plain", ())
+    assert [service.rank for service in (every, preloads, light, plain)] == [0, 1, 2, 2]

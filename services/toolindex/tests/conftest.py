@@ -29,13 +29,15 @@ TOOLS = {
 
 
 class RecordingEmbedder(HashEmbedder):
-    """The embedder without a model; `embedded` lists what it was asked for."""
+    """The embedder without a model; lists what it was asked for, and which of it urgently."""
 
     def __init__(self) -> None:
         self.embedded: list[str] = []
+        self.urgent: list[str] = []
 
     async def embed_short(self, texts: Sequence[str], *, urgent: bool) -> list[Vector]:
         self.embedded += texts
+        self.urgent += texts if urgent else ()
         return await super().embed_short(texts, urgent=urgent)
 
 

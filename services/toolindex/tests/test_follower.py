@@ -109,6 +109,19 @@ async def test_one_changed_tool_of_a_large_catalogue_is_read_alone(monkeypatch):
         assert len(read) < 150
 
 
+async def test_few_new_tools_do_not_wait_behind_documents():
+    """Callers wait for them; many are embedded at a low priority, so that queries stay quick."""
+    broker = MemoryBroker()
+    await broker.connect().serve(worker(tool("send", "send mail")))
+    async with following(broker) as (index, embedder):
+        assert embedder.urgent == embedder.embedded != []
+        many = (tool(f"draw_{number}", f"draw {number}", toolset="art") for number in range(60))
+        await broker.connect().serve(worker(*many, service="other"))
+        await until(lambda: len(index) == 61)
+        assert len(embedder.embedded) == 61
+        assert len(embedder.urgent) == 1
+
+
 async def test_restart_embeds_nothing_again(tmp_path):
     """The vectors are on disk."""
     broker = MemoryBroker()

@@ -179,12 +179,12 @@ class Stack:
                 )
 
     def _needed(self) -> dict[str, StackService]:
-        """The services beside the edge, those with something to preload first."""
+        """The services beside the edge, in the order of their start."""
         services = {name: s for name, s in self._services.items() if name != EDGE}
         if self.toolsets is not None:
             needed = needed_services(self._services, self.toolsets)
             services = {name: s for name, s in services.items() if name in needed}
-        return dict(sorted(services.items(), key=lambda item: (not item[1].preload, item[0])))
+        return dict(sorted(services.items(), key=lambda item: (item[1].rank, item[0])))
 
     def _edges(self, edge: StackService) -> Edges:
         count = self.scale.get(EDGE, 1)

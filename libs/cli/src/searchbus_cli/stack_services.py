@@ -46,6 +46,13 @@ class StackService:
         return self.declaration.preload if self.declaration is not None else ()
 
     @property
+    def rank(self) -> int:
+        """Its place in the order of starts: what every endpoint waits for, then what preloads."""
+        if self.declaration is not None and self.declaration.serves_every_endpoint:
+            return 0
+        return 1 if self.preload else 2
+
+    @property
     def worker(self) -> str | None:
         """The name under which its worker is found on the bus; `None` where it serves nothing."""
         if self.declaration is None:

@@ -25,6 +25,9 @@ __all__ = ["Follower"]
 
 log = logging.getLogger("searchbus.toolindex")
 _BATCH = 200
+_FEW = 50
+"""So many texts are embedded like a query, not at the low priority of documents: callers wait for
+these tools, and for less than half a second."""
 
 
 @dataclass(slots=True)
@@ -161,7 +164,7 @@ class Follower:
         missing = [text for text in texts if self._vectors.get(self._key(text)) is None]
         for start in range(0, len(missing), _BATCH):
             batch = missing[start : start + _BATCH]
-            vectors = await self._embedder.embed_short(batch, urgent=False)
+            vectors = await self._embedder.embed_short(batch, urgent=len(missing) <= _FEW)
             self._vectors.add(
                 {self._key(text): vector for text, vector in zip(batch, vectors, strict=True)}
             )
