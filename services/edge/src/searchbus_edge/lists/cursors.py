@@ -7,8 +7,9 @@ the caller, so that a cursor is valid in its own list only. All edges of a deplo
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+import msgspec
 
 from ..signing import Signer, from_base64url, to_base64url
 
@@ -34,7 +35,7 @@ class Cursors:
 
     def issue(self, state: dict[str, Any], *bound_to: object) -> str:
         """A cursor that holds `state` (JSON) and is valid for equal `bound_to` only."""
-        body = json.dumps(state, separators=(",", ":")).encode()
+        body = msgspec.json.encode(state)
         return to_base64url(body + self._signer.sign(body, *bound_to))
 
     def read(self, cursor: str, *bound_to: object) -> dict[str, Any]:
@@ -48,5 +49,5 @@ class Cursors:
         body, signature = raw[: -self._signer.size_bytes], raw[-self._signer.size_bytes :]
         if not self._signer.verify(signature, body, *bound_to):
             raise BadCursor("the signature does not match")
-        state: dict[str, Any] = json.loads(body)
+        state: dict[str, Any] = msgspec.json.decode(body)
         return state
