@@ -2,11 +2,12 @@
 
 from .binary import looks_binary
 from .charset import decode_text, detect_charset
-from .html import HtmlText, TooComplexError, read_html
+from .html import HtmlText, TooComplexError, check_html, read_html
 
 __all__ = [
     "HtmlText",
     "TooComplexError",
+    "check_html",
     "decode_text",
     "detect_charset",
     "looks_binary",

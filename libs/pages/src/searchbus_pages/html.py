@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-__all__ = ["HtmlText", "TooComplexError", "read_html"]
+__all__ = ["HtmlText", "TooComplexError", "check_html", "read_html"]
 
 MAX_HTML_CHARS = 32 * 1024 * 1024
 MAX_WORK = 200_000_000
 """Steps of the parser: 200 million take about a second. Usual pages need under a million."""
-_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)([^>]*)")
+_TAG = re.compile(
+    r"""<!--.*?(?:-->|\Z)
+    |<(script|style|textarea|title)\b.*?(?:</\1|\Z)
+    |<(/?)([a-z][^\s/>]*+)((?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+)""",
+    re.I | re.S | re.X,
+)
+_QUOTED = re.compile(r"""=\s*+(?:"[^"]*+"|'[^']*+')""")
 _CLOSED_BY_THE_NEXT = frozenset(
     "area base br col embed hr img input link meta param source track wbr "
-    "p li dt dd option optgroup tr td th thead tbody tfoot colgroup rp rt".split()
+    "p li dt dd tr td th thead tbody tfoot colgroup".split()
 )
+_DRAWN = frozenset(
+    "path circle ellipse line polygon polyline rect use stop image g defs lineargradient".split()
+)
+"""Elements of drawings, which `/>` closes; it does not close those of HTML."""
 _NO_TEXT = ["script", "style", "noscript", "template", "svg", "iframe", "button", "select",
             "textarea"]  # fmt: skip
 _AROUND = ("nav", "header", "footer", "aside")
@@ -52,7 +63,7 @@ def read_html(html: str, *, selector: str | None = None) -> HtmlText:
     """
     if len(html) > MAX_HTML_CHARS:
         raise ValueError("the page is larger than 32 Mi characters")
-    _check_work(html)
+    check_html(html)
     tree = LexborHTMLParser(html)
     title_node = tree.css_first("head > title")  # a drawing in the body may have a title too
     title = title_node.text(strip=True) if title_node is not None else None
@@ -63,24 +74,46 @@ def read_html(html: str, *, selector: str | None = None) -> HtmlText:
     return HtmlText(title, _text_of(root, without=_AROUND) or _text_of(root))
 
 
-def _check_work(html: str) -> None:
-    """Refuse what takes the parser quadratic time.
+def check_html(html: str) -> int:
+    """Refuse what takes a parser quadratic time; returns the number of opening tags.
 
-    It walks up all open elements for most tags, and compares each attribute with those before it.
+    They walk up all open elements for most tags, and compare each attribute with those before it.
+
+    Raises:
+        TooComplexError: it would take more than about a second.
     """
-    depth = work = 0
+    work = tags = 0
+    opened: list[str] = []
+    counts: Counter[str] = Counter()
     for match in _TAG.finditer(html):
-        closing, name, rest = match.groups()
-        deepens = name.lower() not in _CLOSED_BY_THE_NEXT and not rest.endswith("/")
-        if closing:
-            depth = max(0, depth - deepens)
-            continue
-        work += depth
-        if len(rest) > 1000:
-            work += len(rest.split()) ** 2 // 2
+        name = (match[3] or "").lower()
+        if not name or name in _CLOSED_BY_THE_NEXT:
+            tags += bool(name) and not match[2]
+            work += len(opened)
+        elif match[2]:
+            # What is open inside is closed too; without an opening tag a closing one has no effect.
+            while counts[name]:
+                last = opened.pop()
+                counts[last] -= 1
+                if last == name:
+                    break
+        else:
+            tags += 1
+            work += len(opened)
+            if name not in _DRAWN or not match[4].endswith("/"):
+                opened.append(name)
+                counts[name] += 1
+        if len(match[4] or "") > 1000:
+            work += _attributes(match[4]) ** 2 // 2
         if work > MAX_WORK:
             raise TooComplexError("the page is nested too deeply or has too many attributes")
-        depth += deepens
+    return tags
+
+
+def _attributes(text: str) -> int:
+    """How many attributes there may be at most."""
+    plain = _QUOTED.sub("=", text)
+    return len(plain.split()) + plain.count("=") + plain.count("/")
 
 
 def _text_of(root: LexborNode, *, without: tuple[str, ...] = ()) -> str:

@@ -30,8 +30,8 @@ class Signer:
         self.size_bytes = size_bytes
 
     def sign(self, data: bytes, *bound_to: object) -> bytes:
-        """A signature that is valid for equal `data` and equal `bound_to` only."""
-        context = json.dumps([str(part) for part in bound_to]).encode() + b"\0" if bound_to else b""
+        """A signature that is valid for equal `data` and equal `bound_to` (JSON values) only."""
+        context = json.dumps(bound_to).encode() + b"\0" if bound_to else b""
         return hmac.digest(self._key, context + data, "sha256")[: self.size_bytes]
 
     def verify(self, signature: bytes, data: bytes, *bound_to: object) -> bool:

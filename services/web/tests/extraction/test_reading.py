@@ -7,6 +7,7 @@ import sys
 import pytest
 from tests.fakes.web import ARTICLE, article, pdf_of
 
+from searchbus_pages import TooComplexError
 from searchbus_web.extraction import reading
 from searchbus_web.extraction.reading import (
     PageBytes,
@@ -102,6 +103,29 @@ def test_page_without_an_article_is_read_whole():
     assert "Report number 0 of the year" in text
     assert "Report number 59 of the year" in text
     assert "Shop now" not in text
+
+
+@pytest.mark.parametrize(
+    "html",
+    ["<p " + "".join(f"a{n}=1 " for n in range(30_000)) + ">", "<div>" * 30_000, "<b>" * 30_000],
+)
+def test_page_that_takes_quadratic_time_is_refused_before_any_parser(html, monkeypatch):
+    """With 400,000 attributes the parser of articles took longer than its process may."""
+    monkeypatch.setattr(reading, "_content", None)  # calling it would fail
+    with pytest.raises(TooComplexError):
+        read_page(PageBytes("http://a.example/", html.encode(), "text/html"))
+
+
+def test_page_of_very_many_tags_is_read_whole(monkeypatch):
+    """Telling its content from its menus would take longer than its process may."""
+    monkeypatch.setattr(reading, "MAX_TAGS", 100)
+    html = b"<title>Rows</title>" + b"<p>A row of a table of names.</p>" * 200
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "_content", None)
+        whole = read_page(PageBytes("http://a.example/", html, "text/html"))
+    assert whole.text.count("A row of a table of names.") == 200
+    few = read_page(PageBytes("http://a.example/", html[:1000], "text/html"))
+    assert few.problem is None
 
 
 def test_parsers_are_loaded_with_the_first_page_only():

@@ -9,7 +9,7 @@ import json
 
 import msgspec
 
-from searchbus_pages import decode_text, read_html
+from searchbus_pages import check_html, decode_text, read_html
 
 from .envelope import clean_text
 
@@ -27,6 +27,8 @@ __all__ = [
 MAX_TEXT_CHARS = 2_000_000
 """Of one page; the rest is left out."""
 MAX_HTML_CHARS = 4_000_000
+MAX_TAGS = 60_000
+"""Of a page whose content is told from its menus, which takes up to 70 µs a tag."""
 MAX_PDF_PAGES = 500
 _SHORT_CHARS = 200
 
@@ -84,6 +86,9 @@ def read_page(page: PageBytes) -> PageText:
     """Parse a page, and clean its text.
 
     It may hang or fail on hostile input: run it in a process that can be killed.
+
+    Raises:
+        TooComplexError: it nests too deeply, or has too many attributes.
     """
     found = _read(page)
     text = clean_text(found.text[:MAX_TEXT_CHARS])
@@ -117,10 +122,26 @@ def _read(page: PageBytes) -> PageText:
 
 
 def _read_html(html: str, url: str) -> PageText:
+    """The content of a page; all its text where there is little else, or too much of it.
+
+    Raises:
+        TooComplexError: parsing it would take long.
+    """
+    html = html[:MAX_HTML_CHARS]
+    text = _content(html, url) if check_html(html) <= MAX_TAGS else None
+    if text and len(text) >= _SHORT_CHARS:
+        return PageText(text)
+    everything = read_html(html).text
+    if text and len(everything) < 5 * _SHORT_CHARS:
+        return PageText(text)  # a short page
+    best = everything or text
+    return PageText(best) if best else PageText(problem="empty")
+
+
+def _content(html: str, url: str) -> str | None:
     import trafilatura
 
-    html = html[:MAX_HTML_CHARS]
-    text = trafilatura.extract(
+    found: str | None = trafilatura.extract(
         html,
         url=url,
         fast=True,
@@ -131,13 +152,7 @@ def _read_html(html: str, url: str) -> PageText:
         include_links=False,
         include_images=False,
     )
-    if text and len(text) >= _SHORT_CHARS:
-        return PageText(text)
-    everything = read_html(html).text
-    if text and len(everything) < 5 * _SHORT_CHARS:
-        return PageText(text)  # a short page
-    best = everything or text
-    return PageText(best) if best else PageText(problem="empty")
+    return found
 
 
 def _read_json(text: str) -> PageText:
