@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from searchbus_bus import Worker
 from searchbus_contracts.resources import template_pattern
@@ -49,14 +50,29 @@ async def test_view_is_kept_until_something_changes(registry, directory, broker)
     assert registry.view(None) is before
     worker = Worker("zoo")
     other = before.tools["say"].descriptor
-    import msgspec
-
-    worker.add_tool(msgspec.structs.replace(other, toolset="zoo"), None)
+    worker.add_tool(structs.replace(other, toolset="zoo"), None)
     await broker.connect(name="zoo").serve(worker)
     await directory.refresh()
     assert "zoo_say" in registry.view(None).tools
     assert "zoo_say" not in before.tools
     assert registry.toolsets == ["dictionary", "atlas", "zoo"]
+
+
+async def test_unchanged_tool_keeps_its_validator(registry, directory, broker):
+    """It takes long to make, and another service's change is no reason."""
+    before = registry.view(None).tools
+    taken = before["atlas_look_up"]
+    worker = Worker("zoo")
+    worker.add_tool(structs.replace(before["say"].descriptor, toolset="zoo"), None)
+    await broker.connect(name="zoo").serve(worker)
+    await directory.refresh()
+    after = registry.view(None).tools
+    assert after["say"] is before["say"]
+    assert after["atlas_look_up"] is taken
+    assert taken.is_of("atlas_look_up", taken.descriptor, "atlas", "")
+    assert not taken.is_of("look_up", taken.descriptor, "atlas", "")
+    assert not taken.is_of("atlas_look_up", taken.descriptor, "atlas", "its roles changed")
+    assert not taken.is_of("atlas_look_up", before["say"].descriptor, "atlas", "")
 
 
 async def test_own_tools_come_last_and_only_while_offered(directory, make_tool):

@@ -99,13 +99,18 @@ class Registry:
             toolset,
             services={t: s for t in self.toolsets if (s := self._directory.owner(t))},
         )
+        before = self._views[toolset].tool_of if toolset in self._views else {}
         held: dict[tuple[str, str], str] = {}
         for tool, service in self._of(owned, toolset, lambda c: self._approved(c, held)):
             listed = self._listed_name(view.tools, tool.toolset, tool.name)
             if listed is not None and self._has_valid_schema(tool):
-                reason = held.get((tool.toolset, tool.name), "")
-                found = ListedTool(listed, tool, service, reason)
-                view.tools[listed] = view.tool_of[tool.toolset, tool.name] = found
+                key = (tool.toolset, tool.name)
+                found = before.get(key)
+                reason = held.get(key, "")
+                # An unchanged tool keeps its compiled validator.
+                if found is None or not found.is_of(listed, tool, service, reason):
+                    found = ListedTool(listed, tool, service, reason)
+                view.tools[listed] = view.tool_of[key] = found
         self._add_own(view)
         for prompt, _ in self._of(owned, toolset, lambda catalog: catalog.prompts):
             listed = self._listed_name(view.prompts, prompt.toolset, prompt.name)
@@ -161,20 +166,27 @@ class Registry:
         items: Callable[[Catalog], Iterable[T]],
     ) -> list[tuple[T, str]]:
         """Items of toolsets that their service owns, in naming order, then as declared."""
-        found: list[tuple[Any, str]] = [
-            (item, catalog.service)
-            for catalog in catalogs
-            for item in items(catalog)
-            if toolset in (None, item.toolset)  # type: ignore[attr-defined]
-            and item.toolset not in self._own  # type: ignore[attr-defined]
-            and self._directory.owner(item.toolset) == catalog.service  # type: ignore[attr-defined]
-        ]
-        return sorted(found, key=lambda pair: self._rank(pair[0].toolset))
+        found: dict[str, list[tuple[Any, str]]] = {}
+        for catalog in catalogs:
+            # Once a toolset, not once an item: a catalogue may have tens of thousands.
+            owned = {
+                name
+                for name in catalog.toolsets
+                if toolset in (None, name)
+                and name not in self._own
+                and self._directory.owner(name) == catalog.service
+            }
+            for item in items(catalog):
+                if item.toolset in owned:  # type: ignore[attr-defined]
+                    found.setdefault(item.toolset, []).append((item, catalog.service))  # type: ignore[attr-defined]
+        return [pair for name in sorted(found, key=self._rank) for pair in found[name]]
 
     def _listed_name(self, taken: Mapping[str, Any], toolset: str, name: str) -> str | None:
-        for candidate in (name, f"{toolset}_{name}"):
-            if candidate not in taken and is_token(candidate):
-                return candidate
+        if name not in taken:
+            return name
+        longer = f"{toolset}_{name}"
+        if longer not in taken and is_token(longer):
+            return longer
         log.warning("%s of toolset %s is not listed: its name is taken", name, toolset)
         return None
 

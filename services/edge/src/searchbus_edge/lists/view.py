@@ -48,6 +48,15 @@ class ListedTool:
     service: str
     held: str = ""
 
+    def is_of(self, name: str, descriptor: ToolDescriptor, service: str, held: str) -> bool:
+        """Whether it was made of these, with this very descriptor."""
+        return (
+            self.descriptor is descriptor
+            and self.name == name
+            and self.service == service
+            and self.held == held
+        )
+
     @cached_property
     def span_name(self) -> str:
         """Of the span of a call."""
