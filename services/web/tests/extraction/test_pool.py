@@ -67,11 +67,12 @@ async def test_process_that_ended_is_a_problem_of_the_page():
 
 @pytest.mark.parametrize("size", [1, 3])
 async def test_size_is_the_number_of_processes(size):
-    """They are started before the first page."""
+    """One is started before the first page, the others with it."""
     async with ReaderPool(size, timeout_s=30.0) as pool:
-        await pool.ready()
-        assert all(child._process is not None for child in pool._children)
-        assert len(pool._children) == size
+        for wanted in (1, size):
+            await pool.ready()
+            assert sum(child.is_alive() for child in pool._children) == wanted
+            assert (await pool.read(plain("x"))).text == "x"
 
 
 async def test_caller_has_half_of_the_processes():

@@ -36,7 +36,8 @@ class ReaderPool:
     """Parses pages in `size` processes. Use as an asynchronous context manager.
 
     One caller has at most half of the processes at a time, so that pages chosen to take long do
-    not stop the others' pages. A process takes pages once its parsers are loaded.
+    not stop the others' pages. A process takes pages once its parsers are loaded. The first one is
+    started at once, the others with the first page.
 
     Args:
         timeout_s: for one page; a process that takes longer is killed and replaced.
@@ -45,6 +46,7 @@ class ReaderPool:
     def __init__(self, size: int = 2, *, timeout_s: float = 5.0) -> None:
         self._free: asyncio.Queue[_Child] = asyncio.Queue()
         self._children = [_Child() for _ in range(size)]
+        self._unused = self._children[1:]
         self._timeout_s = timeout_s
         self._per_caller = max(1, size // 2)
         # A caller's semaphore exists while a page of theirs is parsed or waits.
@@ -53,8 +55,7 @@ class ReaderPool:
 
     async def __aenter__(self) -> ReaderPool:
         # The first page should not wait for the imports, nor the service's start.
-        for child in self._children:
-            self._load(child)
+        self._load(self._children[0])
         return self
 
     async def ready(self) -> None:
@@ -82,6 +83,8 @@ class ReaderPool:
         return isinstance(found, RobotsAnswer) and found.allowed
 
     async def _ask(self, question: Question, caller: str) -> Answer:
+        while self._unused:
+            self._load(self._unused.pop())
         async with self._callers.setdefault(caller, asyncio.Semaphore(self._per_caller)):
             child = await self._free.get()
             while not child.is_alive():  # it ended by itself
