@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from searchbus_bus import telemetry
 from searchbus_contracts import Fault
@@ -41,6 +44,30 @@ def test_a_malformed_or_missing_context_starts_a_new_trace():
     for headers in ({}, {"traceparent": "00-zz"}, {"Traceparent": f"00-{TRACE_ID:032x}-1-01"}):
         span = trace.get_current_span(telemetry.extract(headers))
         assert not span.get_span_context().is_valid
+
+
+@pytest.mark.parametrize("traceparent", [
+    f"00-{TRACE_ID:032x}-{SPAN_ID:016x}-01",
+    f"00-{TRACE_ID:032x}-{SPAN_ID:016x}-00",
+    f"00-{TRACE_ID:032x}-{SPAN_ID:016x}-01-more",
+    f"cc-{TRACE_ID:032x}-{SPAN_ID:016x}-01-more",
+    f"ff-{TRACE_ID:032x}-{SPAN_ID:016x}-01",
+    f"00-{0:032x}-{SPAN_ID:016x}-01",
+    f"00-{TRACE_ID:032x}-{0:016x}-01",
+    f"00-{TRACE_ID:032X}-{SPAN_ID:016x}-01",
+    f"00-{TRACE_ID:032x}-{SPAN_ID:016x}-1",
+    "",
+])  # fmt: skip
+@pytest.mark.parametrize("more", [{}, {"tracestate": "a=1,b=2"}])
+def test_a_context_is_read_as_the_propagator_reads_it(traceparent, more):
+    """Also the usual form, which is read without it."""
+    headers = {"traceparent": traceparent, **more}
+    expected = TraceContextTextMapPropagator().extract(headers, Context())
+    found, wanted = (
+        trace.get_current_span(context).get_span_context()
+        for context in (telemetry.extract(headers), expected)
+    )
+    assert found == wanted
 
 
 def test_the_trace_id_is_32_hex_digits():

@@ -23,10 +23,10 @@ from opentelemetry import context as otel_context
 from opentelemetry import metrics, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, StatusCode
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from pydantic import ValidationError
 
 from searchbus_bus import SECONDS
+from searchbus_bus.telemetry import extract
 
 from ..lists.view import ListedTool
 
@@ -37,7 +37,6 @@ _MAX_TEXT = 128
 _MAX_TOOLS = 500
 """Tools with time series of their own; all others are counted together."""
 
-_propagator = TraceContextTextMapPropagator()
 _meter = metrics.get_meter("searchbus.edge")
 _operations = _meter.create_histogram(
     "mcp.server.operation.duration",
@@ -188,7 +187,7 @@ def _remote(traceparent: Any, tracestate: Any) -> SpanContext | None:
     carrier = {"traceparent": traceparent}
     if isinstance(tracestate, str) and tracestate:
         carrier["tracestate"] = tracestate
-    found = trace.get_current_span(_propagator.extract(carrier, _NO_CONTEXT)).get_span_context()
+    found = trace.get_current_span(extract(carrier)).get_span_context()
     return found if found.is_valid else None
 
 
