@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from searchbus_bus import MemoryBroker, Worker
-from searchbus_bus.bus import _workers
+from searchbus_bus.discovery import _workers
 from searchbus_bus.inbox import Failed, _Pending, _read
 from searchbus_bus.parts import ChunkMark
 from searchbus_bus.transport import Message
