@@ -378,3 +378,16 @@ async def test_absences_are_measured(connect_bus, quiet_directory):
     found = {o.attributes["worker"]: o.value for o in _away._observe(CallbackOptions())}
     assert found[away] == 1
     assert here not in found
+
+
+async def test_announcements_without_end_fill_no_memory(connect_bus, quiet_directory, monkeypatch):
+    """Of instances that do not exist; the next round finds out."""
+    monkeypatch.setattr("searchbus_bus.directory._MOST_INSTANCES", 3)
+    monkeypatch.setattr("searchbus_bus.directory._PING_TIMEOUT_S", 0.01)
+    subject = quiet_directory._bus.subjects.catalog_event("alpha")
+    for number in range(10):
+        event = CatalogEvent(event="up", service="alpha", instance=f"i{number}", catalog="")
+        await quiet_directory._on_event(subject, encode(event))
+    assert quiet_directory.count("alpha") == 3
+    await quiet_directory.refresh()
+    await until(lambda: not quiet_directory.present("alpha"))

@@ -50,6 +50,8 @@ _JITTER = (0.8, 1.2)
 """Of the time between rounds, so that followers that started together do not stay together."""
 _REPLIES_PER_S = 200
 """Of discovery, at each follower: with more workers the rounds are rarer."""
+_MOST_INSTANCES = 10_000
+"""Of a service: a worker that announces instances without end fills no memory."""
 _PATIENCE_S = 1.0
 """For catalogues that are read: a slow one does not hold what is known of the others."""
 _PINGS = 2
@@ -213,6 +215,8 @@ class Directory:
         else:
             known = self._instance(event.service, event.instance)
             if known is None:
+                if self.count(event.service) >= _MOST_INSTANCES:
+                    return  # discovery finds those that there are
                 known = Instance("", time.time_ns() // 10**6)
             # A worker of an older version sends no metadata with its events.
             metadata = event.metadata or known.metadata
