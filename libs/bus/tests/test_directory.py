@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 from opentelemetry.metrics import CallbackOptions
 
-from searchbus_bus import Bus, Call, Directory, Toolset, Worker, prompt
+from searchbus_bus import Bus, Call, Directory, MemoryBroker, Toolset, Worker, prompt
 from searchbus_bus.directory import _away
 from searchbus_bus.presence import Instance
 from searchbus_bus.transport import Message, ServiceRecord
@@ -391,3 +391,28 @@ async def test_announcements_without_end_fill_no_memory(connect_bus, quiet_direc
     assert quiet_directory.count("alpha") == 3
     await quiet_directory.refresh()
     await until(lambda: not quiet_directory.present("alpha"))
+
+
+async def test_nobody_is_lost_because_this_process_lost_its_connection(monkeypatch):
+    """The round and the pings were not heard by anyone."""
+    monkeypatch.setattr("searchbus_bus.directory._PING_TIMEOUT_S", 0.01)
+    broker = MemoryBroker()
+    await broker.connect().serve(tool_worker("alpha", "one"))
+    bus = broker.connect()
+    directory = Directory(bus, refresh_s=3600)
+    await directory.start()
+    workers = bus.workers
+
+    async def disconnecting(**options: Any) -> Any:
+        bus.transport.sever()
+        return []
+
+    bus.workers = disconnecting
+    await directory.refresh()
+    await until(lambda: directory._probing.done())
+    assert directory.present("alpha")
+    bus.workers = workers
+    bus.transport.restore()
+    await directory.refresh()
+    assert directory.present("alpha")
+    await directory.close()

@@ -238,6 +238,8 @@ class Directory:
             for key, answered in zip(keys, answers, strict=True):
                 if answered:
                     del missing[key]
+        if not self._bus.connected:
+            return  # nobody could answer
         for key, record in missing.items():
             if self._instance(*key) is record:
                 log.warning("an instance of %s was lost: %s", *key)
