@@ -19,10 +19,12 @@ ALL = (EDGE, DDG, WEB, CLIENT)
 
 
 def test_a_client_sends_its_calls_and_cancels_them():
-    """And nothing else but the parts of a large request."""
+    """It pings who has them, and sends nothing else but the parts of a large request."""
     assert publishes(CLIENT, ALL) == [
         "_INBOX_ddg.*.$PART.*",
+        "sb.v1.at.*.ddg.search",
         "sb.v1.ctl.cancel.ddg",
+        "sb.v1.ctl.ping.ddg.*",
         "sb.v1.ddg.search",
     ]
     assert subscribes(CLIENT) == ["_INBOX_client.>"]
@@ -56,6 +58,8 @@ def test_a_worker_subscribes_to_its_own_subjects():
         "$SRV.STATS.ddg",
         "$SRV.STATS.ddg.*",
         "_INBOX_ddg.>",
+        "sb.v1.at.*.ddg.search",
+        "sb.v1.at.*.tool.ddg.*",
         "sb.v1.catalog.ddg.*",
         "sb.v1.ctl.cancel.ddg",
         "sb.v1.ctl.ping.ddg.*",

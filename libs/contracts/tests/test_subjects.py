@@ -68,3 +68,22 @@ def test_all_tokens_are_checked():
     check_tokens("a", "b-c", "D_9")
     with pytest.raises(ValueError, match="'b c'"):
         check_tokens("a", "b c", "d e")
+
+
+def test_a_request_to_one_instance_keeps_its_subject():
+    """Behind the instance; a subject of another prefix is refused."""
+    subjects = Subjects("sb")
+    assert subjects.at("I1", subjects.endpoint("echo", "say")) == "sb.v1.at.I1.echo.say"
+    with pytest.raises(ValueError, match="not a subject"):
+        subjects.at("I1", "other.v1.echo.say")
+    with pytest.raises(ValueError, match="token"):
+        subjects.at("*", "sb.v1.echo.say")
+
+
+def test_work_is_what_one_instance_can_be_asked():
+    """Not its catalogue, which any replica has, nor what controls it."""
+    subjects = Subjects("sb")
+    assert subjects.is_work(subjects.tool("web", "search"))
+    assert subjects.is_work(subjects.endpoint("retrieval", "get"))
+    assert not subjects.is_work(subjects.catalog("web", "5f"))
+    assert not subjects.is_work(subjects.ping("web", "I1"))

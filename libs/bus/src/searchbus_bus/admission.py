@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.headers import ACK_MS
 
 from . import telemetry
 from .deadline import Deadline
@@ -28,6 +30,7 @@ log = logging.getLogger("searchbus.bus")
 
 MAX_WAIT_S = 0.5
 """A request that would wait longer for a slot is refused."""
+_LOOK_EVERY_S = 0.1
 _WEIGHT_OF_LATEST = 0.05
 """Of the latest request in the average of their durations."""
 
@@ -40,6 +43,7 @@ class Held:
         since_s: when it came, in the time of the event loop.
         task: handles it; None while it waits for a slot.
         cancelled: the caller cancelled it.
+        acknowledged: the caller knows which instance has it.
     """
 
     message: Message
@@ -48,6 +52,7 @@ class Held:
     task: asyncio.Task[None] | None = None
     expiry: asyncio.TimerHandle | None = None
     cancelled: bool = False
+    acknowledged: bool = False
 
 
 class Admission:
@@ -58,19 +63,22 @@ class Admission:
 
     Attributes:
         shed: requests that were refused.
+        instance: acknowledges requests that take long; empty: none does.
     """
 
     def __init__(
         self, worker: Worker, replies: Replies, run: Callable[[Held], Awaitable[None]]
     ) -> None:
         self.shed = 0
+        self.instance = ""
         self._worker = worker
         self._replies = replies
         self._run = run
         self._running: dict[asyncio.Task[None], Held] = {}
         self._waiting: deque[Held] = deque()
         self._average_s = 0.0
-        self._refusals: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
+        self._look: asyncio.TimerHandle | None = None
 
     @property
     def in_flight(self) -> int:
@@ -86,6 +94,8 @@ class Admission:
         """Start a request, let it wait, or refuse it with `overloaded`."""
         loop = asyncio.get_running_loop()
         held = Held(message, handler, loop.time())
+        if self._look is None:
+            self._look = loop.call_later(_LOOK_EVERY_S, self._acknowledge)
         if len(self._running) < self._worker.max_in_flight:
             self._start(held)
         elif self._may_wait(message):
@@ -159,9 +169,7 @@ class Admission:
         held.expiry = None
         if held in self._waiting:
             self._waiting.remove(held)
-            refusal = asyncio.get_running_loop().create_task(self._refuse(held))
-            self._refusals.add(refusal)
-            refusal.add_done_callback(self._refusals.discard)
+            self._spawn(self._refuse(held))
 
     async def _refuse(self, held: Held) -> None:
         self.shed += 1
@@ -172,6 +180,24 @@ class Admission:
             retry_after_ms=200,
         )
         await self._replies.fail(held.message, fault.failure)
+
+    def _acknowledge(self) -> None:
+        """Name this instance to callers that have waited for long: one timer for all requests."""
+        loop = asyncio.get_running_loop()
+        for held in (*self._running.values(), *self._waiting):
+            if held.acknowledged or not self.instance:
+                continue
+            after_ms = held.message.headers.get(ACK_MS, "")
+            if after_ms.isdigit() and (loop.time() - held.since_s) * 1000 >= int(after_ms[:6]):
+                held.acknowledged = True
+                self._spawn(self._replies.acknowledge(held.message, self.instance))
+        again = bool(self._running or self._waiting)
+        self._look = loop.call_later(_LOOK_EVERY_S, self._acknowledge) if again else None
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     @staticmethod
     def _stop_waiting(held: Held) -> None:

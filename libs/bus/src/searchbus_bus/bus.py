@@ -21,6 +21,8 @@ from searchbus_contracts import (
 
 from .discovery import WorkerInfo, discover
 from .fanout import Gathered, gather
+from .fleet import Fleet
+from .hedging import Hedge
 from .identity import ActorSigner, ActorVerifier
 from .keyvalue import TIMEOUT_S, KeyValue
 from .request import OnEvent, Request
@@ -82,6 +84,11 @@ class Bus:
     def in_flight(self) -> int:
         """How many sent requests wait for a reply."""
         return self._requester.in_flight
+
+    @property
+    def fleet(self) -> Fleet:
+        """What this connection noticed of the instances that it sends requests to."""
+        return self._requester.fleet
 
     def request(
         self,
@@ -146,6 +153,25 @@ class Bus:
         if absence is None:
             return fault
         return Fault(ErrorCode.UNAVAILABLE, f"{absence} Try again later, or go on without it.")
+
+    async def send_hedged(self, request: Request[T], hedge: Hedge) -> T:
+        """Send a read, and send it to another instance too where the first is slow.
+
+        Raises:
+            Fault: see `send`.
+        """
+        first = self.fleet.pick(request.service)
+
+        async def again() -> T:
+            second = self.fleet.pick(request.service, avoid={first} if first else ())
+            reply = await self.send(msgspec.structs.replace(request, instance=second))
+            if first is not None and second is not None:
+                self.fleet.strike(request.service, first)
+            return reply
+
+        return await hedge.run(
+            lambda: self.send(msgspec.structs.replace(request, instance=first)), again
+        )
 
     async def gather(self, requests: Mapping[str, Request[Any]], *, timeout_s: float) -> Gathered:
         """Send several requests at once, none for longer than `timeout_s`; see `fanout`."""

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 
 from searchbus_contracts import (
+    ACKS_KEY,
     Catalog,
     CatalogEvent,
     Fault,
@@ -273,6 +274,10 @@ class Directory:
                 for name in self._presence
                 if (newest := self._presence.newest(name)) is not None
             }
+            for name in self._presence:
+                instances = self._presence.instances(name)
+                every = all(ACKS_KEY in found.metadata for found in instances.values())
+                self._bus.fleet.follow(name, instances if every else ())
             # Whoever starts waits for all: an edge is ready once it can list what there is.
             await self._read.read(wanted, patience_s=_PATIENCE_S if self.discovered else None)
             self._publish()

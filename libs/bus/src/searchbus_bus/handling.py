@@ -67,7 +67,7 @@ class Handling:
             cancelled: whether the caller cancelled this request, rather than the worker stops.
         """
         started_s = time.perf_counter()
-        name = ".".join(message.subject.split(".")[2:])
+        name = _name(message.subject)
         fault: Fault | None = None
         with telemetry.server_span(name, message.headers, message.subject) as span:
             try:
@@ -151,6 +151,12 @@ class Handling:
             ErrorCode.DEADLINE_EXCEEDED,
             f"The {self._service} service could not finish in time. Ask for less.",
         )
+
+
+def _name(subject: str) -> str:
+    """The subject without the prefix, the version and the instance that it was sent to."""
+    tokens = subject.split(".")[2:]
+    return ".".join(tokens[2:] if tokens[:1] == ["at"] else tokens)
 
 
 def _sent(message: Message) -> Sent:

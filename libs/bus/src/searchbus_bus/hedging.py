@@ -2,6 +2,10 @@
 
 After Dean and Barroso, The Tail at Scale (CACM 2013). Only for reads of our own services: a second
 request to a scraper or a paid API would cost more than it saves.
+
+The share of second requests is limited. `Bus.send_hedged` therefore sends each request to an
+instance, and avoids one that was slower than another several times in a row: a worker that hangs
+costs only a few second requests.
 """
 
 from __future__ import annotations
@@ -48,8 +52,13 @@ class Hedge:
         index = min(len(self._sorted) - 1, int(self._quantile * len(self._sorted)))
         return max(self._least_s, self._sorted[index])
 
-    async def run(self, send: Callable[[], Awaitable[T]]) -> T:
+    async def run(
+        self, send: Callable[[], Awaitable[T]], again: Callable[[], Awaitable[T]] | None = None
+    ) -> T:
         """The first reply of `send()`, called once or twice; the slower call is cancelled.
+
+        Args:
+            again: the second call; by default the same as the first.
 
         Raises:
             Exception: the first request's, where no call returned.
@@ -67,7 +76,7 @@ class Hedge:
                 if not first.done() and self._tokens >= 1:
                     self._tokens -= 1
                     self.hedged += 1
-                    tasks.add(asyncio.ensure_future(send()))
+                    tasks.add(asyncio.ensure_future((again or send)()))
             while tasks:
                 done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:

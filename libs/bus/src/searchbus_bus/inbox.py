@@ -11,13 +11,22 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
-from searchbus_contracts import ErrorCode, Failure, Fault, Parts, ToolEvent, decode, encode
-from searchbus_contracts.headers import CHUNK, ERROR_CODE, ERROR_TEXT, EVENT, PARTS
+from searchbus_contracts import (
+    ErrorCode,
+    Failure,
+    Fault,
+    Parts,
+    ToolEvent,
+    decode,
+    encode,
+    is_token,
+)
+from searchbus_contracts.headers import ACK, CHUNK, ERROR_CODE, ERROR_TEXT, EVENT, PARTS
 from searchbus_contracts.inboxes import part_subject
 
 from .deadline import Deadline
@@ -27,17 +36,28 @@ from .request import OnEvent
 from .tasks import TimeLimit
 from .transport import Message, Transport
 
-__all__ = ["Failed", "Inbox", "Question"]
+__all__ = ["Failed", "Inbox", "OnSilence", "Pending", "Question"]
 
 log = logging.getLogger("searchbus.bus")
+
+SILENT_S = 1.0
+"""An attempt without a reply for this time is watched: its worker may be gone."""
+_LOOK_EVERY_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An attempt that got no reply, and why: the caller decides whether to send it again."""
+    """An attempt that got no reply, and why: the caller decides whether to send it again.
+
+    Args:
+        instance: that had the request, where it is known.
+    """
 
     fault: Fault
-    cause: Literal["refused", "timeout", "connection_lost"] = "refused"
+    cause: Literal["refused", "no_responders", "timeout", "connection_lost", "worker_lost"] = (
+        "refused"
+    )
+    instance: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +75,31 @@ class Question:
 
 
 @dataclass(slots=True)
-class _Pending:
-    """One attempt that waits for its reply."""
+class Pending:
+    """One attempt that waits for its reply.
+
+    Attributes:
+        instance: that acknowledged the request; empty before.
+        since_s: when it was sent, in the time of the event loop.
+        watch: runs once the attempt has been silent for long.
+    """
 
     outcome: asyncio.Future[bytes | Failed]
     on_event: OnEvent | None
+    on_silence: OnSilence | None
+    since_s: float
+    instance: str = ""
+    watch: asyncio.Task[None] | None = None
     request_parts: list[memoryview] = field(default_factory=list)
     assembly: Assembly | None = None
 
     def end(self, outcome: bytes | Failed) -> None:
+        """Set the outcome, unless there is one."""
         if not self.outcome.done():
             self.outcome.set_result(outcome)
+
+
+OnSilence = Callable[[Pending], Coroutine[Any, Any, None]]
 
 
 class Inbox:
@@ -75,11 +109,12 @@ class Inbox:
         self._transport = transport
         self._subject = transport.new_inbox()
         self._tokens = RandomIds()
-        self._pending: dict[str, _Pending] = {}
+        self._pending: dict[str, Pending] = {}
         self._collectors: dict[str, Callable[[Message], None]] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._opened = False
         self._opening = asyncio.Lock()
+        self._look: asyncio.TimerHandle | None = None
         transport.on_disconnect(self._connection_lost)
 
     @property
@@ -96,17 +131,22 @@ class Inbox:
         headers: dict[str, str],
         deadline: Deadline,
         on_event: OnEvent | None = None,
+        on_silence: OnSilence | None = None,
     ) -> bytes | Failed:
         """Publish a request once and wait for its reply; never raises a Fault.
 
         Args:
             replier: the service that replies; see searchbus_contracts.inboxes.
+            on_silence: runs beside an attempt that waits for long, and may end it.
         """
         if not self._opened:
             await self._open()
         token = f"{replier}.{self._tokens.next()}"
         reply_to = f"{self._subject}.{token}"
-        pending = _Pending(asyncio.get_running_loop().create_future(), on_event)
+        loop = asyncio.get_running_loop()
+        pending = Pending(loop.create_future(), on_event, on_silence, loop.time())
+        if self._look is None:
+            self._look = loop.call_later(_LOOK_EVERY_S, self._look_for_silence)
         size_bytes = part_size_bytes(self._transport.max_payload_bytes)
         if len(body) > size_bytes:
             pending.request_parts = split(body, size_bytes)
@@ -123,6 +163,8 @@ class Inbox:
             return Failed(fault)
         finally:
             del self._pending[token]
+            if pending.watch is not None:
+                pending.watch.cancel()
 
     async def collect(
         self, questions: Sequence[Question], *, quiet_s: float, most_s: float
@@ -181,6 +223,17 @@ class Inbox:
                 await self._transport.subscribe_directly(f"{self._subject}.>", self._on_message)
                 self._opened = True
 
+    def _look_for_silence(self) -> None:
+        """Watch the attempts that have waited for long: one timer for all, in their order."""
+        loop = asyncio.get_running_loop()
+        for pending in self._pending.values():
+            if loop.time() - pending.since_s < SILENT_S:
+                break
+            if pending.watch is None and pending.on_silence is not None:
+                pending.watch = loop.create_task(pending.on_silence(pending))
+        again = bool(self._pending)
+        self._look = loop.call_later(_LOOK_EVERY_S, self._look_for_silence) if again else None
+
     def _connection_lost(self) -> None:
         for pending in self._pending.values():
             fault = Fault(
@@ -207,7 +260,7 @@ class Inbox:
             if outcome is not None:
                 pending.end(outcome)
 
-    async def _send_part(self, pending: _Pending, message: Message) -> None:
+    async def _send_part(self, pending: Pending, message: Message) -> None:
         digits = message.data[:8]
         index = int(digits) if digits.isdigit() else -1
         if not message.reply or not 0 <= index < len(pending.request_parts):
@@ -228,14 +281,15 @@ def _parts_header(reply_to: str, body: bytes, count: int) -> dict[str, str]:
     return {PARTS: encode(parts).decode()}
 
 
-def _read(pending: _Pending, message: Message) -> bytes | Failed | None:
+def _read(pending: Pending, message: Message) -> bytes | Failed | None:
     """The outcome that a message brings; None where more messages follow."""
     headers = message.headers
     if message.no_responders:
         return Failed(
             Fault(
                 ErrorCode.UNAVAILABLE, "No worker is running that could answer. Try again shortly."
-            )
+            ),
+            "no_responders",
         )
     if ERROR_CODE in headers:
         return Failed(Fault.of(_failure(message)))
@@ -243,6 +297,9 @@ def _read(pending: _Pending, message: Message) -> bytes | Failed | None:
         if EVENT in headers:
             if pending.on_event is not None:
                 pending.on_event(decode(message.data, ToolEvent))
+            return None
+        if ACK in headers:
+            pending.instance = headers[ACK] if is_token(headers[ACK]) else ""
             return None
         if CHUNK not in headers:
             return message.data

@@ -6,7 +6,7 @@ import hashlib
 import logging
 
 from searchbus_contracts import Failure, Fault, ToolEvent, encode
-from searchbus_contracts.headers import CHUNK, ERROR_CODE, ERROR_TEXT, EVENT
+from searchbus_contracts.headers import ACK, CHUNK, ERROR_CODE, ERROR_TEXT, EVENT
 
 from .parts import ChunkMark, part_size_bytes, split
 from .transport import Message, Transport
@@ -46,6 +46,13 @@ class Replies:
             await self._transport.publish(message.reply, encode(failure), headers=headers)
         except Fault:
             log.warning("a failure on %s could not be sent", message.subject)
+
+    async def acknowledge(self, message: Message, instance: str) -> None:
+        """Name the instance that has a request whose reply takes long."""
+        try:
+            await self._transport.publish(message.reply, b"", headers={ACK: instance})
+        except Fault:
+            log.debug("an acknowledgement could not be sent")
 
     async def event(self, message: Message, event: ToolEvent) -> None:
         """Send progress or a log line before the reply."""

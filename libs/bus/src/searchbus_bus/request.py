@@ -33,8 +33,9 @@ class Request(_Addressed[T], Generic[T], frozen=True, kw_only=True):
         timeout_s: the budget of all attempts together, in seconds.
         actor: on whose behalf the request is sent.
         on_event: called for progress and log lines that come before the reply.
-        idempotent: whether the request may be repeated after a lost connection.
+        idempotent: whether the request may be repeated after a lost connection or worker.
         replier: who replies, where it is not a service; see searchbus_contracts.inboxes.
+        instance: of the service, to ask first; by default whichever the queue group picks.
     """
 
     service: str
@@ -43,3 +44,4 @@ class Request(_Addressed[T], Generic[T], frozen=True, kw_only=True):
     on_event: OnEvent | None = None
     idempotent: bool = True
     replier: str = ""
+    instance: str | None = None

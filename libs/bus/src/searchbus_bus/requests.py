@@ -1,13 +1,15 @@
 """The caller's side: a request ends in one reply or one `Fault`, never later than its deadline.
 
-A request is sent a second time, to whichever worker the queue group picks, when the first attempt
-surely did no work (no responders, shed, draining), and after a lost connection when the request is
-idempotent.
+A request is sent a second time when the first attempt surely did no work (no responders, shed,
+draining), and after a lost connection or a lost worker (watching.py) when the request is
+idempotent. It goes to whichever worker the queue group picks; around those that do not answer
+(fleet.py), it goes to an instance.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import random
 import time
@@ -15,17 +17,19 @@ from typing import Any
 
 from opentelemetry.trace import Span
 
-from searchbus_contracts import Actor, Cancel, ErrorCode, Fault, Subjects, encode
-from searchbus_contracts.headers import ACTOR, REQ_ID
+from searchbus_contracts import Actor, Cancel, ErrorCode, Fault, Ping, Subjects, encode
+from searchbus_contracts.headers import ACK_MS, ACTOR, REQ_ID
 
 from . import telemetry
 from .deadline import Deadline
+from .fleet import Fleet, State
 from .identity import ActorSigner, Sent, received_delegation
 from .ids import RandomIds
-from .inbox import Failed, Inbox, Question
+from .inbox import Failed, Inbox, OnSilence, Question
 from .parts import MAX_BODY_BYTES
 from .request import Request
 from .transport import Transport
+from .watching import ACK_AFTER_MS, watch
 
 __all__ = ["RECONNECT_GRACE_S", "Requester"]
 
@@ -39,10 +43,15 @@ _RECONNECTING_S = 2.0
 RECONNECT_GRACE_S = 2.0
 """A server that restarts is back in about a second. After this time without one, requests fail at
 once instead of waiting for their deadlines."""
+PING_TIMEOUT_S = 0.5
+"""An instance that does not answer a ping in this time is asked for nothing until it does."""
 _LEAST_USEFUL_S = 0.005
 """A retry with less time left than this is not worth sending."""
 
 
+_ACK_AFTER_MS = str(ACK_AFTER_MS)
+_PING = encode(Ping())
+_STATES = {"timeout": State.SILENT, "no_responders": State.GONE}
 _request_ids = RandomIds()
 
 
@@ -51,6 +60,9 @@ class Requester:
 
     Args:
         reconnect_grace_s: how long requests wait for a lost connection, from its loss on.
+
+    Attributes:
+        fleet: the instances that requests go to.
     """
 
     def __init__(
@@ -65,6 +77,7 @@ class Requester:
         self._transport = transport
         self._subjects = subjects
         self._inbox = Inbox(transport)
+        self.fleet = Fleet(self.ping)
         self._background: set[asyncio.Task[None]] = set()
         self._was_lost = False
         self._lost_at_s = 0.0
@@ -105,6 +118,21 @@ class Requester:
         """Ask every subscriber of subjects; see `Inbox.collect`."""
         return await self._inbox.collect(questions, quiet_s=quiet_s, most_s=most_s)
 
+    async def ping(self, service: str, instance: str) -> State:
+        """Ping one instance of a service; raises nothing."""
+        if not self._transport.connected:
+            return State.UNKNOWN
+        outcome = await self._inbox.attempt(
+            self._subjects.ping(service, instance),
+            _PING,
+            replier=service,
+            headers={},
+            deadline=Deadline.after(PING_TIMEOUT_S),
+        )
+        if isinstance(outcome, bytes):
+            return State.ALIVE
+        return _STATES.get(outcome.cause, State.UNKNOWN)
+
     async def _attempts(self, request: Request[Any], body: bytes, req_id: str, span: Span) -> bytes:
         if len(body) > MAX_BODY_BYTES:
             limit = MAX_BODY_BYTES // 1024 // 1024
@@ -113,22 +141,39 @@ class Requester:
             )
         deadline = Deadline.after(request.timeout_s)
         attempt = 0
+        instance = request.instance
+        avoid: set[str] = set()
         while True:
             attempt += 1
             if not (self._transport.connected or await self._reconnected(deadline)):
                 raise Fault(
                     ErrorCode.UNAVAILABLE, "The message bus is not reachable. Try again shortly."
                 )
+            if instance is None and self.fleet.troubled and self._is_work(request):
+                instance = self.fleet.around(request.service, avoid)
+            subject = request.subject
+            if instance is not None:
+                subject = self._subjects.at(instance, subject)
             outcome = await self._inbox.attempt(
-                request.subject,
+                subject,
                 body,
                 replier=request.replier or request.service,
-                headers=self._headers(request, deadline, req_id, body, span),
+                headers=self._headers(request, subject, deadline, req_id, body, span),
                 deadline=deadline,
                 on_event=request.on_event,
+                on_silence=self._watching(request, last=attempt >= _ATTEMPTS),
             )
             if isinstance(outcome, bytes):
+                if instance is not None:
+                    self.fleet.answered(instance)
                 return outcome
+            if instance is not None and outcome.cause == "no_responders":
+                # It is on standby, or just left: the others were not asked yet.
+                self.fleet.absent(instance)
+                avoid.add(instance)
+                instance = None
+                attempt -= 1
+                continue
             if outcome.cause == "timeout":
                 self._cancel(request.service, req_id)
                 raise Fault(
@@ -139,12 +184,25 @@ class Requester:
             pause_s = self._pause_s(outcome, request, attempt)
             if pause_s is None or deadline.remaining_s < pause_s + _LEAST_USEFUL_S:
                 raise outcome.fault
+            avoid |= {instance or outcome.instance} - {""}
+            instance = None
             await asyncio.sleep(pause_s)
+
+    def _is_work(self, request: Request[Any]) -> bool:
+        return not request.replier and self._subjects.is_work(request.subject)
+
+    def _watching(self, request: Request[Any], *, last: bool) -> OnSilence | None:
+        if not self._is_work(request):
+            return None
+        may_repeat = request.idempotent and not last
+        return functools.partial(
+            watch, fleet=self.fleet, service=request.service, may_repeat=may_repeat
+        )
 
     def _pause_s(self, failed: Failed, request: Request[Any], attempt: int) -> float | None:
         """Seconds until the next attempt; None where the request must not be repeated."""
         last = attempt >= _ATTEMPTS
-        if failed.cause == "connection_lost":
+        if failed.cause in ("connection_lost", "worker_lost"):
             return 0.0 if request.idempotent and not last else None
         if failed.fault.code not in _DID_NO_WORK:
             return None
@@ -153,13 +211,20 @@ class Requester:
         return random.uniform(0.01, 0.05)  # noqa: S311  (jitter)
 
     def _headers(
-        self, request: Request[Any], deadline: Deadline, req_id: str, body: bytes, span: Span
+        self,
+        request: Request[Any],
+        subject: str,
+        deadline: Deadline,
+        req_id: str,
+        body: bytes,
+        span: Span,
     ) -> dict[str, str]:
         headers = deadline.to_headers()
         headers[REQ_ID] = req_id
+        headers[ACK_MS] = _ACK_AFTER_MS
         telemetry.inject(headers, span)
         if request.actor is not None:
-            headers |= self._identify(request.actor, request.subject, req_id, body)
+            headers |= self._identify(request.actor, subject, req_id, body)
         return headers
 
     def _identify(self, actor: Actor, subject: str, req_id: str, body: bytes) -> dict[str, str]:

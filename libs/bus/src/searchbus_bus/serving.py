@@ -12,6 +12,7 @@ import time
 from typing import Any, Literal
 
 from searchbus_contracts import (
+    ACKS_KEY,
     CATALOG_KEY,
     CONTRACT_KEY,
     Cancel,
@@ -76,6 +77,7 @@ class Serving:
         self._admission = Admission(worker, self._replies, self._handle)
         self._subscriptions: dict[str, Subscription] = {}
         self._work: dict[str, Handler] = {}
+        self._own: dict[str, Subscription] = {}
         self._announcement: Announcement | None = None
         self._record = ServiceRecord(worker.service, worker.version, worker.description, {}, [])
         self._offered = OfferedCatalog(Catalog(service=worker.service))
@@ -103,11 +105,15 @@ class Serving:
         cancel = self._subjects.cancel(service)
         self._subscriptions[cancel] = await self._transport.subscribe(cancel, self._on_cancel)
         started_ms = time.time_ns() // 10**6
-        self._record.metadata.update({CONTRACT_KEY: "v1", "started_ms": str(started_ms)})
+        self._record.metadata.update(
+            {CONTRACT_KEY: "v1", ACKS_KEY: "1", "started_ms": str(started_ms)}
+        )
         _in_flight.watch(self)
         _limit.watch(self)
         self._announcement = await self._transport.announce(self._record)
-        self.instance = self._announcement.instance
+        self.instance = self._admission.instance = self._announcement.instance
+        for subject, handler in self._work.items():
+            await self._subscribe_own(subject, handler)
         ping = self._subjects.ping(service, self.instance)
         self._subscriptions[ping] = await self._transport.subscribe(ping, self._on_ping)
         # Subscriptions must exist before the worker is announced.
@@ -147,8 +153,10 @@ class Serving:
 
     async def step_out(self) -> None:
         """Leave the queue group; requests already received are still answered."""
-        for subject in [s for s in self._subscriptions if s in self._work]:
-            await self._subscriptions.pop(subject).drain()
+        for subject in self._work:
+            for subscriptions in (self._own, self._subscriptions):
+                if subject in subscriptions:
+                    await subscriptions.pop(subject).drain()
         await self._transport.flush()
 
     async def step_in(self) -> None:
@@ -156,6 +164,7 @@ class Serving:
         if not self._drained:
             for subject, handler in list(self._work.items()):
                 await self._subscribe(subject, handler)
+                await self._subscribe_own(subject, handler)
             await self._transport.flush()
 
     async def drain(self, timeout_s: float = 10.0) -> None:
@@ -170,27 +179,43 @@ class Serving:
         if self._announcement is not None:
             await self._announce("down")
             await self._announcement.withdraw()
-        await asyncio.gather(*(s.drain() for s in self._subscriptions.values()))
+        # Until the last request ended, its caller may ping this instance and cancel.
+        control = [self._subscriptions.pop(subject) for subject in self._control]
+        await asyncio.gather(
+            *(s.drain() for s in (*self._subscriptions.values(), *self._own.values()))
+        )
         await self._admission.drain(timeout_s)
+        await asyncio.gather(*(s.drain() for s in control))
         await self._transport.flush()
 
     async def _subscribe(self, subject: str, handler: Handler) -> None:
         if subject in self._subscriptions:
             return
 
+        group = self.worker.service
+        self._subscriptions[subject] = await self._receive(subject, handler, queue=group)
+        if all(endpoint["subject"] != subject for endpoint in self._record.endpoints):
+            self._record.endpoints.append(_endpoint(subject, group))
+
+    async def _subscribe_own(self, subject: str, handler: Handler) -> None:
+        """Receive requests that are sent to this instance."""
+        if self.instance and subject not in self._own:
+            own = self._subjects.at(self.instance, subject)
+            self._own[subject] = await self._receive(own, handler)
+
+    async def _receive(self, subject: str, handler: Handler, *, queue: str = "") -> Subscription:
         async def on_message(message: Message) -> None:
             await self._accept(message, handler)
 
-        group = self.worker.service
-        self._subscriptions[subject] = await self._transport.subscribe(
-            subject, on_message, queue=group, pending_limit=max(1024, 2 * self.worker.max_in_flight)
+        limit = max(1024, 2 * self.worker.max_in_flight)
+        return await self._transport.subscribe(
+            subject, on_message, queue=queue, pending_limit=limit
         )
-        if all(endpoint["subject"] != subject for endpoint in self._record.endpoints):
-            self._record.endpoints.append(_endpoint(subject, group))
 
     async def _serve_subject(self, subject: str, handler: Handler) -> None:
         self._work[subject] = handler
         await self._subscribe(subject, handler)
+        await self._subscribe_own(subject, handler)
 
     async def _offer(self) -> None:
         """Serve the catalogue as it is now, under its hash, and the calls of its tools."""
@@ -219,6 +244,15 @@ class Serving:
             return await tool(call, request)
         raise Fault(ErrorCode.NOT_FOUND, "This service offers no tool of that name.")
 
+    @property
+    def _control(self) -> list[str]:
+        """Subjects of pings and cancellations, where there are subscriptions."""
+        service = self.worker.service
+        subjects = [self._subjects.cancel(service)]
+        if self.instance:
+            subjects.append(self._subjects.ping(service, self.instance))
+        return [subject for subject in subjects if subject in self._subscriptions]
+
     async def _announce(self, event: Literal["up", "changed", "down"]) -> None:
         message = CatalogEvent(
             event=event,
@@ -235,7 +269,7 @@ class Serving:
 
     async def _on_ping(self, message: Message) -> None:
         # Outside the limit: a worker at its limit is busy, not unhealthy.
-        if message.reply:
+        if message.reply.startswith(INBOX):
             pong = Pong(instance=self.instance, in_flight=self.in_flight)
             await self._replies.reply(message, encode(pong))
 

@@ -10,6 +10,7 @@ from .lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .catalog import (
+        ACKS_KEY,
         CATALOG_KEY,
         CONTRACT_KEY,
         Catalog,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from .version import VERSION
 
 __all__ = [
+    "ACKS_KEY",
     "CATALOG_KEY",
     "CONTRACT_KEY",
     "DEFAULT_PREFIX",
@@ -117,7 +119,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "catalog": (
-            "CATALOG_KEY", "CONTRACT_KEY", "Catalog", "CatalogEvent", "CatalogPart",
+            "ACKS_KEY", "CATALOG_KEY", "CONTRACT_KEY", "Catalog", "CatalogEvent", "CatalogPart",
             "CatalogRequest", "PromptArgument", "PromptDescriptor", "PromptMessage",
             "Refusal", "ResourceDescriptor", "ResourceTemplate", "decode_catalog",
         ),

@@ -19,6 +19,7 @@ from .subjects import check_tokens
 from .tools import Content, Name, ToolDescriptor
 
 __all__ = [
+    "ACKS_KEY",
     "CATALOG_KEY",
     "CONTRACT_KEY",
     "Catalog",
@@ -34,6 +35,8 @@ __all__ = [
     "decode_catalog",
 ]
 
+ACKS_KEY = "acks"
+"""Key in the metadata of a worker that acknowledges requests and takes them at its instance."""
 CATALOG_KEY = "catalog"
 """Key of the catalogue hash in a worker's `$SRV.INFO` metadata."""
 CONTRACT_KEY = "searchbus"

@@ -12,6 +12,8 @@ from msgspec import Meta, Struct
 from .codec import decode
 
 __all__ = [
+    "ACK",
+    "ACK_MS",
     "ACTOR",
     "ACTOR_GRANT",
     "ACTOR_KEY",
@@ -36,6 +38,8 @@ TIMEOUT_MS: Final = "Timeout-Ms"
 DEADLINE_MS: Final = "Deadline-Ms"
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
+ACK_MS: Final = "Ack-Ms"
+ACK: Final = "Ack"
 ACTOR: Final = "Actor"
 ACTOR_SIG: Final = "Actor-Sig"
 ACTOR_KEY: Final = "Actor-Key"

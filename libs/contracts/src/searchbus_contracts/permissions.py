@@ -26,12 +26,12 @@ def publishes(
         services: all that share the bus.
     """
     root = f"{prefix}.v1"
-    found = {f"{root}.{subject}" for subject in service.calls}
+    # To the queue group, and to one instance of it.
+    found = {f"{root}.{to}{subject}" for subject in service.calls for to in ("", "at.*.")}
     # A follower requests catalogs of every service, and cancels a request that took too long.
-    if "*" in service.callees or service.follows_catalog:
-        found.add(f"{root}.ctl.cancel.*")
-    else:
-        found |= {f"{root}.ctl.cancel.{name}" for name in service.callees}
+    everybody = "*" in service.callees or service.follows_catalog
+    for name in ["*"] if everybody else service.callees:
+        found |= {f"{root}.ctl.cancel.{name}", f"{root}.ctl.ping.{name}.*"}
     if service.serves:
         found |= {
             f"{root}.evt.catalog.{service.group}",
@@ -60,7 +60,7 @@ def subscribes(service: Service, prefix: str = DEFAULT_PREFIX) -> list[str]:
     root = f"{prefix}.v1"
     found = {f"{inbox_prefix(service.name)}.>"}
     if service.serves:
-        found |= {f"{root}.{subject}" for subject in service.serves}
+        found |= {f"{root}.{to}{subject}" for subject in service.serves for to in ("", "at.*.")}
         found |= {
             f"{root}.catalog.{service.group}.*",
             f"{root}.ctl.cancel.{service.group}",

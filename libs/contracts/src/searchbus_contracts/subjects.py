@@ -74,6 +74,22 @@ class Subjects:
         """The wildcard for the catalogue events of all services."""
         return f"{self.prefix}.v1.evt.catalog.*"
 
+    def at(self, instance: str, subject: str) -> str:
+        """The subject of one instance's own requests.
+
+        Args:
+            subject: of the service's queue group, of these subjects.
+        """
+        root = f"{self.prefix}.v1."
+        if not subject.startswith(root):
+            raise ValueError(f"{subject!r} is not a subject below {root}")
+        return f"{root}at.{_checked(instance)}.{subject[len(root) :]}"
+
+    def is_work(self, subject: str) -> bool:
+        """Whether instances take requests of this subject at one of their own, too (see `at`)."""
+        rest = subject[len(self.prefix) + 4 :]
+        return not rest.startswith(("catalog.", "ctl."))
+
     def cancel(self, service: str) -> str:
         """The subject on which every worker of a service receives cancellations."""
         return f"{self.prefix}.v1.ctl.cancel.{_checked(service)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from searchbus_bus import Bus, Directory, Hedge
+from searchbus_bus import Bus, Directory, Hedge, Request
 from searchbus_contracts import Actor, ErrorCode, Failure
 from searchbus_contracts.retrieval import (
     MAX_TOP_K,
@@ -67,11 +67,12 @@ class Documents:
             per_document=passages == 1,
             relevant_only=True,
         )
-        reply = await self._hedge_search.run(
-            lambda: self._bus.request(
+        reply = await self._bus.send_hedged(
+            Request(
                 self._bus.subjects.endpoint(self._SERVICE, "search"), request, SearchReply,
                 service=self._SERVICE, timeout_s=timeout_s, actor=actor,
-            )
+            ),
+            self._hedge_search,
         )  # fmt: skip
         failures = {
             f"{self.name}/{name}": Failure(code=code, message="The collection cannot be searched.")
@@ -129,11 +130,12 @@ class Documents:
         if len(document_id) > _MAX_ID_CHARS:
             raise unknown_id()
         request = GetRequest(collection=collection, document_id=document_id)
-        return await self._hedge_get.run(
-            lambda: self._bus.request(
+        return await self._bus.send_hedged(
+            Request(
                 self._bus.subjects.endpoint(self._SERVICE, "get"), request, Document,
                 service=self._SERVICE, timeout_s=timeout_s, actor=actor,
-            )
+            ),
+            self._hedge_get,
         )  # fmt: skip
 
     def _url(self, url: str | None, collection: str, document_id: str) -> str:

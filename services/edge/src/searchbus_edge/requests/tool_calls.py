@@ -187,6 +187,7 @@ class ToolCalls:
     async def _ask(self, listed: ListedTool, request: ToolRequest) -> ToolReply:
         """Send the request to the tool's service; raises Fault."""
         descriptor = listed.descriptor
+        hints = descriptor.annotations
         timeout_s = min(descriptor.timeout_ms / 1000, self._timeout_cap_s)
         if request.timeout_s is not None:
             timeout_s = min(timeout_s, request.timeout_s)
@@ -204,6 +205,8 @@ class ToolCalls:
             timeout_s=timeout_s,
             actor=request.actor,
             on_event=request.on_event,
+            # After a lost worker or connection the work may have been done already.
+            idempotent=hints is not None and bool(hints.read_only_hint or hints.idempotent_hint),
         )
 
     async def _own_tool(self, listed: ListedTool, request: ToolRequest) -> Served:

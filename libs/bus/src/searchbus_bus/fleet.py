@@ -1,0 +1,172 @@
+"""What this process notices of the instances of each service: which answer, and which do not.
+
+Instances come from discovery (`follow`) and from acknowledgements (`heard`). One that leaves a ping
+unanswered is avoided until it answers again; one whose ping has no responders is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from enum import Enum
+
+__all__ = ["Fleet", "Ping", "State"]
+
+log = logging.getLogger("searchbus.bus")
+
+PING_AGAIN_S = 1.0
+"""Between two pings of an instance that does not answer."""
+ABSENT_S = 5.0
+"""An instance on standby is asked for nothing so long."""
+STRIKES = 3
+"""An instance that was slower than another so many times in a row is avoided until it answers a
+ping."""
+_MOST_PROBED = 64
+"""Instances pinged at once, where the one that holds a request is not known."""
+
+
+class State(Enum):
+    """The outcome of a ping."""
+
+    ALIVE = "alive"
+    SILENT = "silent"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+    """The ping could not be sent."""
+
+
+Ping = Callable[[str, str], Awaitable[State]]
+"""Takes service and instance."""
+
+
+class Fleet:
+    """The instances of all services that this process sends requests to.
+
+    Args:
+        ping: raises nothing.
+    """
+
+    def __init__(self, ping: Ping) -> None:
+        self._ping = ping
+        self._instances: dict[str, set[str]] = {}
+        self._followed: set[str] = set()
+        self._silent: dict[str, set[str]] = {}
+        self._absent_until_s: dict[str, float] = {}
+        self._strikes: Counter[str] = Counter()
+        self._pings: dict[str, asyncio.Task[State]] = {}
+        self._background: set[asyncio.Task[None]] = set()
+
+    def follow(self, service: str, instances: Iterable[str]) -> None:
+        """Take the instances that discovery found.
+
+        Args:
+            instances: none where one of them does not acknowledge requests, since nothing follows
+                from its silence.
+        """
+        self._followed.add(service)
+        self._instances[service] = set(instances)
+
+    def heard(self, service: str, instance: str) -> None:
+        """Take an instance that acknowledged a request."""
+        self._instances.setdefault(service, set()).add(instance)
+
+    def known(self, service: str) -> bool:
+        """Whether the service acknowledges requests, as far as this process knows."""
+        return bool(self._instances.get(service))
+
+    def complete(self, service: str) -> bool:
+        """Whether every instance is known."""
+        return service in self._followed
+
+    @property
+    def troubled(self) -> bool:
+        """Whether any instance of any service does not answer."""
+        return bool(self._silent)
+
+    def around(self, service: str, avoid: Collection[str] = ()) -> str | None:
+        """The instance to ask, where one does not answer; None: ask the queue group."""
+        return self.pick(service, avoid) if service in self._silent else None
+
+    def pick(self, service: str, avoid: Collection[str] = ()) -> str | None:
+        """An instance that is not known to be silent, gone or on standby; None if there is none."""
+        instances = self._instances.get(service)
+        if not instances:
+            return None
+        silent = self._silent.get(service, ())
+        usable = [i for i in instances if i not in avoid and i not in silent and self._present(i)]
+        return random.choice(usable) if usable else None  # noqa: S311  (load spreading)
+
+    def absent(self, instance: str) -> None:
+        """Nothing was subscribed to the instance's own subjects: it is on standby, or gone."""
+        self._absent_until_s[instance] = asyncio.get_running_loop().time() + ABSENT_S
+
+    def answered(self, instance: str) -> None:
+        """The instance replied to a request of its own."""
+        self._strikes.pop(instance, None)
+
+    def strike(self, service: str, instance: str) -> None:
+        """Another instance replied to a request that was sent to this one before."""
+        self._strikes[instance] += 1
+        if self._strikes[instance] >= STRIKES:
+            del self._strikes[instance]
+            self._avoid(service, instance)
+
+    async def check(self, service: str, instance: str) -> State:
+        """Ping an instance; concurrent checks share one ping."""
+        ping = self._pings.get(instance)
+        if ping is None:
+            ping = asyncio.get_running_loop().create_task(self._checked(service, instance))
+            self._pings[instance] = ping
+            ping.add_done_callback(lambda _: self._pings.pop(instance, None))
+        return await asyncio.shield(ping)
+
+    async def probe(self, service: str) -> set[State]:
+        """Ping every instance; the states found."""
+        instances = sorted(self._instances.get(service, ()))
+        if len(instances) > _MOST_PROBED:
+            instances = random.sample(instances, _MOST_PROBED)
+        return set(await asyncio.gather(*(self.check(service, name) for name in instances)))
+
+    async def _checked(self, service: str, instance: str) -> State:
+        state = await self._ping(service, instance)
+        if state is State.SILENT:
+            self._avoid(service, instance)
+        elif state is State.GONE:
+            self._instances.get(service, set()).discard(instance)
+        return state
+
+    def _present(self, instance: str) -> bool:
+        if not self._absent_until_s:
+            return True
+        until_s = self._absent_until_s.get(instance)
+        if until_s is None:
+            return True
+        if until_s > asyncio.get_running_loop().time():
+            return False
+        del self._absent_until_s[instance]
+        return True
+
+    def _avoid(self, service: str, instance: str) -> None:
+        silent = self._silent.setdefault(service, set())
+        if instance in silent:
+            return
+        silent.add(instance)
+        log.warning("%s: the instance %s does not answer and is avoided", service, instance)
+        task = asyncio.get_running_loop().create_task(self._until_it_answers(service, instance))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _until_it_answers(self, service: str, instance: str) -> None:
+        state = await self._ping(service, instance)
+        while state in (State.SILENT, State.UNKNOWN):
+            await asyncio.sleep(PING_AGAIN_S)
+            state = await self._ping(service, instance)
+        self._silent[service].discard(instance)
+        if not self._silent[service]:
+            del self._silent[service]
+        if state is State.GONE:
+            self._instances.get(service, set()).discard(instance)
+        log.info("%s: the instance %s is %s", service, instance, state.value)
