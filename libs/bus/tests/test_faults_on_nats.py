@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import psutil
 import pytest
 from msgspec import Struct
 
-from searchbus_bus import Bus, Call, Worker, connect, endpoint
+from searchbus_bus import Bus, Call, Directory, Worker, connect, endpoint
 from searchbus_contracts import Fault
 
 
@@ -138,8 +139,9 @@ WORKER_PROGRAM = textwrap.dedent("""
 """)
 
 
-async def test_killed_worker_costs_only_what_it_held(own_nats_server):
-    """After kill -9 of one of two workers new requests go to the other without a failure."""
+@pytest.fixture
+def two_workers(own_nats_server):
+    """A server and two processes on it."""
     server = own_nats_server()
     workers = [
         subprocess.Popen([sys.executable, "-c", WORKER_PROGRAM, server.url], stdout=subprocess.PIPE)
@@ -148,20 +150,45 @@ async def test_killed_worker_costs_only_what_it_held(own_nats_server):
     try:
         for worker in workers:
             assert worker.stdout.readline() == b"ready\n"
-        bus = await connect(server.url, name="caller")
-        assert {
-            reply.pid for reply in await asyncio.gather(*(call_echo(bus) for _ in range(40)))
-        } == {worker.pid for worker in workers}
-        workers[0].kill()
-        workers[0].wait()
-        await asyncio.sleep(0.1)
-        after = await asyncio.gather(*(call_echo(bus) for _ in range(40)))
-        assert {reply.pid for reply in after} == {workers[1].pid}
-        await bus.close()
+        yield server, workers
     finally:
         for worker in workers:
             worker.kill()
             worker.wait()
+
+
+async def test_killed_worker_costs_only_what_it_held(two_workers):
+    """After kill -9 of one of two workers new requests go to the other without a failure."""
+    server, workers = two_workers
+    bus = await connect(server.url, name="caller")
+    assert {reply.pid for reply in await asyncio.gather(*(call_echo(bus) for _ in range(40)))} == {
+        worker.pid for worker in workers
+    }
+    workers[0].kill()
+    workers[0].wait()
+    await asyncio.sleep(0.1)
+    after = await asyncio.gather(*(call_echo(bus) for _ in range(40)))
+    assert {reply.pid for reply in after} == {workers[1].pid}
+    await bus.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_what_a_lost_worker_held_is_answered_by_the_other(two_workers, number):
+    """Long before the deadline of an hour; also what it held for an instant only."""
+    server, workers = two_workers
+    bus = await connect(server.url, name="caller")
+    directory = Directory(bus)
+    await directory.start()
+    held = [asyncio.create_task(call_echo(bus, wait_s=1, timeout_s=3600)) for _ in range(40)]
+    await asyncio.sleep(0.6)
+    workers[0].send_signal(number)
+    held += [asyncio.create_task(call_echo(bus, timeout_s=3600)) for _ in range(40)]
+    async with asyncio.timeout(300):
+        replies = await asyncio.gather(*held)
+    assert {reply.pid for reply in replies} == {workers[1].pid}
+    await directory.close()
+    await bus.close()
 
 
 def _hostile(rng: random.Random, subject: bytes, number: int) -> bytes:
