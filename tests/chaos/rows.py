@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from . import rows_bus, rows_load, rows_storage, rows_upstreams, rows_workers
+from . import rows_bus, rows_load, rows_soak, rows_storage, rows_upstreams, rows_workers
 from .scorecard import Measurement
 
 __all__ = ["LONG", "ROWS", "Row"]
@@ -31,7 +31,10 @@ ROWS: dict[str, Row] = {
     "thousand_workers": rows_bus.thousand_workers,
     "full_disk": rows_storage.full_disk,
     "damaged": rows_storage.damaged,
+    "soak": rows_soak.soak,
 }
 LONG: dict[str, Row] = {
+    "cluster_for_a_minute": partial(rows_bus.cluster_loses_a_server, away_s=60.0),
     "scrapers_12_minutes": partial(rows_upstreams.scrapers_for_long, seconds=720.0),
+    "soak_20_minutes": partial(rows_soak.soak, seconds=1200.0),
 }

@@ -116,9 +116,11 @@ def _malformed(chance: random.Random) -> bytes:
     )  # fmt: skip
 
 
-async def cluster_loses_a_server(folder: Path, *, short: bool) -> list[Measurement]:
+async def cluster_loses_a_server(
+    folder: Path, *, short: bool, away_s: float = 0.0
+) -> list[Measurement]:
     """Three NATS servers; the one with the limiter's bucket is away for a while."""
-    away_s = 8.0 if short else 60.0
+    away_s = away_s or (8.0 if short else 30.0)
     rate = 40.0
     settings = {"call_rate_per_s": 1_000, "call_burst": 2_000}
     async with Fleet(folder, cluster=3, **settings) as fleet:
