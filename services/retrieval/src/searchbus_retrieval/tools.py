@@ -99,6 +99,7 @@ class FomcTools(Toolset, name="fomc"):
         timeout_ms=15_000,
         examples=(
             "why did the Committee change interest rates",
+            "what did the Fed say about a subject",
             "views of the members of the Federal Reserve on inflation and employment",
             "passages of the Federal Reserve's minutes about a subject",
             "remarks of the participants on a risk",
@@ -133,9 +134,9 @@ class FomcTools(Toolset, name="fomc"):
         timeout_ms=30_000,
         examples=(
             "the complete minutes of a meeting of the Federal Reserve",
-            "the entire statement of the Fed, with its id",
+            "the entire statement of a meeting, by its document id",
         ),
-        keywords=("Federal Reserve", "Fed", "full text", "complete", "entire", "whole"),
+        keywords=("Federal Reserve", "full text", "complete", "entire", "whole"),
     )
     async def get_document(self, call: Call, arguments: GetDocument) -> FomcDocument:
         """Retrieve the full text and metadata of a specific FOMC document."""
