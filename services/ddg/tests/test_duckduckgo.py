@@ -20,11 +20,13 @@ class FakeSearch:
 
     def __init__(self) -> None:
         self.requests: list[WebSearchRequest] = []
+        self.callers: list[str] = []
         self.note: str | None = None
         self.fault: Fault | None = None
 
     async def run(self, request, caller, timeout_s) -> SearchRows:
         self.requests.append(request)
+        self.callers.append(caller)
         await asyncio.sleep(0)
         if self.fault is not None:
             raise self.fault
@@ -146,6 +148,20 @@ async def test_refused_request_is_forwarded_to_a_healthy_worker(service, code):
     await service.duckduckgo.fetch(call(), WebSearchRequest(query="cats", hops=2))
     ((subject, request),) = service.bus.forwarded
     assert (subject, request.hops) == ("t.v1.ddg.fetch", 3)
+
+
+async def test_forwarded_request_takes_the_turn_of_its_caller(service):
+    """Over every hop; a request of another service cannot name somebody else."""
+    service.search.fault = Fault("overloaded", "busy")
+    service.fleet.healthy = True
+    await service.duckduckgo.fetch(call(), WebSearchRequest(query="cats"))
+    ((_, first),) = service.bus.forwarded
+    nobody = SimpleNamespace(actor=Actor(), remaining_s=20.0)
+    await service.duckduckgo.fetch(nobody, first)
+    assert [request.caller for _, request in service.bus.forwarded] == ["caller", "caller"]
+    service.search.fault = None
+    await service.duckduckgo.search(call(), WebSearchRequest(query="dogs", caller="alice"))
+    assert service.search.callers == ["caller", "caller", "caller"]
 
 
 @pytest.mark.parametrize(

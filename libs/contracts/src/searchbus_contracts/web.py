@@ -29,6 +29,13 @@ class WebSearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
         bool,
         Meta(description="A worker sent it and was refused: it is sent once more at most."),
     ] = False
+    caller: Annotated[
+        str,
+        Meta(
+            max_length=1024,
+            description="Of `ddg.fetch`: for whom it was forwarded. It gives turns, not rights.",
+        ),
+    ] = ""
 
 
 class WebResult(Struct, frozen=True, kw_only=True, omit_defaults=True):

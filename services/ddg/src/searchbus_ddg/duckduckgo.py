@@ -27,6 +27,7 @@ __all__ = ["DuckDuckGo", "Freshness"]
 SERVICE = "ddg"
 _ROWS_PER_PAGE = 10
 _MAX_HOPS = 8
+_MAX_CALLER_CHARS = 1024
 _INSTANT_TIMEOUT_S = 10.0
 _INSTANT_MAX_BYTES = 2 * 1024 * 1024
 _FORWARDED = {ErrorCode.UPSTREAM_BLOCKED, ErrorCode.UPSTREAM_LIMITED, ErrorCode.OVERLOADED}
@@ -84,7 +85,7 @@ class DuckDuckGo:
         query = check_query(request.query, max_chars=MAX_QUERY_CHARS)
         # Any number of rows up to a page costs one page: these requests share a cached value.
         limit = math.ceil(request.limit / _ROWS_PER_PAGE) * _ROWS_PER_PAGE
-        whole_pages = msgspec.structs.replace(request, query=query, limit=limit)
+        whole_pages = msgspec.structs.replace(request, query=query, limit=limit, caller="")
         key = (query, limit, request.region, request.time, request.safe)
 
         async def fetch() -> Fetched:
@@ -120,7 +121,7 @@ class DuckDuckGo:
             await self._refused.require_none(request)
         try:
             found = await self._search.run(
-                request, call.actor.subject, call.remaining_s - _MARGIN_S
+                request, _caller(call, request), call.remaining_s - _MARGIN_S
             )
         except Fault as fault:
             if fault.code not in _FORWARDED:
@@ -151,10 +152,16 @@ class DuckDuckGo:
     async def _forward(
         self, call: Call, request: WebSearchRequest, *, refused: bool
     ) -> WebSearchReply:
-        # Without the caller: one that another service passed on cannot be passed on again.
+        # Not on the caller's behalf: one that another service passed on cannot be passed on again.
+        # The name keeps the turns on the other address fair.
         return await self._bus.request(
             self._bus.subjects.endpoint(SERVICE, "fetch"),
-            msgspec.structs.replace(request, hops=request.hops + 1, refused=refused),
+            msgspec.structs.replace(
+                request,
+                hops=request.hops + 1,
+                refused=refused,
+                caller=_caller(call, request)[:_MAX_CALLER_CHARS],
+            ),
             WebSearchReply,
             service=SERVICE,
             timeout_s=call.remaining_s,
@@ -213,6 +220,11 @@ class DuckDuckGo:
             max_bytes=_INSTANT_MAX_BYTES,
         )
         return decode_instant(reply)
+
+
+def _caller(call: Call, request: WebSearchRequest) -> str:
+    """Whose turn a request takes; a forwarded one has no actor and names it."""
+    return request.caller or call.actor.subject
 
 
 def _instant_fault(error: DuckDuckGoError) -> Fault:
