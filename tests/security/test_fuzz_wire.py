@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from searchbus_bus import MemoryBroker, Worker
 from searchbus_bus.discovery import _workers
-from searchbus_bus.inbox import Failed, _Pending, _read
+from searchbus_bus.inbox import Failed, Pending, _read
 from searchbus_bus.parts import ChunkMark
 from searchbus_bus.transport import Message
 from searchbus_contracts import Catalog, Fault, ToolDescriptor, decode_catalog, encode
@@ -205,7 +205,7 @@ def test_any_reply_is_an_outcome(examples):
     @settings(max_examples=examples)
     @given(st.lists(st.tuples(BODIES, HEADERS), min_size=1, max_size=3))
     def check(messages: list[tuple[bytes, dict[str, str]]]) -> None:
-        pending = _Pending(loop.create_future(), on_event=lambda event: None)
+        pending = Pending(loop.create_future(), lambda event: None, on_silence=None, since_s=0.0)
         for data, headers in messages:
             found = _read(pending, Message("_INBOX.x", data, "", headers))
             assert found is None or isinstance(found, bytes | Failed)
