@@ -32,6 +32,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from .counters import LightCounter
+
 __all__ = ["Histograms", "LightHistogram", "LightMeterProvider"]
 
 MAX_SERIES = 2000
@@ -158,7 +160,7 @@ def _labels(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 
 class LightMeterProvider(metrics.MeterProvider):
-    """The SDK's provider, with light histograms."""
+    """The SDK's provider, with light histograms and counters."""
 
     def __init__(self, provider: metrics.MeterProvider, histograms: Histograms) -> None:
         self._provider = provider
@@ -180,7 +182,7 @@ class LightMeterProvider(metrics.MeterProvider):
 
 
 class _LightMeter(Meter):
-    """Passes everything to the SDK's meter except histograms of seconds."""
+    """Passes everything to the SDK's meter except histograms of seconds and counters."""
 
     def __init__(self, meter: Meter, scope: InstrumentationScope, histograms: Histograms) -> None:
         super().__init__(scope.name, scope.version, scope.schema_url)
@@ -203,8 +205,8 @@ class _LightMeter(Meter):
             name, unit, description, explicit_bucket_boundaries_advisory=bounds
         )
 
-    def create_counter(self, *fields: Any, **options: Any) -> Any:
-        return self._meter.create_counter(*fields, **options)
+    def create_counter(self, name: str, unit: str = "", description: str = "") -> LightCounter:
+        return LightCounter(self._meter, name, unit, description)
 
     def create_up_down_counter(self, *fields: Any, **options: Any) -> Any:
         return self._meter.create_up_down_counter(*fields, **options)
