@@ -144,10 +144,10 @@ def test_missing_source_exits_with_two(run, tmp_path):
 
 def test_failure_of_the_service_is_shown(run, notes, retrieval):
     """Without a traceback."""
-    retrieval.failure = Fault(ErrorCode.UNAVAILABLE, "The disk is full.")
+    retrieval.failure = Fault(ErrorCode.INTERNAL, "The disk is full.")
     done = run(notes, "--collection", "c")
     assert done.exit_code == 2
-    assert "unavailable: The disk is full." in done.stderr
+    assert "internal: The disk is full." in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -91,9 +91,39 @@ async def test_loss_in_a_document_is_noted(retrieval):
     assert (summary.stored, summary.notes) == (1, ["a: 1 byte lost"])
 
 
+async def test_a_service_that_comes_back_gets_the_batch_again(retrieval, monkeypatch):
+    """Progress says that the run waits; what was stored stays counted."""
+    monkeypatch.setattr(sending, "PAUSE_S", 0.01)
+    bus = await bus_with(retrieval)
+    first = await send(bus, "c", items("a"))
+    assert first.stored == 1
+    retrieval.failure = Fault(ErrorCode.UNAVAILABLE, "Away.")
+    shown = []
+
+    def on_progress(summary):
+        shown.append(summary.waits)
+        if len(shown) == 3:
+            retrieval.failure = None
+
+    summary = await send(bus, "c", items("a", "b"), on_progress=on_progress)
+    assert (summary.stored, summary.unchanged, summary.waits) == (1, 1, 0)
+    assert max(shown) == 1
+    assert shown[-1] == 0
+
+
+async def test_a_service_that_stays_away_ends_the_run(retrieval, monkeypatch):
+    """After some patience, with its failure."""
+    monkeypatch.setattr(sending, "PATIENCE_S", 0.0)
+    retrieval.failure = Fault(ErrorCode.UNAVAILABLE, "Away.")
+    bus = await bus_with(retrieval)
+    with pytest.raises(ExceptionGroup) as caught:
+        await send(bus, "c", items("a"))
+    assert caught.group_contains(Fault, match="Away")
+
+
 async def test_failure_of_the_service_ends_the_run(retrieval):
     """With the service's own failure."""
-    retrieval.failure = Fault(ErrorCode.UNAVAILABLE, "The disk is full.")
+    retrieval.failure = Fault(ErrorCode.INTERNAL, "The disk is full.")
     bus = await bus_with(retrieval)
     with pytest.raises(ExceptionGroup) as caught:
         await send(bus, "c", items("a"))

@@ -84,7 +84,11 @@ class ProgressReport:
         rate = passages / max(0.001, time.monotonic() - self._started_s)
         files = f"{self._files_done} of {self.files_total} files, " if self.files_total else ""
         of = f" of {self.documents_total}" if self.documents_total else ""
-        return f"{files}{self._documents}{of} documents, {passages} passages, {rate:.0f} passages/s"
+        waits = ", waiting for the retrieval service" if self._summary.waits else ""
+        return (
+            f"{files}{self._documents}{of} documents, {passages} passages, {rate:.0f} passages/s"
+            f"{waits}"
+        )
 
     @property
     def _files_done(self) -> int:

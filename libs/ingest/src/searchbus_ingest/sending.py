@@ -1,7 +1,8 @@
 """Sends documents to the retrieval service in acknowledged batches.
 
 It first lists what is stored (id and revision) and sends only what is new or changed, so that a
-second run after an interruption sends the rest.
+second run after an interruption sends the rest. A batch whose service went away is sent again once
+it is back: what it had stored already is `unchanged` then.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from searchbus_bus import Bus
 from searchbus_contracts import Actor
@@ -33,7 +35,17 @@ __all__ = ["Summary", "delete_documents", "send"]
 BATCH_CHUNKS = 128
 """About three seconds of embedding on two cores: small enough to show progress and to retry."""
 BATCHES_AT_ONCE = 2
-TIMEOUT_S = 600.0
+TIMEOUT_S = 30.0
+CHUNK_TIMEOUT_S = 0.5
+"""Added for each passage: a hundred times what embedding takes on a machine of its own. A service
+that is gone is noticed in seconds, whatever the timeout."""
+DELETE_TIMEOUT_S = 600.0
+PATIENCE_S = 120.0
+"""How long a service may be away."""
+PAUSE_S = 0.5
+MAX_PAUSE_S = 5.0
+_PASSING = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED, ErrorCode.DEADLINE_EXCEEDED})
+R = TypeVar("R")
 _OPERATOR = Actor(subject="searchbus-ingest", roles=("*",))
 
 
@@ -42,6 +54,7 @@ class Summary:
     """How many documents of one run had which outcome.
 
     `skipped` has what was not stored, each with its reason; `notes` what was stored with a loss.
+    `waits` is the number of requests that wait for the service to come back.
     """
 
     stored: int = 0
@@ -49,6 +62,7 @@ class Summary:
     unchanged: int = 0
     deleted: int = 0
     chunks: int = 0
+    waits: int = 0
     skipped: list[Item] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -85,23 +99,22 @@ async def send(
             read stays.
 
     Raises:
-        Fault: the service is not running, or it failed.
+        Fault: the service failed, or was away for longer than `PATIENCE_S`.
         ExceptionGroup: of a Fault, where a batch failed.
     """
     summary = Summary()
-    present = await _present(bus, collection)
+    service = _Retrieval(bus, summary, on_progress)
+    present = await _present(service, collection)
     seen: set[str] = set()
     slots = asyncio.Semaphore(BATCHES_AT_ONCE)
 
     async def deliver(batch: list[NewDocument]) -> None:
         try:
-            reply = await bus.request(
-                bus.subjects.endpoint("retrieval", "ingest"),
+            reply = await service.ask(
+                "ingest",
                 IngestRequest(collection=collection, documents=tuple(batch), fields=fields or {}),
                 IngestReply,
-                service="retrieval",
-                timeout_s=TIMEOUT_S,
-                actor=_OPERATOR,
+                timeout_s=TIMEOUT_S + CHUNK_TIMEOUT_S * sum(len(d.chunks) for d in batch),
             )
         finally:
             slots.release()
@@ -152,37 +165,69 @@ async def send(
                 "Correct them, then run the ingest again."
             )
         elif gone:
-            summary.deleted = await delete_documents(bus, collection, gone)
+            summary.deleted = await _delete(service, collection, gone)
     return summary
+
+
+class _Retrieval:
+    """Asks the retrieval service, and waits for it where it is away for a while."""
+
+    def __init__(self, bus: Bus, summary: Summary, on_progress: Callable[[Summary], None]) -> None:
+        self._bus = bus
+        self._summary = summary
+        self._on_progress = on_progress
+
+    async def ask(self, verb: str, message: object, reply: type[R], *, timeout_s: float) -> R:
+        """Send a request, again while the service is away; raises Fault."""
+        loop = asyncio.get_running_loop()
+        pause_s = PAUSE_S
+        failing_since_s: float | None = None
+        while True:
+            try:
+                return await self._bus.request(
+                    self._bus.subjects.endpoint("retrieval", verb),
+                    message,
+                    reply,
+                    service="retrieval",
+                    timeout_s=timeout_s,
+                    actor=_OPERATOR,
+                )
+            except Fault as fault:
+                now_s = loop.time()
+                failing_since_s = now_s if failing_since_s is None else failing_since_s
+                if fault.code not in _PASSING or now_s - failing_since_s >= PATIENCE_S:
+                    raise
+                await self._wait(pause_s)
+                pause_s = min(MAX_PAUSE_S, 2 * pause_s)
+
+    async def _wait(self, seconds: float) -> None:
+        self._summary.waits += 1
+        self._on_progress(self._summary)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._summary.waits -= 1
 
 
 async def delete_documents(bus: Bus, collection: str, document_ids: tuple[str, ...]) -> int:
     """Delete documents, or the collection if no ids are given; returns the number of documents."""
-    reply = await bus.request(
-        bus.subjects.endpoint("retrieval", "delete"),
-        DeleteRequest(collection=collection, document_ids=document_ids),
-        DeleteReply,
-        service="retrieval",
-        timeout_s=TIMEOUT_S,
-        actor=_OPERATOR,
-    )
+    return await _delete(_Retrieval(bus, Summary(), lambda _: None), collection, document_ids)
+
+
+async def _delete(service: _Retrieval, collection: str, document_ids: tuple[str, ...]) -> int:
+    request = DeleteRequest(collection=collection, document_ids=document_ids)
+    reply = await service.ask("delete", request, DeleteReply, timeout_s=DELETE_TIMEOUT_S)
     return reply.documents
 
 
-async def _present(bus: Bus, collection: str) -> dict[str, str]:
+async def _present(service: _Retrieval, collection: str) -> dict[str, str]:
     """Id → revision of every stored document; empty if the collection does not exist."""
     present: dict[str, str] = {}
     cursor: str | None = None
     while True:
         try:
-            page = await bus.request(
-                bus.subjects.endpoint("retrieval", "list"),
-                ListRequest(collection=collection, cursor=cursor, limit=1000),
-                ListReply,
-                service="retrieval",
-                timeout_s=60,
-                actor=_OPERATOR,
-            )
+            request = ListRequest(collection=collection, cursor=cursor, limit=1000)
+            page = await service.ask("list", request, ListReply, timeout_s=60.0)
         except Fault as fault:
             if fault.code == ErrorCode.NOT_FOUND:
                 return present
