@@ -13,7 +13,8 @@ import sys
 import httpx
 from msgspec import Struct
 
-from searchbus_bus import connect
+from searchbus_bus import MemoryBroker, connect
+from searchbus_runtime import Process, ServiceSettings
 
 PROGRAM = """
 import asyncio, gc, logging, sys
@@ -33,7 +34,11 @@ class Echo:
         await asyncio.sleep(request.wait_s)
         return SayReply("done" if gc.isenabled() else "nothing is collected")
 
+async def store_closed():
+    logging.getLogger("t").info("the store is closed")
+
 async def start(process):
+    process.resources.push_async_callback(store_closed)
     worker = Worker("echo")
     worker.add(Echo())
     await process.serve(worker)
@@ -101,11 +106,46 @@ async def test_sigterm_finishes_running_requests_and_exits_clean(nats_server, tm
     assert (await task).text == "done"
     assert await asyncio.to_thread(process.wait, 20) == 0
     lines = [json.loads(line) for line in process.stderr.read().splitlines()]
-    assert [line["event"] for line in lines][-1] == "echo is stopping"
+    assert [line["event"] for line in lines][-2:] == ["echo is stopping", "the store is closed"]
     working = next(line for line in lines if line["event"] == "working")
     assert len(working["trace_id"]) == 32
     assert working["service"] == "echo"
     await bus.close()
+
+
+async def test_sigterm_while_nats_is_away_closes_the_store(own_nats_server, tmp_path):
+    """And ends clean, without a traceback."""
+    server = own_nats_server()
+    process = start(server, tmp_path)
+    health_url(process)
+    server.stop()
+    for line in process.stderr:
+        if "lost the connection" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    assert await asyncio.to_thread(process.wait, 300) == 0
+    rest = process.stderr.read()
+    assert "the store is closed" in rest
+    assert "Traceback" not in rest
+    assert "could not be stopped" not in rest
+
+
+async def test_a_step_that_fails_does_not_keep_the_store_open(caplog):
+    """It is logged."""
+    process = Process("t", ServiceSettings(), MemoryBroker().connect())
+    closed = []
+
+    async def broken():
+        raise RuntimeError("broken")
+
+    async def close():
+        closed.append(True)
+
+    process.before_drain(broken)
+    process.resources.push_async_callback(close)
+    await process.drain()
+    assert closed == [True]
+    assert "a callback could not be stopped" in caplog.text
 
 
 def test_missing_nats_ends_with_advice(tmp_path):

@@ -13,6 +13,8 @@ errors there too, as it does for the header lines |
 inside the other | checks all headers of a message at once, in one |
 | `Client._process_msg` | a queue and a task between a reply and the request that waits for it; \
 only for subscriptions of `deliver_directly` | has subscriptions with a plain callback |
+| `Client._close` | writes what is pending to a connection that was lost; the error \
+leaves the rest undone | closes without a connection too |
 | `Service.info` (public) | lists only endpoints that micro subscribes to; these run one callback \
 at a time, and stop() cuts them off instead of draining | can describe an endpoint that it does \
 not subscribe to |
@@ -98,6 +100,12 @@ class BusClient(Client):
         # The flusher writes many messages at once: a write for each cost more than its task.
         if self._flush_queue is not None and self._flush_queue.empty():
             await self._flush_pending()
+
+    async def _close(self, status: int, do_cbs: bool = True) -> None:
+        if not self.is_connected:
+            self._pending = []
+            self._pending_data_size = 0
+        await super()._close(status, do_cbs)
 
     def _build_message(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None

@@ -83,18 +83,29 @@ class Process(Generic[S]):
         return server.port
 
     async def drain(self) -> None:
-        """Stop everything in the order that loses no request."""
+        """Stop everything in the order that loses no request.
+
+        A step that fails is logged, and the next ones are done: the store is closed in any case.
+        """
         self.health.draining = True
+        limit_s = self.settings.drain_timeout_s
         for callback in self._before_drain:
-            await callback()
-        await asyncio.gather(*(s.drain(self.settings.drain_timeout_s) for s in self._servings))
+            await _step("a callback", callback())
+        await asyncio.gather(*(_step("a worker", s.drain(limit_s)) for s in self._servings))
         for server in self._servers:
-            await server.stop(timeout_s=self.settings.drain_timeout_s + 2)
-        await self.bus.close()
-        await self.resources.aclose()
+            await _step("an HTTP server", server.stop(timeout_s=limit_s + 2))
+        await _step("the bus", self.bus.close())
+        await _step("the resources", self.resources.aclose())
 
     async def _bus_is_usable(self) -> bool:
         return self.bus.connected
+
+
+async def _step(of: str, step: Awaitable[Any]) -> None:
+    try:
+        await step
+    except Exception:
+        log.exception("%s could not be stopped", of)
 
 
 def run(service: str, settings: S, start: Callable[[Process[S]], Awaitable[None]]) -> int:
