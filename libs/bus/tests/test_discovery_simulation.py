@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import ExitStack
 from unittest import mock
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, rule
 
-from searchbus_bus import Directory, MemoryBroker, Serving, Worker, directory
+from searchbus_bus import Directory, MemoryBroker, Serving, Worker, directory, pinging
 from searchbus_bus.transport import Message
 from searchbus_contracts import ToolDescriptor, ToolReply
 
@@ -56,8 +57,9 @@ class Discovery(RuleBasedStateMachine):
         self.broker = LossyBroker()
         self.alive: dict[tuple[str, str], Serving] = {}
         self.tools = 0
-        self.quick = mock.patch.multiple(directory, _PING_TIMEOUT_S=0.002, _MERGE_S=(0.0, 0.0))
-        self.quick.start()
+        self.quick = ExitStack()
+        self.quick.enter_context(mock.patch.object(pinging, "_TIMEOUT_S", 0.002))
+        self.quick.enter_context(mock.patch.object(directory, "_MERGE_S", (0.0, 0.0)))
         self.directory = Directory(self.broker.connect(), refresh_s=3600, lost_grace_s=3600)
         self.run(self.directory.start())
 
@@ -134,7 +136,7 @@ class Discovery(RuleBasedStateMachine):
         finally:
             self.run(self._close())
             self.loop.close()
-            self.quick.stop()
+            self.quick.close()
 
     async def _close(self) -> None:
         await self.directory.close()

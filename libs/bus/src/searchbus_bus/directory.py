@@ -25,8 +25,6 @@ from searchbus_contracts import (
     Catalog,
     CatalogEvent,
     Fault,
-    Ping,
-    Pong,
     Refusal,
     decode,
 )
@@ -36,6 +34,7 @@ from .bus import Bus
 from .catalogs import Catalogs
 from .metrics import LiveGauge
 from .owners import Owners
+from .pinging import silent_instances
 from .presence import Absence, Instance, Presence, started_ms
 from .tasks import end_task, wait_for_event
 from .transport import Subscription
@@ -55,9 +54,6 @@ _MOST_INSTANCES = 10_000
 """Of a service: a worker that announces instances without end fills no memory."""
 _PATIENCE_S = 1.0
 """For catalogues that are read: a slow one does not hold what is known of the others."""
-_PINGS = 2
-_PING_TIMEOUT_S = 1.0
-_PINGS_AT_ONCE = 100
 
 
 class Directory:
@@ -230,38 +226,14 @@ class Directory:
 
     async def _probe(self, missing: dict[tuple[str, str], Instance]) -> None:
         """Remove instances that answer no ping, unless something is heard of them meanwhile."""
-        limit = asyncio.Semaphore(_PINGS_AT_ONCE)
-        for attempt in range(_PINGS):
-            if attempt:
-                await asyncio.sleep(_PING_TIMEOUT_S)
-            keys = list(missing)
-            answers = await asyncio.gather(*(self._answers(*key, limit) for key in keys))
-            for key, answered in zip(keys, answers, strict=True):
-                if answered:
-                    del missing[key]
+        silent = await silent_instances(self._bus, missing)
         if not self._bus.connected:
             return  # nobody could answer
-        for key, record in missing.items():
-            if self._instance(*key) is record:
+        for key in silent:
+            if self._instance(*key) is missing[key]:
                 log.warning("an instance of %s was lost: %s", *key)
                 self._presence.remove(*key, announced=False)
                 self._wake.set()
-
-    async def _answers(self, service: str, identity: str, limit: asyncio.Semaphore) -> bool:
-        """Whether one instance answers a ping."""
-        try:
-            async with limit:
-                with telemetry.untraced():
-                    await self._bus.request(
-                        self._bus.subjects.ping(service, identity),
-                        Ping(),
-                        Pong,
-                        service=service,
-                        timeout_s=_PING_TIMEOUT_S,
-                    )
-        except (Fault, ValueError):  # no answer; or an id that no subject can have
-            return False
-        return True
 
     async def _update(self) -> None:
         """Read the catalogues that have changed, and publish the view if it is another one."""
