@@ -12,8 +12,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from searchbus_bus import MemoryBroker, Worker
-from searchbus_bus.discovery import _workers
-from searchbus_bus.inbox import Failed, Pending, _read
 from searchbus_bus.parts import ChunkMark
 from searchbus_bus.transport import Message
 from searchbus_contracts import Catalog, Fault, ToolDescriptor, decode_catalog, encode
@@ -197,41 +195,66 @@ async def test_any_request_gets_one_answer_and_ends_nothing(examples):
 
 
 @EFFORT
-def test_any_reply_is_an_outcome(examples):
-    """Never an exception in the callback of the connection, which would end it."""
+async def test_any_reply_is_an_outcome(examples):
+    """A request ends in a reply or a typed failure, and the connection goes on."""
+    broker = MemoryBroker()
+    service, bus = broker.connect(name="rogue"), broker.connect(name="edge")
+    replies: list[list[tuple[bytes, dict[str, str]]]] = []
 
-    loop = asyncio.new_event_loop()
-
-    @settings(max_examples=examples)
+    @settings(max_examples=min(examples, 5_000))
     @given(st.lists(st.tuples(BODIES, HEADERS), min_size=1, max_size=3))
-    def check(messages: list[tuple[bytes, dict[str, str]]]) -> None:
-        pending = Pending(loop.create_future(), lambda event: None, on_silence=None, since_s=0.0)
-        for data, headers in messages:
-            found = _read(pending, Message("_INBOX.x", data, "", headers))
-            assert found is None or isinstance(found, bytes | Failed)
+    def collect(messages: list[tuple[bytes, dict[str, str]]]) -> None:
+        replies.append(messages)
 
-    check()
-    loop.close()
+    collect()
+
+    async def answer(message: Message) -> None:
+        for data, headers in replies[int(message.data)]:
+            await service.transport.publish(message.reply, data, headers=headers)
+        # The last one ends it, where nothing before did.
+        await service.transport.publish(message.reply, b"{}")
+
+    await service.transport.subscribe("sb.v1.rogue.say", answer)
+    for number in range(len(replies)):
+        try:
+            await bus.request(
+                "sb.v1.rogue.say", number, msgspec.Raw, service="rogue", timeout_s=60,
+                idempotent=False, on_event=lambda event: None,
+            )  # fmt: skip
+        except Fault as fault:
+            assert fault.code != "deadline_exceeded"
+    assert bus.in_flight == 0
 
 
 @EFFORT
-def test_any_announcement_is_a_worker_or_ignored(examples):
-    """Replies to `$SRV.INFO` come from whoever wants."""
+async def test_any_announcement_is_a_worker_or_ignored(examples):
+    """Replies to `$SRV.INFO` come from whoever wants; true workers are found among them."""
     texts = st.text(max_size=10) | st.sampled_from(["v1", "9" * 5000, "²", "-1", "1.5"])
+    keys = st.sampled_from(["searchbus", "catalog", "started_ms"])
     info = st.fixed_dictionaries(
         {"name": NAMES, "id": texts, "version": texts},
-        optional={"metadata": st.dictionaries(st.sampled_from(["searchbus", "catalog", "started_ms"]), texts) | JSON},
-    )  # fmt: skip
+        optional={"metadata": st.dictionaries(keys, texts) | JSON},
+    )
+    replies: list[bytes] = [b"[" * 100_000]
 
     @settings(max_examples=examples)
     @given(info.map(lambda value: json.dumps(value).encode()) | BODIES)
-    @example(b"[" * 100_000)
-    def check(data: bytes) -> None:
-        for worker in _workers([data]):
-            assert worker.started_ms >= 0
-            assert isinstance(worker.service, str)
+    def collect(data: bytes) -> None:
+        replies.append(data)
 
-    check()
+    collect()
+    broker = MemoryBroker()
+    rogue, bus = broker.connect(name="rogue"), broker.connect(name="edge")
+
+    async def answer(message: Message) -> None:
+        for data in replies:
+            await rogue.transport.publish(message.reply, data)
+
+    await rogue.transport.subscribe("$SRV.INFO", answer)
+    await broker.connect(name="office").serve(Worker("office"))
+    found = await bus.workers()
+    assert "office" in {worker.service for worker in found}
+    assert all(worker.started_ms >= 0 for worker in found)
 
 
 @EFFORT
