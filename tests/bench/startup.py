@@ -1,6 +1,6 @@
 """How long `searchbus up` takes until the stack is ready, and what that costs.
 
-Ready: /readyz of the edge answers 200 (every service has a worker), and a tools/search and a
+Ready: the state file is there (every service has a worker), and a tools/search and a
 search_fomc have been answered, which need the model in both of its services. The unit is a process
 that only imports the largest packages of the stack; both are measured in turn.
 """
