@@ -6,7 +6,6 @@ The same server serves HTTP and stdio, in all revisions that the SDK negotiates.
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -36,7 +35,6 @@ from .search.methods import ListToolsParams, SearchMethods, SearchParams
 
 __all__ = ["EndpointServer", "EndpointServers", "Handlers"]
 
-log = logging.getLogger("searchbus.edge")
 Context = ServerRequestContext[Any, Any]
 P = TypeVar("P")
 R = TypeVar("R")

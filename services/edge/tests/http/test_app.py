@@ -31,6 +31,7 @@ async def http(running):
         (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', {}, 400, -32700),
         (b"[" * 100_000, {}, 400, -32700),
         (b'{"a":' * 40_000, {}, 400, -32700),
+        (b"[" + b'"",' * 20_001 + b'""]', {}, 413, None),
         (b"5", {}, 400, None),
         (b"{}", {}, 400, None),
         (json.dumps(LIST).encode(), {"Content-Type": "text/plain"}, 400, None),

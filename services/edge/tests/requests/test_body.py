@@ -85,14 +85,16 @@ def test_tool_may_declare_larger_requests(make_tool):
     limits = BodyLimits(100_000, 200)
     text = "x" * 1000
     assert view.max_request_bytes == 5000
-    assert limits.check(call("usual"), view, view) is None
-    assert limits.check(call("usual", text=text), view, view).status == 413
-    assert limits.check(call("unknown", text=text), view, view).status == 413
-    assert limits.check(b"[" + call("big", text=text) + b"]", view, view).status == 413
-    assert limits.check(call("big", text=text), view, view) is None
-    assert limits.check(call("big", text=text * 5), view, view).status == 413
-    assert limits.check(call(CALL_TOOL.name, name="big", a=text), view, view) is None
-    assert limits.check(call(CALL_TOOL.name, name="usual", a=text), view, view).status == 413
+    assert limits.check(call("usual"), view, lambda: view) is None
+    assert limits.check(call("usual", text=text), view, lambda: view).status == 413
+    assert limits.check(call("unknown", text=text), view, lambda: view).status == 413
+    assert limits.check(b"[" + call("big", text=text) + b"]", view, lambda: view).status == 413
+    assert limits.check(call("big", text=text), view, lambda: view) is None
+    assert limits.check(call("big", text=text * 5), view, lambda: view).status == 413
+    assert limits.check(call(CALL_TOOL.name, name="big", a=text), view, lambda: view) is None
+    assert (
+        limits.check(call(CALL_TOOL.name, name="usual", a=text), view, lambda: view).status == 413
+    )
 
 
 def test_large_body_has_a_limited_number_of_keys(make_tool):
@@ -100,8 +102,8 @@ def test_large_body_has_a_limited_number_of_keys(make_tool):
     view = View((0, True), tools={"big": make_tool("big", max_request_bytes=4_000_000)})
     limits = BodyLimits(4_000_000, 200)
     many = {f"k{number}": 1 for number in range(20_001)}
-    assert limits.check(call("big", **many), view, view).status == 413
-    assert limits.check(call("big", text='"' * 100_000), view, view) is None
+    assert limits.check(call("big", **many), view, lambda: view).status == 413
+    assert limits.check(call("big", text='"' * 100_000), view, lambda: view) is None
 
 
 def test_keys_and_texts_are_counted_in_usual_bodies_too(make_tool):
@@ -110,6 +112,23 @@ def test_keys_and_texts_are_counted_in_usual_bodies_too(make_tool):
     limits = BodyLimits(4_000_000, 4_000_000)
     for name in ("k", "k\\", 'k"', '\\\\"'):
         fits = {f"{number}{name}": f"v{name}" for number in range(9_990)}
-        assert limits.check(call("usual", **fits), view, view) is None
+        assert limits.check(call("usual", **fits), view, lambda: view) is None
         many = {f"{number}{name}": f"v{name}" for number in range(10_010)}
-        assert limits.check(call("usual", **many), view, view).status == 413
+        assert limits.check(call("usual", **many), view, lambda: view).status == 413
+
+
+def test_many_texts_that_are_no_json_are_malformed(make_tool):
+    """Not too large: the client is told what to mend."""
+    view = View((0, True))
+    limits = BodyLimits(4_000_000, 4_000_000)
+    assert limits.check(b'{"a":' * 40_000, view, lambda: view).status == 400
+    assert limits.check(b'"a" ' * 40_000, view, lambda: view).status == 400
+
+
+def test_tools_of_the_edge_are_not_read_for_a_usual_body():
+    """They may be tens of thousands."""
+
+    def everything():
+        raise AssertionError
+
+    assert BodyLimits(1000, 100).check(call("usual"), View((0, True)), everything) is None

@@ -9,10 +9,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from mcp_types import PARSE_ERROR
+
 from ..lists.view import View
 from ..search.lazy import is_call_tool
 from .head import Head, Refusal
-from .messages import Request, read_request
+from .messages import NOT_JSON, Request, is_json, read_request
 
 __all__ = ["BodyLimits"]
 
@@ -89,25 +91,23 @@ class BodyLimits:
         finally:
             self._free_bytes += size
 
-    def is_usual(self, body: bytes) -> bool:
-        """Whether a body is within the limit that every tool has; `check` allows it."""
-        return len(body) <= self._call_bytes
-
-    def check(self, body: bytes, view: View, everything: View) -> Refusal | None:
+    def check(self, body: bytes, view: View, everything: Callable[[], View]) -> Refusal | None:
         """Why a body is refused that is too large for what it asks; None where it is allowed.
 
         Args:
             view: the tools of the endpoint.
-            everything: those that call_tool calls.
+            everything: those that call_tool calls; only a body over the usual limit needs them.
         """
         if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:
+            if not is_json(body):
+                return Refusal(400, NOT_JSON, PARSE_ERROR)
             return Refusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
-        if self.is_usual(body):
+        if len(body) <= self._call_bytes:
             return None
         limit = self._call_bytes
         request = read_request(body)
         if request is not None:
-            limit = max(limit, _declared(request, view, everything))
+            limit = max(limit, _declared(request, view, everything()))
         return _too_large(limit) if len(body) > limit else None
 
 

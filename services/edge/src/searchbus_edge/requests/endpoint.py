@@ -19,6 +19,7 @@ from ..calls.telemetry import Tracing
 from ..endpoint import EndpointServer, EndpointServers
 from ..http.errors import json_rpc_error
 from ..lists.registry import Registry
+from ..lists.view import View
 from ..lists.visible import missing_role
 from ..search.lazy import is_call_tool
 from .answers import Answer, DisconnectWatch, HttpAnswer
@@ -89,14 +90,18 @@ class Endpoint:
             return
         refusal = self._policy.addresses.check(head) or head.check_media_types()
         limits = self._policy.limits
-        body = refusal or await limits.read(head, receive, lambda: self._calls.everything)
-        if isinstance(body, bytes) and not limits.is_usual(body):
-            body = limits.check(body, self._server.view, self._calls.everything) or body
+        body = refusal or await limits.read(head, receive, self._everything)
+        if isinstance(body, bytes):
+            body = limits.check(body, self._server.view, self._everything) or body
         if isinstance(body, Refusal):
             closing = [(b"connection", b"close")] if body.status == 408 else None
             await json_rpc_error(send, body.status, body.code, body.message, extra=closing)
             return
         await self._serve(Received(head, actor), body, receive, send)
+
+    def _everything(self) -> View:
+        """The tools of the edge, which only a large body needs."""
+        return self._calls.everything
 
     def _caller(self, scope: Any, actor: Actor) -> str:
         """The key of the abuse limit: the identified caller, else the client's address."""

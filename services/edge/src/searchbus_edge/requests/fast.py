@@ -7,7 +7,6 @@ wrong with a malformed request.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -42,7 +41,6 @@ from .tool_calls import Served, ToolCalls, ToolRequest
 
 __all__ = ["REVISIONS", "FastWay", "ParamsMeta", "client_of", "decode_params", "finish_error"]
 
-log = logging.getLogger("searchbus.edge")
 REVISIONS = frozenset({"2025-06-18", "2025-11-25", *MODERN_PROTOCOL_VERSIONS})
 """Whose results of tools/call are alike; older ones lack structured content."""
 _LISTS = frozenset({"tools/list", "prompts/list", "resources/templates/list"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +25,6 @@ from .messages import Request, encode_result
 
 __all__ = ["FastSearch"]
 
-log = logging.getLogger("searchbus.edge")
 _MAX_RENDERED = 2048
 
 

@@ -14,12 +14,14 @@ from msgspec import Raw, Struct
 
 __all__ = [
     "BAD_PARAMS",
+    "NOT_JSON",
     "Invalid",
     "Notification",
     "Request",
     "RequestId",
     "encode_error",
     "encode_result",
+    "is_json",
     "parse_body",
     "read_message",
     "read_request",
@@ -27,6 +29,7 @@ __all__ = [
 
 RequestId = int | str
 BAD_PARAMS = "params must be an object of named parameters."
+NOT_JSON = "The body is not valid JSON."
 _NO_PARAMS = Raw(b"")
 _FAILED = (msgspec.MsgspecError, ValueError, RecursionError)
 
@@ -83,6 +86,7 @@ class Invalid(Struct, frozen=True):
 
 Message = Request | Notification | Invalid
 _request = msgspec.json.Decoder(Request)
+_any = msgspec.json.Decoder(Raw)
 
 
 class _Named(Struct, frozen=True):
@@ -109,7 +113,7 @@ def parse_body(body: bytes, *, modern: bool) -> Message | list[Any]:
     try:
         value = decode_json(body)
     except ValueError:
-        return Invalid(PARSE_ERROR, "The body is not valid JSON.")
+        return Invalid(PARSE_ERROR, NOT_JSON)
     return value if isinstance(value, list) else read_message(value, modern=modern)
 
 
@@ -119,6 +123,15 @@ def read_request(body: bytes) -> Request | None:
         return _request.decode(body)
     except _FAILED:
         return None
+
+
+def is_json(body: bytes) -> bool:
+    """Whether a body has the form of JSON; its values are not made, so that it is quick."""
+    try:
+        _any.decode(body)
+    except _FAILED:
+        return False
+    return True
 
 
 def read_message(value: Any, *, modern: bool) -> Message:
