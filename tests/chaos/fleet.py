@@ -22,7 +22,7 @@ import httpx
 import psutil
 
 from searchbus_cli.nats_server import write_configuration
-from searchbus_testing import NatsServer, free_port, until
+from searchbus_testing import NatsServer, eventually, free_port, until
 
 from .client import Client
 
@@ -162,6 +162,13 @@ class Fleet:
             server = NatsServer(folder, port=free_port(), arguments=tuple(arguments))
             server.start()
             self.nats.append(server)
+        if self._cluster > 1:
+            eventually(self._is_formed, timeout_s=READY_S)
+
+    def _is_formed(self) -> bool:
+        """Whether the servers have a leader; buckets made before have one replica for a while."""
+        found = [monitor(port, "jsz").get("meta_cluster", {}) for port in self._monitors]
+        return all(m.get("leader") and m.get("cluster_size") == self._cluster for m in found)
 
 
 _META = {

@@ -15,7 +15,7 @@ from searchbus_bus.directory import Directory
 from searchbus_testing import until
 
 from .client import Client, Outcome, counts
-from .fleet import Fleet, monitor, rss_mib
+from .fleet import READY_S, Fleet, monitor, rss_mib
 from .rows_workers import silent
 from .scorecard import Measurement, at_least, at_most
 
@@ -131,7 +131,7 @@ async def cluster_loses_a_server(
         async with Client(fleet.ports) as client:
             await client.load(rate_per_s=rate, seconds=2)
             before = await client.load(rate_per_s=rate, seconds=4)
-            lost = await until(lambda: _leader(fleet), timeout_s=30)
+            lost = await until(lambda: _leader(fleet), timeout_s=READY_S)
             await asyncio.to_thread(fleet.nats[lost].stop)
             lost_s = time.monotonic()
             during = await client.load(rate_per_s=rate, seconds=away_s)
@@ -155,12 +155,13 @@ def _p50_s(outcomes: list[Outcome]) -> float:
 
 def _leader(fleet: Fleet) -> int | None:
     """The number of the server that leads a bucket of the limiter; None while there is none."""
-    page = monitor(fleet.monitors()[0], "jsz?streams=true")
-    streams = [s for a in page.get("account_details", []) for s in a.get("stream_detail", [])]
-    for stream in streams:
-        leader = stream.get("cluster", {}).get("leader")
-        if leader and "limit" in stream["name"].lower():
-            return int(leader.removeprefix("n"))
+    for port in fleet.monitors():
+        page = monitor(port, "jsz?streams=true")
+        streams = [s for a in page.get("account_details", []) for s in a.get("stream_detail", [])]
+        for stream in streams:
+            leader = stream.get("cluster", {}).get("leader")
+            if leader and "limit" in stream["name"].lower():
+                return int(leader.removeprefix("n"))
     return None
 
 
