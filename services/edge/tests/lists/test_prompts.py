@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mcp.shared.exceptions import MCPError
+from msgspec.structs import replace
 
 from searchbus_contracts import PromptArgument, PromptDescriptor, PromptMessage, TextContent
 from searchbus_edge.lists.prompts import MAX_ARGUMENT_CHARS, complete, fill
@@ -81,3 +82,12 @@ def test_completion_is_limited():
     completion = complete(prompt, "a", "").completion
     assert (len(completion.values), completion.total, completion.has_more) == (100, 150, True)
     assert complete(None, "a", "").completion.values == []
+
+
+def test_a_prompt_that_repeats_a_long_argument_is_refused():
+    """Before it is made: a hundred thousand places of an argument would fill the memory."""
+    repeated = PromptMessage(role="user", content=TextContent(text="{earlier}" * 100_000))
+    prompt = replace(PROMPT, messages=(repeated,))
+    assert fill(prompt, {"earlier": "abcdefghij"}).messages[0].content.text.startswith("abc")
+    with pytest.raises(MCPError, match="over 1000000 characters"):
+        fill(prompt, {"earlier": "a" * MAX_ARGUMENT_CHARS})

@@ -18,6 +18,9 @@ from ..calls.render import content_block
 __all__ = ["complete", "fill"]
 
 MAX_ARGUMENT_CHARS = 100_000
+MAX_PROMPT_CHARS = 1_000_000
+"""Of a whole prompt: one that repeats a long argument would be many times the request."""
+_PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_-]+)\}")
 _MAX_COMPLETIONS = 100
 
 
@@ -43,6 +46,11 @@ def fill(
         if len(value) > MAX_ARGUMENT_CHARS:
             raise invalid_params(f"Prompt argument {name} is over {MAX_ARGUMENT_CHARS} characters.")
     values = {name: arguments.get(name, "") for name in known}
+    if _filled_chars(msgspec.to_builtins(descriptor.messages), values) > MAX_PROMPT_CHARS:
+        raise invalid_params(
+            f"Prompt {descriptor.name} would have over {MAX_PROMPT_CHARS} characters. Shorten its "
+            "arguments."
+        )
     messages = [_message(message, values) for message in descriptor.messages]
     if tools:
         _append(messages, f"Tools that you may call for this: {', '.join(tools)}.")
@@ -81,10 +89,20 @@ def _message(message: PromptMessage, values: Mapping[str, str]) -> types.PromptM
     return types.PromptMessage(role=filled.role, content=content_block(filled.content))
 
 
+def _filled_chars(node: Any, values: Mapping[str, str]) -> int:
+    """Characters of all texts after the replacement, before anything is made of that size."""
+    if isinstance(node, str):
+        return len(node) + sum(len(values.get(name, "")) for name in _PLACEHOLDER.findall(node))
+    inner = (
+        node.values() if isinstance(node, dict) else node if isinstance(node, list | tuple) else ()
+    )
+    return sum(_filled_chars(value, values) for value in inner)
+
+
 def _replace(node: Any, values: Mapping[str, str]) -> Any:
     if isinstance(node, str):
         # One pass: braces inside a value are not replaced again.
-        return re.sub(r"\{([A-Za-z0-9_-]+)\}", lambda m: values.get(m[1], m[0]), node)
+        return _PLACEHOLDER.sub(lambda m: values.get(m[1], m[0]), node)
     if isinstance(node, dict):
         return {key: _replace(value, values) for key, value in node.items()}
     return node
