@@ -88,6 +88,6 @@ def test_a_prompt_that_repeats_a_long_argument_is_refused():
     """Before it is made: a hundred thousand places of an argument would fill the memory."""
     repeated = PromptMessage(role="user", content=TextContent(text="{earlier}" * 100_000))
     prompt = replace(PROMPT, messages=(repeated,))
-    assert fill(prompt, {"earlier": "abcdefghij"}).messages[0].content.text.startswith("abc")
+    assert fill(prompt, {"earlier": "abc"}).messages[0].content.text.startswith("abc")
     with pytest.raises(MCPError, match="over 1000000 characters"):
         fill(prompt, {"earlier": "a" * MAX_ARGUMENT_CHARS})

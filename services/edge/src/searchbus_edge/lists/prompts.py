@@ -92,7 +92,8 @@ def _message(message: PromptMessage, values: Mapping[str, str]) -> types.PromptM
 def _filled_chars(node: Any, values: Mapping[str, str]) -> int:
     """Characters of all texts after the replacement, before anything is made of that size."""
     if isinstance(node, str):
-        return len(node) + sum(len(values.get(name, "")) for name in _PLACEHOLDER.findall(node))
+        known = [name for name in _PLACEHOLDER.findall(node) if name in values]
+        return len(node) + sum(len(values[name]) - len(name) - len("{}") for name in known)
     inner = (
         node.values() if isinstance(node, dict) else node if isinstance(node, list | tuple) else ()
     )
