@@ -95,3 +95,25 @@ async def test_instances_come_from_acknowledgements_too():
     assert found.known("echo")
     assert not found.complete("echo")
     assert found.pick("echo") == "a"
+
+
+async def test_pings_of_a_silent_instance_end_with_the_fleet():
+    """Otherwise they would go on for ever over a closed connection."""
+    found, instances = following(a=State.SILENT)
+    await found.probe("echo")
+    await until(lambda: instances.pings > 2)
+    await found.close()
+    sent = instances.pings
+    await asyncio.sleep(0.03)
+    assert instances.pings == sent
+
+
+async def test_nothing_is_kept_of_instances_that_left(monkeypatch):
+    """Workers come and go for as long as this process runs."""
+    monkeypatch.setattr(fleet, "ABSENT_S", 0.0)
+    found, _ = following(a=State.ALIVE, b=State.ALIVE)
+    for number in range(100):
+        found.follow("echo", [f"worker{number}"])
+        found.strike("echo", f"worker{number}")
+        found.absent(f"worker{number}")
+    assert len(found._strikes) == len(found._absent_until_s) == 1

@@ -244,6 +244,7 @@ class Bus:
 
     async def close(self) -> None:
         """Flush and close the connection; drain what is served first."""
+        await self.fleet.close()
         await self.transport.flush()
         await self.transport.close()
 

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from enum import Enum
 
+from .tasks import end_task
+
 __all__ = ["Fleet", "Ping", "State"]
 
 log = logging.getLogger("searchbus.bus")
@@ -67,7 +69,10 @@ class Fleet:
                 from its silence.
         """
         self._followed.add(service)
-        self._instances[service] = set(instances)
+        before, now = self._instances.get(service, set()), set(instances)
+        self._instances[service] = now
+        for gone in before - now:
+            self._strikes.pop(gone, None)
 
     def heard(self, service: str, instance: str) -> None:
         """Take an instance that acknowledged a request."""
@@ -101,7 +106,9 @@ class Fleet:
 
     def absent(self, instance: str) -> None:
         """Nothing was subscribed to the instance's own subjects: it is on standby, or gone."""
-        self._absent_until_s[instance] = asyncio.get_running_loop().time() + ABSENT_S
+        now_s = asyncio.get_running_loop().time()
+        recent = {other: end_s for other, end_s in self._absent_until_s.items() if end_s > now_s}
+        self._absent_until_s = {**recent, instance: now_s + ABSENT_S}
 
     def answered(self, instance: str) -> None:
         """The instance replied to a request of its own."""
@@ -130,6 +137,11 @@ class Fleet:
             instances = random.sample(instances, _MOST_PROBED)
         return set(await asyncio.gather(*(self.check(service, name) for name in instances)))
 
+    async def close(self) -> None:
+        """End the pings of instances that do not answer."""
+        for task in list(self._background):
+            await end_task(task)
+
     async def _checked(self, service: str, instance: str) -> State:
         state = await self._ping(service, instance)
         if state is State.SILENT:
@@ -139,15 +151,8 @@ class Fleet:
         return state
 
     def _present(self, instance: str) -> bool:
-        if not self._absent_until_s:
-            return True
         until_s = self._absent_until_s.get(instance)
-        if until_s is None:
-            return True
-        if until_s > asyncio.get_running_loop().time():
-            return False
-        del self._absent_until_s[instance]
-        return True
+        return until_s is None or until_s <= asyncio.get_running_loop().time()
 
     def _avoid(self, service: str, instance: str) -> None:
         silent = self._silent.setdefault(service, set())

@@ -47,8 +47,6 @@ PING_TIMEOUT_S = 0.5
 """An instance that does not answer a ping in this time is asked for nothing until it does."""
 _LEAST_USEFUL_S = 0.005
 """A retry with less time left than this is not worth sending."""
-
-
 _ACK_AFTER_MS = str(ACK_AFTER_MS)
 _PING = encode(Ping())
 _STATES = {"timeout": State.SILENT, "no_responders": State.GONE}

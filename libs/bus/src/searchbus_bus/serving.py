@@ -191,7 +191,6 @@ class Serving:
     async def _subscribe(self, subject: str, handler: Handler) -> None:
         if subject in self._subscriptions:
             return
-
         group = self.worker.service
         self._subscriptions[subject] = await self._receive(subject, handler, queue=group)
         if all(endpoint["subject"] != subject for endpoint in self._record.endpoints):
