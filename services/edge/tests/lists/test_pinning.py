@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
 from msgspec.structs import replace
 
@@ -63,6 +65,26 @@ def test_approval_is_followed_within_a_second(pinning, file, tools, now_s):
     assert pinning.review("office", "office", changed(tools)).held == {}
 
 
+def test_an_approval_right_after_the_first_pins_is_followed(
+    pinning, file, tools, now_s, monkeypatch
+):
+    """Also where it was written before this edge looked at the file again."""
+    changing = file.changing
+
+    @contextmanager
+    def approved_meanwhile():
+        with changing() as pins:
+            yield pins
+        with changing() as pins:
+            pins.approve("office", "office", changed(tools))
+
+    monkeypatch.setattr(file, "changing", approved_meanwhile)
+    pinning.review("office", "office", tools)
+    now_s[0] += 1.0
+    assert pinning.generation > 0
+    assert pinning.review("office", "office", changed(tools)).held == {}
+
+
 def test_other_toolsets_are_not_held(file, tools):
     pinning = Pinning(file, ["files"])
     pinning.review("office", "office", tools)
@@ -90,6 +112,16 @@ def test_a_file_that_cannot_be_written_holds_what_is_new(tmp_path, tools, caplog
     pinning = Pinning(PinFile(tmp_path / "file" / "pins.json"), ["*"])
     assert pinning.review("office", "office", tools).tools == ()
     assert "What is not pinned yet is held" in caplog.text
+
+
+def test_a_file_that_stays_unwritable_is_logged_once(pinning, file, tools, now_s, caplog):
+    """It is tried again every second while there are requests."""
+    file.path.with_name(f"{file.path.name}.lock").mkdir()
+    for _ in range(3):
+        now_s[0] += 1.0
+        assert pinning.generation > 0
+        assert pinning.review("office", "office", tools).tools == ()
+    assert caplog.text.count("What is not pinned yet is held") == 1
 
 
 async def test_a_held_tool_stays_listed_as_it_was(directory, pinning, file, now_s):

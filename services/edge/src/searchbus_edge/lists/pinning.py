@@ -48,7 +48,7 @@ class Pinning:
         self._pins: Pins | None = None
         self._stamp: object = object()
         self._checked_s = float("-inf")
-        self._fault = ""
+        self._fault = self._logged = ""
         self._told: dict[str, dict[str, str]] = {}
         self._generation = 0
 
@@ -83,11 +83,11 @@ class Pinning:
             with self._file.changing() as pins:
                 if toolset not in pins.toolsets:
                     pins.approve(toolset, service, tools)
-            self._stamp = self._file.stamp()
         except (OSError, ValueError) as error:
             self._report(error)
             return self._pins or Pins()
-        self._pins = pins
+        # The file is read again at the next look: somebody may have written it since.
+        self._pins, self._logged = pins, ""
         log.info("the %d tools of toolset %s of %s are pinned", len(tools), toolset, service)
         return pins
 
@@ -100,13 +100,16 @@ class Pinning:
         except (OSError, ValueError) as error:
             self._report(error)
             return
+        if stamp != self._stamp:
+            self._logged = ""
         self._stamp, self._fault = stamp, ""
         self._generation += 1
 
     def _report(self, error: Exception) -> None:
         """Keep the last pins that were read; log each fault once."""
-        if str(error) != self._fault:
-            self._fault = str(error)
+        self._fault = str(error)
+        if self._fault != self._logged:
+            self._logged = self._fault
             log.error("%s. What is not pinned yet is held. Repair the file, or its folder.", error)
 
     def _tell(self, toolset: str, service: str, reviewed: Reviewed) -> None:
