@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 
 import pytest
 
 from searchbus_bus.keyvalue_memory import MemoryKeyValue
-from searchbus_contracts import Fault
+from searchbus_contracts import ErrorCode, Fault
 from searchbus_ddg.others import Others
 from searchbus_upstream import Breaker
 
@@ -148,3 +149,32 @@ async def test_an_entry_that_cannot_be_read_is_ignored(leases, refusals, caplog)
     await others.look(younger_than_s=0)
     assert others.healthy
     assert "cannot be read" in caplog.text
+
+
+async def test_an_earlier_refusal_that_cannot_be_read_does_not_stop_the_start(leases, refusals):
+    """As if there were none."""
+    await refusals.put("a", b"{")
+    breaker = Breaker()
+    await started("a", leases, refusals, breaker)
+    assert breaker.closed
+
+
+async def test_a_look_that_fails_after_its_caller_gave_up_is_no_error(
+    leases, refusals, caplog, monkeypatch
+):
+    """The next look reports it, where the store is still away."""
+    others = await started("a", leases, refusals)
+    gone = asyncio.Event()
+
+    async def keys() -> list[str]:
+        await gone.wait()
+        raise Fault(ErrorCode.UNAVAILABLE, "The key-value store is unreachable.")
+
+    monkeypatch.setattr(leases, "keys", keys)
+    await others.look(younger_than_s=0, timeout_s=0)
+    gone.set()
+    assert others._looking is not None
+    await asyncio.wait([others._looking])
+    others._looking = None
+    gc.collect()
+    assert "never retrieved" not in caplog.text

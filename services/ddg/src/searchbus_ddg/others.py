@@ -92,11 +92,12 @@ class Others:
         await self._refusals.watch(self._on_write)
         try:
             known = await self._refusals.get(self._key)
+            earlier = decode(known.value, _Refusal) if known is not None else None
         except Fault as fault:
             log.info("an earlier refusal is not known: %s", fault.failure.message)
             return
-        if known is not None:
-            self._published = decode(known.value, _Refusal)
+        if earlier is not None:
+            self._published = earlier
             if not (self._published.suspected or self._published.left):
                 breaker.restore(self._published.open_until_s)
 
@@ -136,6 +137,7 @@ class Others:
             return
         if self._looking is None or self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._look())
+            self._looking.add_done_callback(_note_failure)
         looking = self._looking
         await asyncio.wait({looking}, timeout=None if timeout_s == math.inf else timeout_s)
         if looking.done():
@@ -181,3 +183,9 @@ class Others:
             self._end_s[key] = decode(value, _Refusal).end_s
         except Fault as fault:
             log.warning("a refusal cannot be read: %s", fault.failure.message)
+
+
+def _note_failure(look: asyncio.Task[None]) -> None:
+    """Log the failure of a look, since nobody may wait for it any more."""
+    if not look.cancelled() and (error := look.exception()) is not None:
+        log.debug("the other workers could not be read: %s", error)
