@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,23 @@ def test_spans_are_written_soon(path):
         pass
     eventually(lambda: path.exists() and [span.name for span in read_spans(path)] == ["one"])
     provider.shutdown()
+
+
+def test_a_disk_that_takes_a_part_of_the_lines_keeps_none_of_them(path, monkeypatch, caplog):
+    """The file stays whole for the lines that come later."""
+    provider = provider_for(path)
+    tracer = provider.get_tracer("t")
+    tracer.start_span("before").end()
+    provider.processor.force_flush()
+    write = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:10]))
+        tracer.start_span("lost").end()
+        provider.processor.force_flush()
+    tracer.start_span("after").end()
+    provider.shutdown()
+    assert [span.name for span in read_spans(path)] == ["before", "after"]
+    assert "spans cannot be written" in caplog.text
 
 
 def test_several_processes_share_the_file(path):

@@ -6,6 +6,7 @@ most twice the limit is kept. `traces` reads both files.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -97,7 +98,10 @@ class TraceFile(SpanProcessor):
                 self._path.replace(self._path.with_name(self._path.name + ".1"))
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                os.write(descriptor, data)
+                size = os.fstat(descriptor).st_size
+                if os.write(descriptor, data) < len(data):
+                    os.ftruncate(descriptor, size)  # a torn line would spoil the next one, too
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             finally:
                 os.close(descriptor)
 
