@@ -31,12 +31,12 @@ class StateFile:
         except OSError as error:
             self._failures += 1
             if self._failures == 1:
-                _say(f"state.json cannot be written ({error.strerror}); it is tried again")
+                tell(f"state.json cannot be written ({error.strerror}); it is tried again")
             loop = asyncio.get_running_loop()
             self._again = loop.call_later(WRITE_AGAIN_S, self.write, state)
         else:
             if self._failures:
-                _say(f"state.json was written after {self._failures} failed attempts")
+                tell(f"state.json was written after {self._failures} failed attempts")
             self._failures = 0
 
     def remove(self) -> None:
@@ -48,7 +48,3 @@ class StateFile:
         if self._again is not None:
             self._again.cancel()
             self._again = None
-
-
-def _say(line: str) -> None:
-    tell(line)
