@@ -1,4 +1,9 @@
-"""Known-item questions on the 523 FOMC documents: the right document first, or among five."""
+"""Questions on the 523 FOMC documents: the right document first, or among five.
+
+Two sets: questions of every sort, for which statement and minutes of a meeting may both be right,
+and sixty by kind, for which the right one of the two is wanted: the statement says what was
+decided, the minutes who argued what.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +25,9 @@ from .metrics import success
 __all__ = ["questions", "run"]
 
 
-def questions() -> list[dict[str, Any]]:
-    """The questions, each with the ids of the documents that answer it."""
-    path = Path(__file__).with_name("fomc_questions.jsonl")
+def questions(name: str = "fomc_questions.jsonl") -> list[dict[str, Any]]:
+    """The questions of one file, each with the ids of the documents that answer it."""
+    path = Path(__file__).with_name(name)
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -56,10 +61,37 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
 
 
 async def ask(library: Library) -> dict[str, Any]:
-    """Recall at 1 and 5 over all questions, and over each half (odd and even numbers)."""
+    """Recall at 1 and 5 over both sets, over each half of the first, and over each kind."""
+    rows, missed = await _ask(library, questions())
+    by_kind = questions("fomc_questions_by_kind.jsonl")
+    rows_by_kind, missed_by_kind = await _ask(library, by_kind)
+    kinds = dict.fromkeys(question["kind"] for question in by_kind)
+    return {
+        "questions": len(rows),
+        **_recalls(rows),
+        "R@1 halves": [round(mean(r[0] for r in rows[i::2]), 4) for i in (0, 1)],
+        "R@5 halves": [round(mean(r[1] for r in rows[i::2]), 4) for i in (0, 1)],
+        "first answer wrong": missed,
+        "by kind": {
+            "questions": len(rows_by_kind),
+            **_recalls(rows_by_kind),
+            **{
+                kind: _recalls(
+                    [r for r, q in zip(rows_by_kind, by_kind, strict=True) if q["kind"] == kind]
+                )
+                for kind in kinds
+            },
+            "first answer wrong": missed_by_kind,
+        },
+    }
+
+
+async def _ask(
+    library: Library, asked: list[dict[str, Any]]
+) -> tuple[list[tuple[float, float]], list[str]]:
     rows: list[tuple[float, float]] = []
     missed = []
-    for number, question in enumerate(questions()):
+    for number, question in enumerate(asked):
         gold = {document_id(COLLECTION, key) for key in question["documents"]}
         hits = await search(library, question["question"], 40, None)
         ranked = list(dict.fromkeys(hit.document_id for hit in hits))
@@ -67,11 +99,8 @@ async def ask(library: Library) -> dict[str, Any]:
         if not rows[-1][0]:
             names = list(dict.fromkeys(hit.title for hit in hits))[:3]
             missed.append(f"{number}: {question['question']} -> {names}")
-    return {
-        "questions": len(rows),
-        "R@1": round(mean(r[0] for r in rows), 4),
-        "R@5": round(mean(r[1] for r in rows), 4),
-        "R@1 halves": [round(mean(r[0] for r in rows[i::2]), 4) for i in (0, 1)],
-        "R@5 halves": [round(mean(r[1] for r in rows[i::2]), 4) for i in (0, 1)],
-        "first answer wrong": missed,
-    }
+    return rows, missed
+
+
+def _recalls(rows: list[tuple[float, float]]) -> dict[str, float]:
+    return {"R@1": round(mean(r[0] for r in rows), 4), "R@5": round(mean(r[1] for r in rows), 4)}
