@@ -25,16 +25,20 @@ def test_fusion_is_deterministic_and_bounded(cosine, data):
 
 
 def test_a_candidate_that_is_best_in_both_scores_one():
-    """And the weights are .6 for the cosine, .4 for BM25."""
+    """And the weights are .55 for the cosine, .45 for BM25."""
     ranked = fuse({"a": 0.9, "b": 0.5, "c": 0.1}, {"a": 12.0, "c": 3.0})
-    assert ranked == [("a", 1.0), ("b", pytest.approx(0.3)), ("c", pytest.approx(0.1))]
+    assert ranked == [
+        ("a", pytest.approx(1.0)),
+        ("b", pytest.approx(0.275)),
+        ("c", pytest.approx(0.1125)),
+    ]
 
 
 def test_a_word_that_is_found_always_counts():
     """The last candidate of BM25 has words of the query; one that it did not find has none."""
     ranked = dict(fuse({"a": 0.9, "b": 0.5, "c": 0.5}, {"a": 4.0, "b": 3.9}))
     assert ranked["b"] > ranked["c"]
-    assert dict(fuse({"a": 0.9, "b": 0.5}, {"b": 0.0})) == {"a": pytest.approx(0.6), "b": 0.0}
+    assert dict(fuse({"a": 0.9, "b": 0.5}, {"b": 0.0})) == {"a": pytest.approx(0.55), "b": 0.0}
 
 
 def test_no_candidates_give_an_empty_list():

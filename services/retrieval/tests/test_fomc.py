@@ -1,22 +1,11 @@
-"""The FOMC corpus: what a question says about the documents that it means."""
+"""The FOMC corpus."""
 
 from __future__ import annotations
 
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_retrieval.fomc import DATE_LIFT, TYPE_LIFT, preferences, search
-from searchbus_vectors import AnyOf, DateRange, Equals
-
-
-def test_dates_and_document_types_are_preferences():
-    """They guide the ranking; two types together say nothing."""
-    found = preferences("What did the minutes of March 2022 say?")
-    assert [(p.condition, p.lift) for p in found] == [
-        (AnyOf((DateRange("m.date", gte="2022-03-01", lt="2022-04-01"),)), DATE_LIFT),
-        (Equals("m.type", "minutes"), TYPE_LIFT),
-    ]
-    assert preferences("Compare the minutes with the statement.") == []
+from searchbus_retrieval.fomc import search
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from searchbus_retrieval.ranking import Preference, rank
 from searchbus_vectors import Equals, Hit
 
 
-def no(_: Hit) -> bool:
-    return False
+def no(_: Hit) -> float:
+    return 0.0
 
 
 def hit(key: str, score: float) -> Hit:
@@ -36,4 +36,4 @@ def test_hit_of_two_preferences_gets_both_lifts():
 def test_hit_with_the_words_of_the_query_stands_first():
     """Before every other that no preference raises; the others keep their order."""
     overall = [hit("a", 1.0), hit("b", 0.9), hit("c", 0.01)]
-    assert [h.id for h in rank(overall, [], lambda h: h.id == "c")] == ["c", "a", "b"]
+    assert [h.id for h in rank(overall, [], lambda h: float(h.id == "c"))] == ["c", "a", "b"]

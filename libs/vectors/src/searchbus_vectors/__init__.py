@@ -8,6 +8,7 @@ from .model_files import MODEL_NAME, ModelNotFound, resolve_model
 from .query_cache import QueryCache
 from .stopwords import STOPWORDS
 from .store import (
+    CANDIDATES,
     CollectionDamaged,
     CollectionMissing,
     FieldType,
@@ -22,6 +23,7 @@ from .store import (
 from .vectors import DIMENSIONS, QueryVectors, Sparse, Vector, Vectors
 
 __all__ = [
+    "CANDIDATES",
     "DIMENSIONS",
     "MODEL_NAME",
     "STOPWORDS",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault, check_query
@@ -31,14 +32,14 @@ from searchbus_vectors import (
     Filter,
     Hit,
     QueryCache,
-    QueryVectors,
     VectorStore,
 )
 
 from . import identity
 from .faults import damaged_collection, typed
-from .literal import Phrase
-from .ranking import Preference, rank
+from .profiles import Profile, load_profiles
+from .question import Question
+from .ranking import rank
 from .records import field_specs, is_live, is_live_chunk, summary_of
 from .schemas import Schema, Schemas
 from .where import compile_where
@@ -52,20 +53,31 @@ log = logging.getLogger("searchbus.retrieval")
 class Library:
     """Collections of documents in one store. Make it with `open`."""
 
-    def __init__(self, store: VectorStore, embedder: Embedder) -> None:
+    def __init__(
+        self, store: VectorStore, embedder: Embedder, profiles: Mapping[str, Profile]
+    ) -> None:
         self._store = store
+        self._profiles = profiles
         self._queries = QueryCache(embedder)
         self._schemas = Schemas(store, embedder.model)
         self._writer = Writer(store, embedder, self._schemas)
 
     @classmethod
-    async def open(cls, store: VectorStore, embedder: Embedder, *, repair: bool = True) -> Library:
+    async def open(
+        cls,
+        store: VectorStore,
+        embedder: Embedder,
+        *,
+        profiles: Mapping[str, Profile] | None = None,
+        repair: bool = True,
+    ) -> Library:
         """Read the list of collections and repair what a crash left incomplete.
 
         Args:
+            profiles: collection → what its questions mean; by default those that are shipped.
             repair: False where several processes share a server, since another may be writing.
         """
-        self = cls(store, embedder)
+        self = cls(store, embedder, load_profiles() if profiles is None else profiles)
         for name in await self._schemas.all():
             if repair:
                 try:
@@ -88,16 +100,16 @@ class Library:
         limit: int = 5,
         where: Mapping[str, Any] | None = None,
         per_document: bool = False,
-        prefer: Sequence[Preference] = (),
         aliases: Mapping[str, str] | None = None,
     ) -> list[SearchHit]:
         """Search one collection; best first.
+
+        Documents that the question seems to mean are ranked higher (profiles.py, intent.py).
 
         Args:
             query: 1 to 1000 characters of natural language.
             where: filter on metadata, see where.py.
             per_document: only the best chunk of each document.
-            prefer: documents that the question seems to mean; they are ranked higher.
             aliases: other names for fields in `where`.
 
         Raises:
@@ -113,41 +125,42 @@ class Library:
                 if name in specs:
                     specs[alias] = specs.pop(name)
             condition = AllOf((is_live, compile_where(where, specs)))
-        vectors = await self._queries.embed(query)
-        phrase = Phrase(query)
+        question = Question(query, self._profiles.get(collection, Profile()), schema.fields)
         # One document may have several of the best chunks.
         wanted = limit * 6 if per_document else limit
         with typed(collection):
-            hits = await self._ranked(collection, vectors, condition, wanted, prefer, phrase)
-        found = [_to_hit(collection, hit, phrase) for hit in hits[:wanted]]
+            hits = await self._ranked(collection, question, condition, wanted)
+        found = [_to_hit(collection, hit, question) for hit in hits[:wanted]]
         if per_document:
             found = list({hit.document_id: hit for hit in reversed(found)}.values())[::-1]
             found.sort(key=lambda hit: -hit.score)
         return found[:limit]
 
     async def _ranked(
-        self,
-        collection: str,
-        vectors: QueryVectors,
-        condition: Filter,
-        limit: int,
-        prefer: Sequence[Preference],
-        phrase: Phrase,
+        self, collection: str, question: Question, condition: Filter, limit: int
     ) -> list[Hit]:
         """One search over all documents and one for each preference, merged by ranking.py.
 
-        A passage with the query's own words is ranked however far down the fusion has it.
+        A passage with the query's own words or quantities is ranked however far down the fusion
+        has it.
         """
-        searches = [self._store.search(collection, vectors, limit=None, where=condition)]
-        for preference in prefer:
-            inside = AllOf((condition, preference.condition))
-            searches.append(self._store.search(collection, vectors, limit=limit, where=inside))
-        every, *preferred = await asyncio.gather(*searches)
-        overall = [
-            hit for place, hit in enumerate(every) if place < limit or _is_literal(phrase, hit)
-        ]
-        pairs = list(zip(prefer, preferred, strict=True))
-        return rank(overall, pairs, lambda hit: _is_literal(phrase, hit))
+        vectors = await self._queries.embed(question.query)
+        if question.spelled != question.query:  # other words, but the same meaning
+            spelled = await self._queries.embed(question.spelled)
+            vectors = replace(vectors, sparse=spelled.sparse)
+
+        def search(where: Filter, most: int | None) -> Awaitable[list[Hit]]:
+            return self._store.search(
+                collection, vectors, limit=most, where=where, candidates=question.candidates
+            )
+
+        most = None if question.looks_far else limit
+        overall, *preferred = await asyncio.gather(
+            search(condition, None),
+            *(search(AllOf((condition, p.condition)), most) for p in question.preferences),
+        )
+        pairs = list(zip(question.preferences, preferred, strict=True))
+        return question.ordered(rank(overall, pairs, question.lift))
 
     async def get(self, collection: str | None, document_id: str) -> Document:
         """One whole document; without a collection, of the first that has it.
@@ -276,11 +289,7 @@ class Library:
             return await self._writer.delete(collection, document_ids)
 
 
-def _is_literal(phrase: Phrase, hit: Hit) -> bool:
-    return phrase.stands_in(hit.payload["text"], hit.payload["title"])
-
-
-def _to_hit(collection: str, hit: Hit, phrase: Phrase) -> SearchHit:
+def _to_hit(collection: str, hit: Hit, question: Question) -> SearchHit:
     payload = hit.payload
     return SearchHit(
         collection=collection,
@@ -290,7 +299,7 @@ def _to_hit(collection: str, hit: Hit, phrase: Phrase) -> SearchHit:
         text=payload["text"],
         score=hit.score,
         cosine=min(1.0, max(0.0, hit.cosine)),
-        literal=_is_literal(phrase, hit),
+        literal=question.is_literal(hit),
         url=payload.get("url"),
         section=payload.get("section"),
         metadata=payload.get("m") or {},

@@ -13,10 +13,7 @@ from dataclasses import dataclass, replace
 
 from searchbus_vectors import Filter, Hit
 
-__all__ = ["LITERAL_LIFT", "Preference", "rank"]
-
-LITERAL_LIFT = 1.0
-"""As much as the best score without any lift."""
+__all__ = ["Preference", "rank"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +27,14 @@ class Preference:
 def rank(
     overall: Sequence[Hit],
     preferred: Sequence[tuple[Preference, Sequence[Hit]]],
-    is_literal: Callable[[Hit], bool],
+    lift: Callable[[Hit], float],
 ) -> list[Hit]:
     """Merge one search over all with one for each preference; best first, ties by id.
 
     A hit of several preferences gets the lift of each.
 
     Args:
-        is_literal: whether the query stands in a hit word for word.
+        lift: what a hit's own text adds to its score.
     """
     best: dict[str, Hit] = {hit.id: hit for hit in overall}
     lifts: dict[str, float] = {}
@@ -48,7 +45,6 @@ def rank(
                 best[hit.id] = hit
             lifts[hit.id] = lifts.get(hit.id, 0.0) + preference.lift
     for key, hit in best.items():
-        if is_literal(hit):
-            lifts[key] = lifts.get(key, 0.0) + LITERAL_LIFT
-    lifted = [replace(hit, score=hit.score + lifts.get(key, 0.0)) for key, hit in best.items()]
+        lifts[key] = lifts.get(key, 0.0) + lift(hit)
+    lifted = [replace(hit, score=hit.score + lifts[key]) for key, hit in best.items()]
     return sorted(lifted, key=lambda hit: (-hit.score, hit.id))

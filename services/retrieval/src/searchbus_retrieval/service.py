@@ -11,6 +11,7 @@ from searchbus_vectors import ModelNotFound, StoreLocked, load_embedder, open_st
 from .access import OPEN, Access
 from .endpoints import RetrievalEndpoints
 from .library import Library
+from .profiles import load_profiles
 from .prompts import FomcPrompts
 from .resources import Documents
 from .settings import RetrievalSettings
@@ -44,6 +45,10 @@ async def start(process: Process[RetrievalSettings]) -> None:
         settings.store_folder.mkdir(parents=True, exist_ok=True)
         make_room(settings.store_folder.parent)
     try:
+        profiles = load_profiles(settings.profile_dir)
+    except (ValueError, OSError) as error:
+        raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
+    try:
         store = await open_store(
             url=settings.qdrant_url,
             folder=settings.store_folder,
@@ -60,7 +65,9 @@ async def start(process: Process[RetrievalSettings]) -> None:
         process.resources.push_async_callback(embedder.close)
     except (StoreLocked, ModelNotFound, ConnectionError) as error:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
-    library = await Library.open(store, embedder, repair=settings.qdrant_url is None)
+    library = await Library.open(
+        store, embedder, profiles=profiles, repair=settings.qdrant_url is None
+    )
     process.health.add_detail("damaged_collections", lambda: dict(library.damaged))
     await process.enter(Sizes(library))
     await process.serve(

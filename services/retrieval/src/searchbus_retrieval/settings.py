@@ -33,6 +33,10 @@ class RetrievalSettings(ServiceSettings):
         description="No documents are stored while the disk of the embedded engine has fewer MiB "
         "free: they are refused with `storage_full`.",
     )
+    profile_dir: Path | None = Field(
+        None,
+        description="Folder of profiles, `<collection>.toml`: what questions to a collection mean.",
+    )
     embed_threads: Annotated[int, Field(ge=1, le=256)] | None = None
 
     @property

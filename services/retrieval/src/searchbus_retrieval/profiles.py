@@ -1,0 +1,90 @@
+"""What is known of a collection's documents, so that a question finds the right one of several.
+
+A profile is a file `<collection>.toml`: the fields with each document's date and type, and for each
+type its names and the words of questions that it answers. Every search of the collection uses it.
+
+    date_field = "date"
+
+    [types.minutes]
+    names = ["minutes"]                     # "the minutes of March" means them
+    asked_by = ["argued", "discussed"]      # they rather than others say who argued what
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+__all__ = ["DocumentType", "Profile", "load_profiles"]
+
+
+class DocumentType(Struct, forbid_unknown_fields=True):
+    """One type of documents.
+
+    Args:
+        names: that questions call it by.
+        asked_by: words of questions that this type answers better than others.
+    """
+
+    names: tuple[str, ...] = ()
+    asked_by: tuple[str, ...] = ()
+
+
+class Profile(Struct, forbid_unknown_fields=True, dict=True):
+    """What is known of one collection's documents.
+
+    Args:
+        date_field: metadata field with the date of what a document tells.
+        type_field: metadata field with its type.
+        types: value of that field → the type.
+    """
+
+    date_field: str | None = None
+    type_field: str | None = None
+    types: dict[str, DocumentType] = {}
+
+    @cached_property
+    def named(self) -> dict[str, re.Pattern[str]]:
+        """Type → finds its names in a question."""
+        return _patterns({kind: t.names for kind, t in self.types.items()})
+
+    @cached_property
+    def asked(self) -> dict[str, re.Pattern[str]]:
+        """Type → finds the words that ask for it."""
+        return _patterns({kind: t.asked_by for kind, t in self.types.items()})
+
+
+def load_profiles(folder: Path | None = None) -> dict[str, Profile]:
+    """Collection → its profile: those of this package, and of a folder, which come first.
+
+    Raises:
+        ValueError: a file is no profile; the message names it.
+        OSError: the folder cannot be read.
+    """
+    shipped = files(__package__).joinpath("profiles").iterdir()
+    own = sorted(folder.iterdir()) if folder is not None else []
+    found = {}
+    for file in (*shipped, *own):
+        if not file.name.endswith(".toml"):
+            continue
+        try:
+            found[file.name.removesuffix(".toml")] = msgspec.toml.decode(
+                file.read_bytes(), type=Profile
+            )
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise ValueError(f"The profile {file} cannot be read: {error}") from error
+    return found
+
+
+def _patterns(words: Mapping[str, tuple[str, ...]]) -> dict[str, re.Pattern[str]]:
+    return {
+        kind: re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, phrases))})(?!\w)", re.I)
+        for kind, phrases in words.items()
+        if phrases
+    }

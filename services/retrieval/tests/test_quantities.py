@@ -1,0 +1,67 @@
+"""Quantities in every spelling."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from searchbus_retrieval.quantities import Quantities
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5-1/4 percent", "5\u20111/4 percent", "5 1/4 per cent", "5\u00bc percent", "5.25%", "5.250 percent",
+        "between 5-1/4 and 6", "5.25",
+    ],
+)  # fmt: skip
+def test_spellings_of_a_fraction_are_one(text):
+    """Hyphens of all kinds, signs, decimals."""
+    for query in ("a rate of 5.25 percent", "a rate of 5-1/4 percent", "5\u00bc percent"):
+        assert Quantities(query).share_in("", text) == 1.0
+
+
+@pytest.mark.parametrize(
+    "text", ["15.25 percent", "5.256 percent", "5-1/2 percent", "5/1/4", "5 percent", "v5.25", ""]
+)
+def test_other_numbers_are_not_it(text):
+    """Nor is a part of a longer one."""
+    assert Quantities("a rate of 5.25 percent").share_in(text) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("$600 billion of securities", "up to $600 billion"), ("75 basis points", "a 75-basis-point cut"),
+        ("lowered to 1 percent", "to 1 percent"), ("0 to 1/4 percent", "a range of 0 to \u00bc percent"),
+        ("1 to 2 percent", "1\u20132 percent"),
+    ],
+)  # fmt: skip
+def test_numbers_with_a_unit_are_quantities(query, text):
+    """Money, shares, ranges."""
+    quantities = Quantities(query)
+    assert quantities
+    assert quantities.share_in(text) == 1.0
+
+
+@pytest.mark.parametrize("query", ["meeting of March 16, 2022", "9/11", "3/3", "page 12", "none"])
+def test_years_and_pages_are_no_quantities(query):
+    """They are in the dates, or say nothing."""
+    assert not Quantities(query)
+    assert Quantities(query).share_in("2022 12 9/11") == 0.0
+
+
+def test_share_of_several():
+    """Half of them are half."""
+    quantities = Quantities("from $60 billion to $25 billion")
+    assert quantities.share_in("the cap of $25 billion") == 0.5
+    assert Quantities("5.25 to 5.5 percent").spellings == ["5-1/4", "5-1/2"]
+    assert Quantities("0.5 percent").spellings == ["1/2"]
+
+
+@given(st.text("0123456789/-.,$% \u00bc\u2011percnt", max_size=200))
+def test_any_text_can_be_read(text):
+    """And matches itself, where it has quantities."""
+    quantities = Quantities(text)
+    assert quantities.share_in(text) == (1.0 if quantities else 0.0)
