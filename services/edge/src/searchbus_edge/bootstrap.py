@@ -40,6 +40,7 @@ from .lists.resources import Resources
 from .requests.body import BodyLimits
 from .requests.endpoint import Endpoints, HttpPolicy
 from .requests.head import AddressRules
+from .requests.running import RunningRequests
 from .requests.tool_calls import ToolCalls
 from .search.finder import Finder
 from .search.lazy import LAZY_TOOLS, LazyTools
@@ -160,6 +161,9 @@ async def open_edge(
 
         await directory.start()
         stack.push_async_callback(directory.close)
+        running = RunningRequests(bus, key, service=worker.service)
+        await running.start()
+        stack.push_async_callback(running.close)
         policy = HttpPolicy(
             authenticator=authenticator,
             abuse=limits.abuse,
@@ -177,7 +181,7 @@ async def open_edge(
             directory=directory,
             registry=registry,
             servers=servers,
-            endpoints=Endpoints(registry, servers, calls, policy),
+            endpoints=Endpoints(registry, servers, calls, policy, running),
             authenticator=authenticator,
             documents=documents,
             connector=worker,

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
+from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor
 from searchbus_edge.auth.authenticator import Authenticator
 from searchbus_edge.auth.identity import Identity, Unauthenticated
@@ -20,6 +21,7 @@ from searchbus_edge.requests.body import BodyLimits
 from searchbus_edge.requests.endpoint import Endpoint, HttpPolicy
 from searchbus_edge.requests.head import AddressRules
 from searchbus_edge.requests.messages import encode_result
+from searchbus_edge.requests.running import RunningRequests
 from searchbus_edge.search.lazy import CALL_TOOL
 from searchbus_edge.settings import EdgeSettings
 
@@ -66,7 +68,8 @@ def post(way, make_tool, clock):
         addresses=AddressRules(["x.example"], []),
         limits=BodyLimits(1000, 1000),
     )
-    endpoint = Endpoint("/mcp", server, SimpleNamespace(everything=view), policy)
+    running = RunningRequests(MemoryBroker().connect(), b"key", service="connector")
+    endpoint = Endpoint("/mcp", server, SimpleNamespace(everything=view), policy, running)
     endpoint._fast = way
 
     async def send_request(*chunks, key="alice", method="POST", headers=(), more=()):

@@ -96,7 +96,7 @@ class Batch:
 
     async def _one(self, message: Message, answer: Answer) -> None:
         # Of its own: a handler may keep its outcome there.
-        received = Received(self._received.head, self._received.actor)
+        received = Received(self._received.head, self._received.actor, caller=self._received.caller)
         await self._serve(received, message, answer)
 
 

@@ -10,10 +10,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from searchbus_contracts import Actor, Fault
+from searchbus_contracts import Actor, ErrorCode, Fault
 
 from ..auth.authenticator import Authenticator
 from ..auth.identity import Unauthenticated
+from ..calls.faults import raise_for
 from ..calls.limits import LocalLimiter
 from ..calls.telemetry import Tracing
 from ..endpoint import EndpointServer, EndpointServers
@@ -30,9 +31,13 @@ from .fast_search import FastSearch
 from .head import AddressRules, Refusal, parse_head
 from .kernel import Kernel, Received, is_modern
 from .messages import Invalid, Notification, Request, encode_error, parse_body
+from .running import RunningRequests
 from .tool_calls import ToolCalls
 
 __all__ = ["Endpoint", "Endpoints", "HttpPolicy"]
+
+
+_CANCELLED = Fault(ErrorCode.CANCELLED, "The client cancelled the request.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +59,18 @@ class Endpoint:
     """An ASGI application for `/mcp` or `/mcp/<toolset>`."""
 
     def __init__(
-        self, path: str, server: EndpointServer, calls: ToolCalls, policy: HttpPolicy
+        self,
+        path: str,
+        server: EndpointServer,
+        calls: ToolCalls,
+        policy: HttpPolicy,
+        running: RunningRequests,
     ) -> None:
         self._path = path
         self._server = server
         self._calls = calls
         self._policy = policy
+        self._running = running
         self._kernel = Kernel(server.mcp)
         self._fast = FastWay(server, self._kernel, calls, policy.tracing)
         self._search = FastSearch(server, policy.tracing)
@@ -84,7 +95,8 @@ class Endpoint:
             await json_rpc_error(send, 401, -31401, error.message, extra=extra)
             return
         try:
-            await self._policy.abuse.admit(self._caller(scope, actor))
+            caller = self._caller(scope, actor)
+            await self._policy.abuse.admit(caller)
         except Fault as fault:
             await self._too_many(send, fault)
             return
@@ -97,14 +109,14 @@ class Endpoint:
             closing = [(b"connection", b"close")] if body.status == 408 else None
             await json_rpc_error(send, body.status, body.code, body.message, extra=closing)
             return
-        await self._serve(Received(head, actor), body, receive, send)
+        await self._serve(Received(head, actor, caller=caller), body, receive, send)
 
     def _everything(self) -> View:
         """The tools of the edge, which only a large body needs."""
         return self._calls.everything
 
     def _caller(self, scope: Any, actor: Actor) -> str:
-        """The key of the abuse limit: the identified caller, else the client's address."""
+        """Whose request it is: the identified caller, else the client's address."""
         if self._policy.authenticator.open:
             return str((scope.get("client") or ("",))[0])
         return actor.subject
@@ -136,13 +148,30 @@ class Endpoint:
         if isinstance(message, Invalid):
             await answer.finish(encode_error(message.id, message.code, message.message), 400)
         elif isinstance(message, Notification):
+            if message.method == "notifications/cancelled":
+                await self._cancel(received, message)
             error = await self._kernel.notification(received, message)
             await answer.finish(error or b"", 400 if error else 202)
-        elif not (
-            await self._fast.serve(received, message, answer)
-            or await self._search.serve(received, message, answer)
+        elif is_modern(received.head.revision):  # whose clients cancel by closing the connection
+            await self._request(received, message, answer)
+        else:
+            work = self._request(received, message, answer)
+            if not await self._running.run(received.caller, message.id, work):
+                reason = raise_for(_CANCELLED).error
+                await answer.finish(
+                    encode_error(message.id, reason.code, reason.message, reason.data)
+                )
+
+    async def _request(self, received: Received, request: Request, answer: Answer) -> None:
+        if not (
+            await self._fast.serve(received, request, answer)
+            or await self._search.serve(received, request, answer)
         ):
-            await self._kernel.request(received, message, answer)
+            await self._kernel.request(received, request, answer)
+
+    async def _cancel(self, received: Received, message: Notification) -> None:
+        if not is_modern(received.head.revision):
+            await self._running.cancel(received.caller, (message.params or {}).get("requestId"))
 
     async def _lacks_role(self, received: Received, message: Any, send: Any) -> bool:
         """Refuse a call whose tool needs a role that an identified caller lacks (RFC 6750, 3.1)."""
@@ -179,12 +208,18 @@ class Endpoints:
     """Makes each endpoint at its first request: a new toolset needs no restart."""
 
     def __init__(
-        self, registry: Registry, servers: EndpointServers, calls: ToolCalls, policy: HttpPolicy
+        self,
+        registry: Registry,
+        servers: EndpointServers,
+        calls: ToolCalls,
+        policy: HttpPolicy,
+        running: RunningRequests,
     ) -> None:
         self._registry = registry
         self._servers = servers
         self._calls = calls
         self._policy = policy
+        self._running = running
         self._endpoints: dict[str | None, Endpoint] = {}
 
     def get(self, toolset: str | None) -> Endpoint | None:
@@ -194,6 +229,8 @@ class Endpoints:
         endpoint = self._endpoints.get(toolset)
         if endpoint is None:
             path = "/mcp" if toolset is None else f"/mcp/{toolset}"
-            endpoint = Endpoint(path, self._servers.get(toolset), self._calls, self._policy)
+            endpoint = Endpoint(
+                path, self._servers.get(toolset), self._calls, self._policy, self._running
+            )
             self._endpoints[toolset] = endpoint
         return endpoint

@@ -64,11 +64,13 @@ class Received:
     Args:
         actor: the identified caller.
         served: the outcome of a tool call that the fast way made and cannot render.
+        caller: the identified caller, else the client's address.
     """
 
     head: Head
     actor: Actor
     served: Served | None = None
+    caller: str = ""
 
 
 @dataclass(frozen=True, slots=True)

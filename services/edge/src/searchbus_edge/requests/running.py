@@ -1,0 +1,115 @@
+"""Requests that run, so that `notifications/cancelled` finds them.
+
+Revisions before 2026-07-28 cancel by a notification, an HTTP request of its own, which may reach
+another edge. Without a session a request is known by its caller and its id. Clients that share a
+caller (without access control: an address) may use the same id; then nothing is cancelled.
+
+An edge that does not run the request passes the notification on, as a Cancel for the composites,
+whose cancellations every edge receives. Its id is a hash with the key that edges share, so that it
+names no caller, and no other service can make one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from searchbus_bus import Bus
+from searchbus_bus.transport import Subscription
+from searchbus_contracts import Cancel, Fault, decode
+
+from .messages import RequestId
+
+__all__ = ["RunningRequests"]
+
+
+@dataclass(slots=True)
+class _Running:
+    task: asyncio.Task[Any]
+    cancelled: bool = False
+
+
+class RunningRequests:
+    """The requests of all endpoints of one edge.
+
+    Args:
+        key: that edges share.
+        service: whose cancellations reach every edge.
+    """
+
+    def __init__(self, bus: Bus, key: bytes, *, service: str) -> None:
+        self._bus = bus
+        self._key = key
+        self._subject = bus.subjects.cancel(service)
+        self._events: Subscription | None = None
+        self._running: dict[tuple[str, RequestId], list[_Running]] = {}
+
+    async def start(self) -> None:
+        """Receive what other edges pass on."""
+        self._events = await self._bus.subscribe(self._subject, self._on_event)
+
+    async def close(self) -> None:
+        """Receive nothing more."""
+        if self._events is not None:
+            await self._events.unsubscribe()
+
+    async def run(
+        self, caller: str, request_id: RequestId, work: Coroutine[Any, Any, None]
+    ) -> bool:
+        """Await the work; False where the client cancelled it.
+
+        Args:
+            caller: an identity, or an address where there is none.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        running = _Running(task)
+        same = self._running.setdefault((caller, request_id), [])
+        same.append(running)
+        try:
+            await work
+        except asyncio.CancelledError:
+            # Our own cancellation ends here; one from outside goes on.
+            if not running.cancelled or task.uncancel() > 0:
+                raise
+            return False
+        finally:
+            same.remove(running)
+            if not same:
+                del self._running[caller, request_id]
+        return True
+
+    async def cancel(self, caller: str, request_id: Any) -> None:
+        """Cancel the caller's request of this id, here or at another edge."""
+        if isinstance(request_id, bool) or not isinstance(request_id, int | str):
+            return
+        if (caller, request_id) in self._running:
+            self._cancel((caller, request_id))
+            return
+        try:
+            await self._bus.publish(self._subject, Cancel(req_id=self._name(caller, request_id)))
+        except Fault:
+            return  # without a bus no request runs elsewhere
+
+    async def _on_event(self, subject: str, data: bytes) -> None:
+        try:
+            name = decode(data, Cancel).req_id
+        except Fault:
+            return
+        for key in list(self._running):
+            if hmac.compare_digest(self._name(*key).encode(), name.encode()):
+                self._cancel(key)
+
+    def _cancel(self, key: tuple[str, RequestId]) -> None:
+        same = self._running.get(key, [])
+        if len(same) == 1 and not same[0].cancelled:
+            same[0].cancelled = True
+            same[0].task.cancel()
+
+    def _name(self, caller: str, request_id: RequestId) -> str:
+        text = f"cancel\n{caller}\n{type(request_id).__name__}\n{request_id}"
+        return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:32]
