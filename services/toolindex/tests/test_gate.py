@@ -37,8 +37,8 @@ def test_logits_are_linear_in_the_features():
 def test_probability_falls_with_the_distance_to_the_best_score():
     """Slower for a request of many words; a literal match is certain."""
     gate = Gate(weights=(0.0,) * 6, intercept=0.0, slope=10.0)
-    short = gate.probabilities(1.0, floats(0.0, -0.1, -0.5, 8.0), terms=3)
-    long = gate.probabilities(1.0, floats(0.0, -0.1, -0.5), terms=12)
+    short = gate.probabilities(1.0, 3, floats(0.0, -0.1, -0.5, 8.0))
+    long = gate.probabilities(1.0, 12, floats(0.0, -0.1, -0.5))
     assert short.tolist() == pytest.approx([0.7311, 0.5, 0.018, 1.0], abs=1e-3)
     assert long.tolist() == pytest.approx([0.7311, 0.6225, 0.1824], abs=1e-3)
 

@@ -67,14 +67,14 @@ class Gate(msgspec.Struct, frozen=True):
         logits: Floats = features(cosines, coverage, found) @ np.array(self.weights)
         return logits + self.intercept
 
-    def probabilities(self, odds: float, behind: Floats, terms: int) -> Floats:
+    def probabilities(self, odds: float, terms: int, behind: Floats) -> Floats:
         """By entry, the probability that it serves the query.
 
         Args:
             odds: their logarithm, of the entry with the most evidence.
+            terms: of the whole query.
             behind: how far the entry's score is from the highest, 0 or less; more than 0 for a
                 literal match.
-            terms: of the whole query.
         """
         logits = odds + self.slope * min(1.0, _SHORT / max(1, terms)) * behind
         # Beyond 50 the probability is 1, and exp would overflow.

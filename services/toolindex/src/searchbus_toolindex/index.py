@@ -12,6 +12,7 @@ Not thread-safe; use it on the event loop.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -249,8 +250,7 @@ class Index:
         slots = np.flatnonzero(scope.mask & (score >= MIN_SCORE - _MARGIN))
         if not len(slots):
             return _NOTHING
-        slots = slots[self._order(slots, score[slots])]
-        near, far = slots[:REFINED], slots[REFINED:]
+        near, far = self._split(slots, score[slots])
         exact = [
             facet.at(near, self._vectors.cosines(near, vectors[text]))
             for text, facet in zip(query.texts, facets, strict=True)
@@ -265,18 +265,27 @@ class Index:
         refined = np.round(refined, 4)
         order = self._order(near, refined)
         refined = refined[order]
-        # Estimates follow, never above the last exact score.
-        scores = np.concatenate([refined, np.minimum(np.round(score[far], 4), refined[-1])])
-        cosines = np.concatenate(
-            [_cosine(exact)[order], np.max([facet.cosine[far] for facet in facets], axis=0)]
-        )
+        near, cosines = near[order], _cosine(exact)[order]
         # The most probable entry need not be the first; the others follow it by their scores.
-        odds = self._evidence(query, exact)
-        terms = facets[0].circumstances.terms
-        probabilities = self._gate.probabilities(odds, scores - np.float32(highest), terms)
-        kept = (probabilities >= LEAST) & (scores >= MIN_SCORE)
-        slots = np.concatenate([near[order], far])
-        return Ranking(slots[kept], probabilities[kept], cosines[kept])
+        probable = functools.partial(
+            self._gate.probabilities, self._evidence(query, exact), facets[0].circumstances.terms
+        )
+        probabilities = probable(refined - np.float32(highest))
+        kept = (probabilities >= LEAST) & (refined >= MIN_SCORE)
+        if not kept.all() or not len(far):
+            return Ranking(near[kept], probabilities[kept], cosines[kept])
+        # Estimates follow, never above the last exact score; only those that are kept are sorted.
+        estimates = np.minimum(np.round(score[far], 4), refined[-1])
+        found = probable(estimates - np.float32(highest))
+        kept = (found >= LEAST) & (estimates >= MIN_SCORE)
+        far, found = far[kept], found[kept]
+        order = self._order(far, score[far])
+        far, found = far[order], found[order]
+        return Ranking(
+            np.concatenate([near, far]),
+            np.concatenate([probabilities, found]),
+            np.concatenate([cosines, np.max([facet.cosine[far] for facet in facets], axis=0)]),
+        )
 
     def _evidence(self, query: ParsedQuery, facets: Sequence[Facet]) -> float:
         """The logarithm of the odds that any entry serves the query."""
@@ -307,11 +316,23 @@ class Index:
             if (entry := self._entries[slot]) is not None
         ]
 
+    def _split(
+        self, slots: NDArray[np.intp], scores: Floats
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The slots with the highest scores, and the others; both without an order."""
+        if len(slots) <= REFINED:
+            return slots, slots[:0]
+        parted = slots[np.argpartition(self._keys(slots, scores), REFINED)]
+        return parted[:REFINED], parted[REFINED:]
+
     def _order(self, slots: NDArray[np.intp], scores: Floats) -> NDArray[np.intp]:
         """The order of slots, best first; equal scores by kind, toolset and name."""
+        return np.argsort(self._keys(slots, scores))
+
+    def _keys(self, slots: NDArray[np.intp], scores: Floats) -> NDArray[np.int64]:
         # One whole number for both: sorting by two arrays takes ten times as long.
         keys = np.rint(scores * -10_000).astype(np.int64) << 32
-        return np.argsort(keys + self._columns.place[slots])
+        return keys + self._columns.place[slots]
 
     def _literal(self, query: str, facet: Facet, scope: Scope) -> dict[int, float]:
         """Slots whose name or words the query repeats literally → what that adds to the score."""

@@ -46,7 +46,9 @@ class Facet:
 
     def best(self, visible: Mask) -> Best:
         """The highest cosine and word score of visible slots."""
-        return Best(float(self.cosine[visible].max()), float(self.matches.scores[visible].max()))
+        # With `where` numpy makes no copy.
+        cosine = self.cosine.max(where=visible, initial=-np.inf)
+        return Best(float(cosine), float(self.matches.scores.max(where=visible, initial=0.0)))
 
     def logits(self, gate: Gate) -> Floats:
         """By slot, the logarithm of the odds that the entry serves the text."""
