@@ -137,21 +137,24 @@ class Tracing:
 class MessageSpan:
     """The current span while a message is served; set `error` to the kind of its error.
 
+    A message that takes no time to serve needs only `end`.
+
     Args:
         parent: the context that the span was started in.
     """
 
-    __slots__ = ("_context", "_method", "_span", "_started_s", "_token", "error")
+    __slots__ = ("_method", "_parent", "_span", "_started_s", "_token", "error")
 
     def __init__(self, method: str, span: trace.Span, parent: Context) -> None:
         self.error: str | None = None
         self._method = method
         self._span = span
-        self._context = trace.set_span_in_context(span, parent)
+        self._parent = parent
         self._started_s = time.perf_counter()
 
     def __enter__(self) -> MessageSpan:
-        self._token = otel_context.attach(self._context)
+        context = trace.set_span_in_context(self._span, self._parent)
+        self._token = otel_context.attach(context)
         return self
 
     def __exit__(
@@ -161,12 +164,17 @@ class MessageSpan:
         traceback: TracebackType | None,
     ) -> None:
         otel_context.detach(self._token)
+        if raised is not None:
+            self.error = _kind(raised)
+        self.end()
+
+    def end(self) -> None:
+        """End the span and record its duration."""
         labels = {"mcp.method.name": _method(self._method)}
-        error = self.error if raised is None else _kind(raised)
-        if error is not None:
-            self._span.set_attribute("error.type", error)
+        if self.error is not None:
+            self._span.set_attribute("error.type", self.error)
             self._span.set_status(StatusCode.ERROR)
-            labels["error.type"] = error
+            labels["error.type"] = self.error
         self._span.end()
         _operations.record(time.perf_counter() - self._started_s, labels)
 

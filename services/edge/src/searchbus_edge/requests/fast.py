@@ -173,11 +173,10 @@ class FastWay:
                 del self._lists[next(iter(self._lists))]
         else:
             meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
-            with self._tracing.message(
+            self._tracing.message(
                 request.method, head.revision or "", request.id,
                 header=(head.traceparent, head.tracestate), meta=meta,
-            ):  # fmt: skip
-                pass
+            ).end()  # fmt: skip
         await answer.finish(encode_result(request.id, page))
         return True
 
