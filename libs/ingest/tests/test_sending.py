@@ -121,9 +121,17 @@ async def test_a_service_that_stays_away_ends_the_run(retrieval, monkeypatch):
     assert caught.group_contains(Fault, match="Away")
 
 
-async def test_failure_of_the_service_ends_the_run(retrieval):
-    """With the service's own failure."""
-    retrieval.failure = Fault(ErrorCode.INTERNAL, "The disk is full.")
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Fault(ErrorCode.INTERNAL, "The disk is full."),
+        Fault(ErrorCode.UNAVAILABLE, "The disk is full.", retryable=False),
+    ],
+)
+async def test_failure_of_the_service_ends_the_run(retrieval, monkeypatch, failure):
+    """With the service's own failure, and at once: waiting would not help."""
+    monkeypatch.setattr(sending, "PAUSE_S", 600.0)
+    retrieval.failure = failure
     bus = await bus_with(retrieval)
     with pytest.raises(ExceptionGroup) as caught:
         await send(bus, "c", items("a"))

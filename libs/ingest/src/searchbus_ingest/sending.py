@@ -195,7 +195,9 @@ class _Retrieval:
             except Fault as fault:
                 now_s = loop.time()
                 failing_since_s = now_s if failing_since_s is None else failing_since_s
-                if fault.code not in _PASSING or now_s - failing_since_s >= PATIENCE_S:
+                # A damaged collection is unavailable too, and stays so.
+                passing = fault.code in _PASSING and fault.failure.retryable
+                if not passing or now_s - failing_since_s >= PATIENCE_S:
                     raise
                 await self._wait(pause_s)
                 pause_s = min(MAX_PAUSE_S, 2 * pause_s)
