@@ -76,7 +76,8 @@ def fit(examples: Sequence[Example]) -> Gate:
     weight = np.array([WEIGHTS[e.sort] / sizes[e.group, e.sort, e.served] for e in examples])
     weight /= weight.sum()
     served = np.array([e.served for e in examples], dtype=float)
-    chosen = [0] * len(examples)
+    # Which entry is the best depends on the weights; the nearest one is a good guess.
+    chosen = [int(np.argmax(e.candidates[:, :2].sum(axis=1))) for e in examples]
     for _ in range(_ROUNDS):
         rows = np.stack([e.candidates[at] for e, at in zip(examples, chosen, strict=True)])
         found = _logistic(rows, served, weight)
