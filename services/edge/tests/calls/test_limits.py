@@ -72,8 +72,6 @@ async def test_unreachable_store_counts_here_or_refuses(clock):
     kv.away = True
     assert sum([await admitted(limiter) for _ in range(50)]) == 10
     assert not await admitted(closed)
-    none = SharedLimiter("z", None, 10.0, 10, clock=clock)
-    assert sum([await admitted(none) for _ in range(50)]) == 10
     kv.away = False
     clock.now_s += 5
     assert await admitted(closed)
@@ -168,7 +166,8 @@ async def test_edges_share_the_limit_while_the_store_is_away(clock):
 
 async def test_rate_zero_switches_a_limit_off(clock):
     """Local and shared."""
-    for limiter in (LocalLimiter(0, 1, clock=clock), SharedLimiter("x", None, 0, 1, clock=clock)):
+    _, (shared,) = edges(1, 0, 1, clock)
+    for limiter in (LocalLimiter(0, 1, clock=clock), shared):
         assert all([await admitted(limiter) for _ in range(100)])
 
 

@@ -100,7 +100,6 @@ class SharedLimiter:
 
     Args:
         name: of the limit; callers of different limits do not share.
-        store: None: this edge counts on its own.
         fail_closed: refuse while the store is unreachable, rather than count on its own.
         clock: seconds of the epoch.
         edges: how many share the limit while each counts on its own.
@@ -109,7 +108,7 @@ class SharedLimiter:
     def __init__(
         self,
         name: str,
-        store: KeyValue | None,
+        store: KeyValue,
         rate_per_s: float,
         burst: int,
         *,
@@ -174,11 +173,9 @@ class SharedLimiter:
         A task of its own takes it: no request waits behind another one, and none longer than
         `_WAIT_S`. The task goes on then, for later requests.
         """
-        if self._store is None:
-            raise Fault(ErrorCode.UNAVAILABLE, "There is no key-value store.")
         taking = self._taking.get(caller)
         if taking is None:
-            taking = asyncio.get_running_loop().create_task(self._take(self._store, caller, gcra))
+            taking = asyncio.get_running_loop().create_task(self._take(caller, gcra))
             self._taking[caller] = taking
             taking.add_done_callback(lambda task: self._taken(caller, task))
         try:
@@ -191,11 +188,11 @@ class SharedLimiter:
         if not task.cancelled():
             task.exception()  # known to those who still wait
 
-    async def _take(self, store: KeyValue, caller: str, gcra: Gcra) -> None:
+    async def _take(self, caller: str, gcra: Gcra) -> None:
         """Move the caller's time forward by a lease."""
         key = hashlib.sha256(f"{self._name}/{caller}".encode()).hexdigest()[:40]
         for _ in range(_ATTEMPTS):
-            entry = await store.get(key)
+            entry = await self._store.get(key)
             now_s = self._clock()
             counted_s = float(entry.value) if entry is not None else 0.0
             # This edge admitted requests while the store was away, or the store lost its memory.
@@ -207,9 +204,9 @@ class SharedLimiter:
             arrival_s = gcra.advance(arrival_s, now_s, size)
             value = repr(arrival_s).encode()
             if entry is None:
-                written = await store.create(key, value)
+                written = await self._store.create(key, value)
             else:
-                written = await store.update(key, value, entry.revision)
+                written = await self._store.update(key, value, entry.revision)
             if written is not None:
                 self._local.learn(caller, arrival_s)
                 self._leases[caller] = (size, now_s + 2 * _LEASE_S)
