@@ -14,12 +14,19 @@ def search(url: str, query: str) -> list[str]:
 
 def test_command_line_searches_with_scores_and_why(stack):
     """Names, scores and the words that matched; prompts and resources as well."""
-    done = stack.command("tools", "search", "what did the Fed say about inflation")
-    assert done.returncode == 0, done.stderr
-    assert "search_fomc" in done.stdout
-    assert "Fed" in done.stdout
+
+    def searched(*words: str, expected: str) -> str | None:
+        # Each replica follows the catalogs by itself, and has some a moment later than others.
+        done = stack.command("tools", "search", *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout if expected in done.stdout else None
+
+    query = "what did the Fed say about inflation"
+    shown = eventually(lambda: searched(query, expected="search_fomc"), timeout_s=60)
+    assert "Fed" in shown
+    prompts = ("check a claim", "--kind", "prompt", "--json")
     found = json.loads(
-        stack.command("tools", "search", "check a claim", "--kind", "prompt", "--json").stdout
+        eventually(lambda: searched(*prompts, expected="verify_claim"), timeout_s=60)
     )
     assert found["matches"][0]["name"] == "verify_claim"
     assert found["matches"][0]["score"] > 0
