@@ -212,8 +212,9 @@ async def test_a_worker_on_standby_is_not_asked_by_name():
         assert (await stack.say(instance=instance)).by == "a"
 
 
-async def test_hedged_reads_leave_a_worker_that_hangs_after_a_few():
-    """Second requests are few: without that, they are used up."""
+async def test_hedged_reads_leave_a_worker_that_hangs_after_a_few(monkeypatch):
+    """Second requests are few: without that, they are used up. Nothing is watched yet."""
+    monkeypatch.setattr(inbox, "SILENT_S", 600.0)
     async with Stack("a", "b") as stack:
         stack.release()
         hedge = Hedge(share=0.05, least_s=0.01)
