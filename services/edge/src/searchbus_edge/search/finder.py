@@ -37,8 +37,6 @@ __all__ = ["PAGE_SIZE", "Finder"]
 INDEX = "toolindex"
 PAGE_SIZE = 10
 """The most items on one page (MCP search proposal, "Search Results")."""
-TOOLS_PAGE_SIZE = 5
-"""Each tool comes with its schemas, and the right ones are seldom further back."""
 SEARCH_TIMEOUT_S = 15.0
 _MAX_RESOURCES = 50
 _K = 59
@@ -135,8 +133,7 @@ class Finder:
         query = await self._admit(actor, query)
         offset = int(state.get("o", 0))
         generation = state.get("g")
-        limit = TOOLS_PAGE_SIZE if kind == "tool" else PAGE_SIZE
-        reply = await self._find(kind, actor, view, query, limit, offset, generation)
+        reply = await self._find(kind, actor, view, query, PAGE_SIZE, offset, generation)
         end = offset + len(reply.found)
         if not reply.found or end >= reply.total:
             return reply.found, None

@@ -58,7 +58,7 @@ class SearchMethods:
         return self._finder.available
 
     async def tools(self, actor: Actor, view: View, params: SearchParams) -> types.ListToolsResult:
-        """tools/search: tools as tools/list shows them, at most five a page, best first."""
+        """tools/search: tools as tools/list shows them, at most ten, best first."""
         found, cursor = await self.find_tools(actor, view, params.query, params.cursor)
         return types.ListToolsResult(tools=[render.tool(t) for t in found], next_cursor=cursor)
 
