@@ -8,8 +8,9 @@ import hashlib
 import pytest
 
 from searchbus_bus.deadline import Deadline
-from searchbus_bus.inbox import Failed, Inbox, Question
+from searchbus_bus.inbox import Inbox, Question
 from searchbus_bus.parts import ChunkMark
+from searchbus_bus.pending import Failed
 from searchbus_bus.transport import Message
 from searchbus_contracts import ErrorCode, Failure, Parts, decode, encode
 

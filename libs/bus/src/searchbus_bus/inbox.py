@@ -11,53 +11,34 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
 
 from searchbus_contracts import (
     ErrorCode,
-    Failure,
     Fault,
     Parts,
-    ToolEvent,
-    decode,
     encode,
-    is_token,
 )
-from searchbus_contracts.headers import ACK, CHUNK, ERROR_CODE, ERROR_TEXT, EVENT, PARTS
+from searchbus_contracts.headers import PARTS
 from searchbus_contracts.inboxes import part_subject
 
 from .deadline import Deadline
 from .ids import RandomIds
-from .parts import Assembly, ChunkMark, part_size_bytes, split
+from .parts import part_size_bytes, split
+from .pending import Failed, OnSilence, Pending, read_reply
 from .request import OnEvent
 from .tasks import TimeLimit
 from .transport import Message, Transport
 
-__all__ = ["Failed", "Inbox", "OnSilence", "Pending", "Question"]
+__all__ = ["Inbox", "Question"]
 
 log = logging.getLogger("searchbus.bus")
 
 SILENT_S = 1.0
 """An attempt without a reply for this time is watched: its worker may be gone."""
 _LOOK_EVERY_S = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """An attempt that got no reply, and why: the caller decides whether to send it again.
-
-    Args:
-        instance: that had the request, where it is known.
-    """
-
-    fault: Fault
-    cause: Literal["refused", "no_responders", "timeout", "connection_lost", "worker_lost"] = (
-        "refused"
-    )
-    instance: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,34 +53,6 @@ class Question:
     subject: str
     replier: str
     enough: int | None = None
-
-
-@dataclass(slots=True)
-class Pending:
-    """One attempt that waits for its reply.
-
-    Attributes:
-        instance: that acknowledged the request; empty before.
-        since_s: when it was sent, in the time of the event loop.
-        watch: runs once the attempt has been silent for long.
-    """
-
-    outcome: asyncio.Future[bytes | Failed]
-    on_event: OnEvent | None
-    on_silence: OnSilence | None
-    since_s: float
-    instance: str = ""
-    watch: asyncio.Task[None] | None = None
-    request_parts: list[memoryview] = field(default_factory=list)
-    assembly: Assembly | None = None
-
-    def end(self, outcome: bytes | Failed) -> None:
-        """Set the outcome, unless there is one."""
-        if not self.outcome.done():
-            self.outcome.set_result(outcome)
-
-
-OnSilence = Callable[[Pending], Coroutine[Any, Any, None]]
 
 
 class Inbox:
@@ -256,7 +209,7 @@ class Inbox:
             self._background.add(task)
             task.add_done_callback(self._background.discard)
         else:
-            outcome = _read(pending, message)
+            outcome = read_reply(pending, message)
             if outcome is not None:
                 pending.end(outcome)
 
@@ -279,47 +232,3 @@ def _parts_header(reply_to: str, body: bytes, count: int) -> dict[str, str]:
         sha256=hashlib.sha256(body).hexdigest(),
     )
     return {PARTS: encode(parts).decode()}
-
-
-def _read(pending: Pending, message: Message) -> bytes | Failed | None:
-    """The outcome that a message brings; None where more messages follow."""
-    headers = message.headers
-    if message.no_responders:
-        return Failed(
-            Fault(
-                ErrorCode.UNAVAILABLE, "No worker is running that could answer. Try again shortly."
-            ),
-            "no_responders",
-        )
-    if ERROR_CODE in headers:
-        return Failed(Fault.of(_failure(message)))
-    try:
-        if EVENT in headers:
-            if pending.on_event is not None:
-                pending.on_event(decode(message.data, ToolEvent))
-            return None
-        if ACK in headers:
-            pending.instance = headers[ACK] if is_token(headers[ACK]) else ""
-            return None
-        if CHUNK not in headers:
-            return message.data
-        mark = ChunkMark.parse(headers[CHUNK])
-        if pending.assembly is None:
-            pending.assembly = Assembly(mark.count, mark.size_bytes, mark.sha256)
-        return pending.assembly.add(mark.index, message.data)
-    except Fault as fault:
-        return Failed(fault)
-    except Exception:
-        log.exception("a reply could not be read")
-        return Failed(Fault(ErrorCode.INTERNAL, "The reply could not be understood."))
-
-
-def _failure(message: Message) -> Failure:
-    """The failure in a reply; from its headers alone where another library wrote the body."""
-    try:
-        return decode(message.data, Failure)
-    except Fault:
-        return Failure(
-            code=message.headers[ERROR_CODE],
-            message=message.headers.get(ERROR_TEXT, "The service failed without a message."),
-        )

@@ -25,8 +25,9 @@ from .deadline import Deadline
 from .fleet import Fleet, State
 from .identity import ActorSigner, Sent, received_delegation
 from .ids import RandomIds
-from .inbox import Failed, Inbox, OnSilence, Question
+from .inbox import Inbox, Question
 from .parts import MAX_BODY_BYTES
+from .pending import Failed, OnSilence
 from .request import Request
 from .transport import Transport
 from .watching import ACK_AFTER_MS, watch

@@ -19,7 +19,7 @@ import asyncio
 from searchbus_contracts import ErrorCode, Fault
 
 from .fleet import Fleet, State
-from .inbox import Failed, Pending
+from .pending import Failed, Pending
 
 __all__ = ["ACK_AFTER_MS", "watch"]
 
