@@ -17,9 +17,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 __all__ = ["REVISION", "Client", "Outcome", "counts"]
 
 REVISION = "2026-07-28"
+_BUFFER_BYTES = 32 * 2**20
+"""With less, reading a large answer would take longer than serving it."""
 SPARE_S = 0.25
 """An answer may come this long after the deadline."""
 
@@ -171,7 +175,9 @@ class Client:
     ) -> tuple[int, dict[str, Any]]:
         kept = bool(self._idle[port])
         reader, writer = (
-            self._idle[port].pop() if kept else await asyncio.open_connection("127.0.0.1", port)
+            self._idle[port].pop()
+            if kept
+            else await asyncio.open_connection("127.0.0.1", port, limit=_BUFFER_BYTES)
         )
         done = False
         try:
@@ -220,10 +226,10 @@ async def _read(reader: asyncio.StreamReader) -> tuple[int, dict[str, Any]]:
         body = b"".join(parts)
     if "text/event-stream" in head:
         events = [line[5:] for line in body.decode().splitlines() if line.startswith("data:")]
-        messages = [json.loads(event) for event in events if event.strip()]
+        messages = [msgspec.json.decode(event) for event in events if event.strip()]
         return status, next(m for m in messages if "id" in m)
     with suppress(ValueError):
-        found = json.loads(body)
+        found = msgspec.json.decode(body)
         if isinstance(found, dict):
             return status, found if "result" in found or "error" in found else {"error": found}
     return status, {"error": {"code": f"HTTP {status}"}}

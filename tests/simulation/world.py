@@ -9,6 +9,7 @@ Nothing waits in real time: when all tasks wait for timers, the clock moves to t
 from __future__ import annotations
 
 import asyncio
+import heapq
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -54,8 +55,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _run_once(self) -> None:
         # The names of asyncio's base loop since Python 3.4.
-        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
-            self._now_s = max(self._now_s, self._scheduled[0]._when)  # type: ignore[attr-defined]
+        timers: list[Any] = self._scheduled  # type: ignore[attr-defined]
+        while timers and timers[0]._cancelled:
+            # Left to the base loop, it would wait in real time for the timer behind it.
+            heapq.heappop(timers)._scheduled = False
+            self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
+        if not self._ready and timers:  # type: ignore[attr-defined]
+            self._now_s = max(self._now_s, timers[0]._when)
             if self._now_s > ENOUGH_S:
                 raise AssertionError("the scenario does not end")
         super()._run_once()  # type: ignore[misc]
