@@ -185,3 +185,13 @@ async def test_an_event_about_another_service_is_ignored(connect_bus):
     await directory._on_event(bus.subjects.catalog_event("alpha"), encode(event))
     assert not directory.present("alpha")
     await directory.close()
+
+
+async def test_a_malformed_event_is_ignored_and_logged(connect_bus, directory, caplog):
+    """Discovery finds what it does not say."""
+    bus = await connect_bus()
+    await bus.serve(tool_worker("alpha", "one"))
+    await until(lambda: names(directory) == ["one"])
+    await directory._on_event(bus.subjects.catalog_event("alpha"), b"{")
+    assert names(directory) == ["one"]
+    assert "is malformed and ignored" in caplog.text

@@ -201,8 +201,10 @@ class Directory:
     async def _on_event(self, subject: str, data: bytes) -> None:
         try:
             event = decode(data, CatalogEvent)
-        except Fault:
-            return  # discovery finds what a malformed event does not say
+        except Fault as fault:  # discovery finds what it does not say
+            telemetry.count_refused("event")
+            log.warning("an event on %s is malformed and ignored: %s", subject, fault)
+            return
         if subject != self._bus.subjects.catalog_event(event.service):
             telemetry.count_refused("service")
             log.warning("an event on %s speaks of another service and is ignored", subject)
@@ -213,6 +215,7 @@ class Directory:
             known = self._instance(event.service, event.instance)
             if known is None:
                 if self.count(event.service) >= _MOST_INSTANCES:
+                    telemetry.count_refused("instance")
                     return  # discovery finds those that there are
                 known = Instance("", time.time_ns() // 10**6)
             # A worker of an older version sends no metadata with its events.

@@ -79,7 +79,7 @@ _reconnects = meter.create_counter(
 )
 
 
-REFUSED = ("descriptor", "toolset", "service")
+REFUSED = ("descriptor", "toolset", "service", "event", "instance")
 ERROR_KINDS = ("permission", "slow_consumer", "other", "store")
 
 
@@ -139,7 +139,7 @@ def count_shed(service: str) -> None:
 
 
 def count_refused(reason: str) -> None:
-    """Count something announced that is ignored: a descriptor, a toolset, a service's name."""
+    """Count something announced that is ignored, see REFUSED."""
     _refused.add(1, {"reason": reason})
 
 
