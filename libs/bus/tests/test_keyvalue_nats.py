@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
+import nats.js.errors
 import pytest
 
 from searchbus_bus import Bus, connect
@@ -156,3 +157,18 @@ async def test_nothing_is_opened_after_the_connection_was_closed(own_nats_server
     with pytest.raises(Fault, match="its connection is closed"):
         await bucket.get("a")
     assert bucket._opening.done()
+
+
+async def test_an_entry_that_went_away_while_another_was_created(
+    own_nats_server, tmp_path, monkeypatch
+):
+    """The write is lost like one that came second; the caller tries again."""
+    server = own_nats_server("-js", "-sd", str(tmp_path))
+    async with opened(server.url) as (_, bucket):
+        assert await bucket.create("a", b"1")
+
+        async def gone(*_: object, **__: object) -> None:
+            raise nats.js.errors.KeyNotFoundError
+
+        monkeypatch.setattr("nats.js.kv.KeyValue._get", gone)
+        assert await bucket.create("a", b"2") is None

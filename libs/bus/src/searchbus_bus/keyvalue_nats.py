@@ -160,6 +160,9 @@ class NatsKeyValue:
                 return int(await operation(bucket))
             except nats.js.errors.KeyWrongLastSequenceError:
                 return None
+            except nats.js.errors.KeyNotFoundError:
+                # nats-py looks at the entry that is in the way; it went away meanwhile.
+                return None
 
         return await self._run(write)
 
