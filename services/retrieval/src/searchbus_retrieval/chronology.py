@@ -63,7 +63,8 @@ class Order:
             if hit.score >= floor and hit.cosine >= cosine_floor and self._date(hit)
         ]
         shares = {hit.id: quantities.share_in(*_texts(hit)) for hit in matching}
-        matching = [hit for hit in matching if shares[hit.id] == max(shares.values())]
+        whole = max(shares.values(), default=0.0)
+        matching = [hit for hit in matching if shares[hit.id] == whole]
         counts = {hit.id: self._count(hit) for hit in matching}
         most = max(counts.values(), default=0)
         chosen = [hit for hit in matching if counts[hit.id] == most]

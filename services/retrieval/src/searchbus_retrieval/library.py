@@ -160,7 +160,12 @@ class Library:
             *(search(AllOf((condition, p.condition)), most) for p in question.preferences),
         )
         pairs = list(zip(question.preferences, preferred, strict=True))
-        return question.ordered(rank(overall, pairs, question.lift))
+
+        def ranked() -> list[Hit]:
+            return question.ordered(rank(overall, pairs, question.lift))
+
+        # It reads the text of hundreds of passages, which would hold the event loop.
+        return await asyncio.to_thread(ranked)
 
     async def get(self, collection: str | None, document_id: str) -> Document:
         """One whole document; without a collection, of the first that has it.

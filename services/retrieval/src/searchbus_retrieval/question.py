@@ -19,7 +19,7 @@ LITERAL_LIFT = 1.0
 """As much as the best score without any lift."""
 QUANTITIES_LIFT = 0.3
 """Of a passage with every quantity of the query."""
-_MORE_CANDIDATES = 400
+_MORE_CANDIDATES = 200
 """Where dates or numbers decide, words and meaning put the right passage further down."""
 
 
