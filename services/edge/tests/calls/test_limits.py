@@ -164,6 +164,51 @@ async def test_edges_share_the_limit_while_the_store_is_away(clock):
     assert 0.85 * allowed <= count <= 1.05 * allowed
 
 
+class View:
+    """The store as one edge sees it, which may be cut off alone."""
+
+    away = False
+
+    def __init__(self, store: MemoryKeyValue) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str):
+        if self.away:
+            raise Fault("unavailable", "The key-value store is away.")
+        return getattr(self._store, name)
+
+
+@pytest.mark.parametrize("all_away_s", [0, 5])
+async def test_what_an_edge_admitted_alone_is_counted_when_it_is_back(clock, all_away_s):
+    """One of three edges sees the store later than the others, or loses it alone."""
+    store = MemoryKeyValue(ttl_s=3600, clock=clock)
+    views = [View(store) for _ in range(3)]
+    limiters = [SharedLimiter("x", view, 20.0, 20, clock=clock, edges=lambda: 3) for view in views]
+    count = 0
+    for step in range(3000):  # half a minute at a hundred a second
+        store.away = 1000 <= step < 1000 + 100 * all_away_s
+        views[0].away = 1000 <= step < 1500 + 100 * all_away_s
+        count += await admitted(limiters[step % 3])
+        clock.now_s += 0.01
+    assert 0.85 * (20 * 30 + 20) <= count <= 20 * 30 + 20
+
+
+async def test_the_time_alone_costs_a_caller_seconds_not_minutes(clock):
+    """After ten minutes that one edge was cut off, while others served the same caller."""
+    store = MemoryKeyValue(ttl_s=3600, clock=clock)
+    views = [View(store) for _ in range(2)]
+    limiters = [SharedLimiter("x", view, 10.0, 10, clock=clock, edges=lambda: 2) for view in views]
+    views[0].away = True
+    for step in range(6000):
+        await admitted(limiters[step % 2])
+        clock.now_s += 0.1
+    views[0].away = False
+    clock.now_s += 0.3  # the store is asked again
+    assert not await admitted(limiters[0])
+    clock.now_s += 6.0
+    assert await admitted(limiters[0])
+
+
 async def test_rate_zero_switches_a_limit_off(clock):
     """Local and shared."""
     _, (shared,) = edges(1, 0, 1, clock)

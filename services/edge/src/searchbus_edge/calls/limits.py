@@ -2,15 +2,18 @@
 
 `LocalLimiter` counts in this process; `SharedLimiter` over all edges, by leases from the key-value
 store. While the store is unreachable, each edge counts on its own, from what it last knew, and
-admits its share; where an error would cost money (`fail_closed`), calls are refused instead.
+admits its share; where an error would cost money (`fail_closed`), calls are refused instead. What
+an edge admitted alone while others had the store is counted when it is back, up to `_MOST_OWED_S`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
@@ -24,11 +27,15 @@ from searchbus_upstream import count_limit
 
 __all__ = ["Limiter", "LocalLimiter", "SharedLimiter"]
 
+log = logging.getLogger(__name__)
+
 _LEASE_S = 0.25
 """A lease holds a caller's requests for this time: traffic to the store is independent of rates.
 So long, too, nobody asks a store that failed."""
 _WAIT_S = 0.1
 """What a request may lose when the store goes away."""
+_MOST_OWED_S = 5.0
+"""The longest that a caller waits for what an edge admitted alone, however long it was alone."""
 _ATTEMPTS = 20
 _MAX_LOCAL_CALLERS = 100_000
 _MAX_LEASES = 50_000
@@ -95,6 +102,29 @@ def _part(rate_per_s: float, burst: int, among: int) -> Gcra:
     return Gcra.of_rate(rate_per_s / among, burst // among)
 
 
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """What the store keeps of a caller.
+
+    Args:
+        arrival_s: theoretical arrival time, see `Gcra`.
+        since_s: since when the edges count here; before, each counted on its own.
+    """
+
+    arrival_s: float
+    since_s: float
+
+    @classmethod
+    def decode(cls, value: bytes) -> _Count:
+        """The count that `encode` wrote."""
+        arrival_s, since_s = value.split()
+        return cls(float(arrival_s), float(since_s))
+
+    def encode(self) -> bytes:
+        """Two numbers in text."""
+        return f"{self.arrival_s!r} {self.since_s!r}".encode()
+
+
 class SharedLimiter:
     """One limit of a caller over all edges.
 
@@ -130,6 +160,8 @@ class SharedLimiter:
         # Requests left and the end of each lease.
         self._leases: LRUCache[str, tuple[int, float]] = LRUCache(_MAX_LEASES)
         self._taking: dict[str, asyncio.Task[None]] = {}
+        # Callers that this edge counts alone: since when, and how many requests it admitted.
+        self._alone: LRUCache[str, tuple[float, int]] = LRUCache(_MAX_LEASES)
         self._away_until_s = 0.0
 
     async def admit(self, caller: str) -> None:
@@ -159,6 +191,8 @@ class SharedLimiter:
         if self._fail_closed:
             raise _limited(1.0)
         await self._local.admit(caller, among=self._edges())
+        start_s, count = self._alone.get(caller, (self._clock(), 0))
+        self._alone[caller] = (start_s, count + 1)
 
     def _spend(self, caller: str) -> bool:
         left, end_s = self._leases.get(caller, (0, 0.0))
@@ -185,33 +219,59 @@ class SharedLimiter:
 
     def _taken(self, caller: str, task: asyncio.Task[None]) -> None:
         del self._taking[caller]
-        if not task.cancelled():
-            task.exception()  # known to those who still wait
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, Fault):
+            # A Fault is known to those who still wait.
+            log.error("a lease for the limit %r failed", self._name, exc_info=error)
 
     async def _take(self, caller: str, gcra: Gcra) -> None:
         """Move the caller's time forward by a lease."""
-        key = hashlib.sha256(f"{self._name}/{caller}".encode()).hexdigest()[:40]
+        # The number is of the format of the value: a rolling update mixes none.
+        key = hashlib.sha256(f"{self._name}/{caller}/2".encode()).hexdigest()[:40]
         for _ in range(_ATTEMPTS):
             entry = await self._store.get(key)
             now_s = self._clock()
-            counted_s = float(entry.value) if entry is not None else 0.0
-            # This edge admitted requests while the store was away, or the store lost its memory.
-            arrival_s = max(counted_s, self._local.arrival_s(caller))
-            wait_s = gcra.wait(arrival_s, now_s)
-            if wait_s > 0:
+            counted = _Count.decode(entry.value) if entry is not None else None
+            known = self._known(caller, counted, gcra, now_s)
+            wait_s = gcra.wait(known.arrival_s, now_s)
+            if wait_s > 0 and caller not in self._alone:
                 raise _limited(wait_s)
-            size = min(self._lease_size, gcra.remaining(arrival_s, now_s))
-            arrival_s = gcra.advance(arrival_s, now_s, size)
-            value = repr(arrival_s).encode()
+            size = min(self._lease_size, gcra.remaining(known.arrival_s, now_s))
+            arrival_s = gcra.advance(known.arrival_s, now_s, size)
+            value = _Count(arrival_s, known.since_s).encode()
             if entry is None:
                 written = await self._store.create(key, value)
             else:
                 written = await self._store.update(key, value, entry.revision)
             if written is not None:
+                self._alone.pop(caller, None)
                 self._local.learn(caller, arrival_s)
+                if size == 0:
+                    raise _limited(wait_s)
                 self._leases[caller] = (size, now_s + 2 * _LEASE_S)
                 return
         raise Fault(ErrorCode.UNAVAILABLE, "Too many edges count this caller at the same time.")
+
+    def _known(self, caller: str, counted: _Count | None, gcra: Gcra, now_s: float) -> _Count:
+        """The count of the store, and what this edge admitted that is missing there.
+
+        An edge that comes back first takes it that the others used their parts too, as this edge
+        did. One that comes back later owes what it admitted since then.
+        """
+        # The store may also have lost its memory.
+        known_s = self._local.arrival_s(caller)
+        if counted is None:
+            return _Count(known_s, now_s)
+        if caller not in self._alone:
+            return _Count(max(counted.arrival_s, known_s), counted.since_s)
+        start_s, admitted = self._alone[caller]
+        if counted.arrival_s <= start_s + gcra.tolerance + gcra.interval:
+            # Nobody counts here faster than the limit since then.
+            return _Count(max(counted.arrival_s, known_s), now_s)
+        common_s = now_s - max(start_s, counted.since_s)
+        part = common_s * self.rate_per_s / max(1, self._edges()) + 1
+        owed_s = min(min(admitted, part) * gcra.interval, _MOST_OWED_S)
+        return _Count(max(counted.arrival_s + owed_s, known_s), counted.since_s)
 
 
 def _limited(wait_s: float) -> Fault:
