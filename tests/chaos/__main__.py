@@ -52,6 +52,8 @@ def main(arguments: Sequence[str]) -> int:
     unknown = [name for name in names if name not in {**ROWS, **LONG}]
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}. Known: {', '.join({**ROWS, **LONG})}")
+    if given.runs < 1:
+        parser.error(f"--runs must be 1 or more, not {given.runs}")
     watch_this_process()
     runs = [
         [m for name in names for m in asyncio.run(measure(name, short=given.short))]

@@ -31,6 +31,15 @@ def test_every_fault_is_reported_at_once(monkeypatch, capsys):
         assert given in text
 
 
+def test_value_that_must_be_json_is_named(monkeypatch, capsys):
+    """A list without brackets is a usual slip; no trace back, and no restart."""
+    monkeypatch.setenv("SEARCHBUS_REQUIRED_SERVICES", "web,ddg")
+    with pytest.raises(SystemExit) as caught:
+        load_settings(FollowingSettings)
+    assert caught.value.code == 2
+    assert "SEARCHBUS_REQUIRED_SERVICES: must be JSON (Expecting value" in capsys.readouterr().err
+
+
 def test_dotenv_is_read_and_the_environment_wins(monkeypatch, tmp_path):
     """`.env` in the working folder gives values; the environment overrides them."""
     monkeypatch.chdir(tmp_path)

@@ -21,3 +21,12 @@ def test_embedder_is_the_model_unless_set(monkeypatch):
 def test_documents_lie_in_the_data_folder(tmp_path):
     """Below `qdrant`."""
     assert RetrievalSettings(data_dir=tmp_path).store_folder == tmp_path / "qdrant"
+
+
+def test_profile_that_cannot_be_used_is_refused_at_the_start(tmp_path):
+    """It names the file, or the folder that is missing."""
+    with pytest.raises(ValidationError, match="No such file or directory"):
+        RetrievalSettings(profile_dir=tmp_path / "none")
+    (tmp_path / "hr.toml").write_text("[bogus")
+    with pytest.raises(ValidationError, match=r"hr\.toml cannot be read"):
+        RetrievalSettings(profile_dir=tmp_path)

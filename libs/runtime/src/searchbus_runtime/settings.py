@@ -14,12 +14,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from searchbus_bus import ActorSigner, ActorVerifier
 from searchbus_contracts.services import Service
@@ -155,20 +155,31 @@ def load_settings(cls: type[S], **overrides: Any) -> S:
             raise SystemExit(EXIT_BAD_SETTINGS)
         return cls(_secrets_dir=folder, **overrides)
     except ValidationError as error:
-        _refuse(cls, error)
+        _refuse(_faults(cls, error))
+    except SettingsError as error:
+        # Raised before any value is checked, for the first one that is not JSON where it must be.
+        named = re.search(r'field "(\w+)"', str(error))
+        name = f"{PREFIX}{named[1].upper()}" if named else "A setting"
+        _refuse([f"{name}: must be JSON ({error.__cause__ or error})"])
 
 
-def _refuse(cls: type[ServiceSettings], error: ValidationError) -> NoReturn:
-    lines = [f"{len(error.errors())} setting(s) are wrong:"]
+def _refuse(faults: Sequence[str]) -> NoReturn:
+    lines = [f"{len(faults)} setting(s) are wrong:", *(f"  {fault}" for fault in faults)]
+    lines.append("Set them in the environment, in .env, or as files in SEARCHBUS_SECRETS_DIR.")
+    sys.stderr.write("\n".join(lines) + "\n")
+    raise SystemExit(EXIT_BAD_SETTINGS)
+
+
+def _faults(cls: type[ServiceSettings], error: ValidationError) -> list[str]:
+    """A line for each, by the names that the user sets."""
+    lines = []
     for fault in error.errors():
         name = str(fault["loc"][0]) if fault["loc"] else "?"
         field = cls.model_fields.get(name)
         secret = field is not None and "Secret" in str(field.annotation)
         given = "" if secret or isinstance(fault["input"], SecretStr) else f" (got {_short(fault)})"
-        lines.append(f"  {PREFIX}{name.upper()}: {fault['msg']}{given}")
-    lines.append("Set them in the environment, in .env, or as files in SEARCHBUS_SECRETS_DIR.")
-    sys.stderr.write("\n".join(lines) + "\n")
-    raise SystemExit(EXIT_BAD_SETTINGS)
+        lines.append(f"{PREFIX}{name.upper()}: {fault['msg']}{given}")
+    return lines
 
 
 def _short(fault: Any) -> str:

@@ -45,10 +45,6 @@ async def start(process: Process[RetrievalSettings]) -> None:
         settings.store_folder.mkdir(parents=True, exist_ok=True)
         make_room(settings.store_folder.parent)
     try:
-        profiles = load_profiles(settings.profile_dir)
-    except (ValueError, OSError) as error:
-        raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
-    try:
         store = await open_store(
             url=settings.qdrant_url,
             folder=settings.store_folder,
@@ -66,7 +62,10 @@ async def start(process: Process[RetrievalSettings]) -> None:
     except (StoreLocked, ModelNotFound, ConnectionError) as error:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
     library = await Library.open(
-        store, embedder, profiles=profiles, repair=settings.qdrant_url is None
+        store,
+        embedder,
+        profiles=load_profiles(settings.profile_dir),
+        repair=settings.qdrant_url is None,
     )
     process.health.add_detail("damaged_collections", lambda: dict(library.damaged))
     await process.enter(Sizes(library))

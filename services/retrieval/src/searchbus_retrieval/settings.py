@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 
 from searchbus_runtime import ServiceSettings, data_folder
 from searchbus_vectors import EmbedderKind
+
+from .profiles import load_profiles
 
 __all__ = ["RetrievalSettings"]
 
@@ -38,6 +40,15 @@ class RetrievalSettings(ServiceSettings):
         description="Folder of profiles, `<collection>.toml`: what questions to a collection mean.",
     )
     embed_threads: Annotated[int, Field(ge=1, le=256)] | None = None
+
+    @field_validator("profile_dir")
+    @classmethod
+    def _profiles_can_be_read(cls, folder: Path | None) -> Path | None:
+        try:
+            load_profiles(folder)
+        except OSError as error:
+            raise ValueError(f"cannot be read: {error.strerror}") from None
+        return folder
 
     @property
     def store_folder(self) -> Path:
