@@ -14,6 +14,7 @@ class Settings(ServiceSettings):
 
     key: SecretStr | None = None
     workers: int = 1
+    hosts: tuple[str, ...] = ()
 
 
 def test_every_fault_is_reported_at_once(monkeypatch, capsys):
@@ -33,11 +34,11 @@ def test_every_fault_is_reported_at_once(monkeypatch, capsys):
 
 def test_value_that_must_be_json_is_named(monkeypatch, capsys):
     """A list without brackets is a usual slip; no trace back, and no restart."""
-    monkeypatch.setenv("SEARCHBUS_REQUIRED_SERVICES", "web,ddg")
+    monkeypatch.setenv("SEARCHBUS_HOSTS", "a,b")
     with pytest.raises(SystemExit) as caught:
-        load_settings(FollowingSettings)
+        load_settings(Settings)
     assert caught.value.code == 2
-    assert "SEARCHBUS_REQUIRED_SERVICES: must be JSON (Expecting value" in capsys.readouterr().err
+    assert "SEARCHBUS_HOSTS: must be JSON (Expecting value" in capsys.readouterr().err
 
 
 def test_dotenv_is_read_and_the_environment_wins(monkeypatch, tmp_path):
