@@ -65,6 +65,15 @@ def test_content_type_must_be_json(content_type, status):
     assert (refusal.status if refusal else 200) == status
 
 
+def test_encoded_body_is_refused_by_name():
+    """It would be read as plain text, and be called no JSON."""
+    given = {"accept": "*/*", "content_type": "application/json"}
+    refusal = head(**given, content_encoding="gzip").check_media_types()
+    assert refusal.status == 415
+    assert "'gzip'" in refusal.message
+    assert head(**given, content_encoding="identity").check_media_types() is None
+
+
 @pytest.mark.parametrize(
     ("host", "origin", "status"),
     [

@@ -46,6 +46,7 @@ class Head(Struct):
     host: str = ""
     origin: str = ""
     content_type: str = ""
+    content_encoding: str = ""
     content_length: str = ""
     accept: str = ""
     authorization: str = ""
@@ -67,12 +68,19 @@ class Head(Struct):
         return found
 
     def check_media_types(self) -> Refusal | None:
-        """The rules of the streamable HTTP transport for Content-Type and Accept."""
+        """The rules of the streamable HTTP transport for Content-Type and Accept.
+
+        A body that was encoded is refused, as RFC 9110 (15.5.16) has it.
+        """
         media_type = self.content_type.lower()
         if not media_type.startswith(_JSON):
             return Refusal(400, "Invalid Content-Type header. Send application/json.")
         if media_type.partition(";")[0].strip() != _JSON:
             return Refusal(415, "Unsupported Media Type: Content-Type must be application/json")
+        if self.content_encoding not in ("", "identity"):
+            return Refusal(
+                415, f"Content-Encoding {self.content_encoding[:40]!r}: send the body as it is."
+            )
         if not (self.accepts_json or self.accepts_events):
             return Refusal(
                 406,
@@ -85,6 +93,7 @@ _FIELDS = {
     b"host": "host",
     b"origin": "origin",
     b"content-type": "content_type",
+    b"content-encoding": "content_encoding",
     b"content-length": "content_length",
     b"accept": "accept",
     b"authorization": "authorization",
