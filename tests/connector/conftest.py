@@ -73,7 +73,7 @@ class Sources:
                 return SearchReply(hits=())
             if self.modes["retrieval"] == "garbage":
                 return {"hits": "many"}
-            return SearchReply(hits=tuple(_hit(n) for n in range(3)))
+            return SearchReply(hits=tuple(_hit(n) for n in range(3)), searched=("books",))
 
         async def get(call: Call, request: GetRequest) -> Document:
             await self.act("retrieval")

@@ -10,8 +10,9 @@ import jsonschema
 import pytest
 from mcp import Client
 
+from searchbus_contracts.coverage import COVERAGE
 from searchbus_edge.composites import fanout
-from searchbus_edge.composites.connector import FAILURES
+from searchbus_edge.composites.coverage import FAILURES
 from searchbus_edge.composites.ids import Ids
 from searchbus_edge.state_key import load_key
 from searchbus_testing import until
@@ -25,10 +26,16 @@ SEARCH = {
         "properties": {"id": TEXT, "title": TEXT, "url": TEXT | {"pattern": "^https?://"}},
     }}},
 }  # fmt: skip
-WITH_FAILURES = SEARCH | {"properties": SEARCH["properties"] | {"failures": {
-    "type": "array", "minItems": 1,
-    "items": {"type": "object", "required": ["source", "code", "message"]},
-}}}  # fmt: skip
+WITH_FAILURES = SEARCH | {"properties": SEARCH["properties"] | {
+    "failures": {
+        "type": "array", "minItems": 1,
+        "items": {"type": "object", "required": ["source", "code", "message"]},
+    },
+    "coverage": {
+        "type": "array", "minItems": 1,
+        "items": {"type": "object", "required": ["source", "state"]},
+    },
+}}  # fmt: skip
 FETCH = {
     "type": "object", "required": ["id", "title", "text", "url"],
     "properties": {"id": TEXT, "title": TEXT, "text": TEXT, "url": TEXT | {"pattern": "^https?://"},
@@ -158,6 +165,10 @@ async def test_one_failing_source_is_named_and_the_other_answers(stack, name, mo
         assert failed == ("documents" if name == "retrieval" else "web")
         assert result.meta[FAILURES][failed]["code"]
         assert [failure["source"] for failure in answer["failures"]] == [failed]
+        states = {part["source"]: part["state"] for part in answer["coverage"]}
+        assert states[failed] in ("failed", "blocked")
+        assert states[wanted] == "answered"
+        assert result.meta[COVERAGE] == answer["coverage"]
 
 
 async def test_all_sources_failing_is_an_error(stack):

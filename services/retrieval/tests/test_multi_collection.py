@@ -28,7 +28,7 @@ async def test_failed_collections_are_named(two):
     """The others still give their hits."""
     reply = await search_collections(two, ("old", "none"), "whales", limit=5, where={"n": 1})
     assert [hit.collection for hit in reply.hits] == ["old"]
-    assert reply.failed == {"none": "not_found"}
+    assert (reply.searched, reply.failed) == (("old",), {"none": "not_found"})
 
 
 async def test_only_collection_fails_with_its_own_failure(two):

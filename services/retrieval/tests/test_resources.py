@@ -113,5 +113,8 @@ async def test_failed_collection_is_no_empty_result(ask, library, monkeypatch):
     monkeypatch.setattr(library, "search", fail_in_d)
     found = await ask("search", ResourceSearchRequest(query="whales of b0"), ResourceSearchReply)
     assert found.resources
+    states = {part.source: part.state for part in found.coverage}
+    assert states["documents/b"] == "answered"
+    assert states["documents/d"] == "failed"
     with pytest.raises(Fault, match=r"could not be searched: d \(unavailable\)"):
         await ask("search", ResourceSearchRequest(query="repair a bicycle"), ResourceSearchReply)

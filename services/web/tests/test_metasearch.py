@@ -66,6 +66,8 @@ async def test_failing_provider_becomes_a_note():
     found = await search(FakeProvider("a"), FakeProvider("b", fault("quota_exhausted")))
     assert len(found.results) == 5
     assert found.notes == ("a", "b failed (quota_exhausted): quota_exhausted it is.")
+    given = [(part.source, part.state, part.results) for part in found.coverage]
+    assert given == [("a", "answered", 10), ("b", "blocked", 0)]
 
 
 async def test_only_failures_are_a_failure():
@@ -151,6 +153,7 @@ async def test_stale_results_are_marked_while_the_provider_fails():
     stale = await search(metasearch=metasearch, topic="news")
     assert stale.notes == ("a", "a fails now; its results are from before.")
     assert len(stale.results) == 5
+    assert [(part.source, part.state) for part in stale.coverage] == [("a", "stale")]
 
 
 async def test_other_errors_are_raised():

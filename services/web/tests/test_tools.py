@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from searchbus_contracts import Actor
+from searchbus_contracts.coverage import SourceCoverage
 from searchbus_web.arguments import read_time_range
 from searchbus_web.extraction.extractor import ExtractedPage
 from searchbus_web.providers.base import Query, SearchResults
@@ -28,13 +29,16 @@ CALL = SimpleNamespace(actor=Actor(subject="caller"), remaining_s=20.0)
 class FakeMetasearch:
     """Returns two results; keeps the queries."""
 
+    coverage: tuple[SourceCoverage, ...] = ()
+
     def __init__(self) -> None:
         self.queries: list[Query] = []
 
     async def search(self, query, *, actor, timeout_s) -> SearchResults:
         self.queries.append(query)
         dated = Result("Whales", "https://www.a.org/1", "Text.", "2026-03-02")
-        return SearchResults((dated, Result("No date", "https://8.8.8.8/")), ("A note.",))
+        results = dated, Result("No date", "https://8.8.8.8/")
+        return SearchResults(results, ("A note.",), coverage=self.coverage)
 
 
 class FakeExtractor:
@@ -53,6 +57,16 @@ def metasearch():
 @pytest.fixture
 def tools(metasearch):
     return WebTools(metasearch, FakeExtractor(), costly=False)
+
+
+async def test_providers_are_shown_where_not_all_gave_fresh_results(tools, metasearch):
+    """Otherwise the response has the fields of its specification only."""
+    whole = SourceCoverage.of_results("a", 2)
+    for coverage in ((whole,), (whole, SourceCoverage.of_results("b", 0))):
+        metasearch.coverage = coverage
+        shown = msgspec.to_builtins(await tools.web_search(CALL, WebSearch(query="whales")))
+        assert ("coverage" in shown) == (len(coverage) == 2)
+    assert [part["state"] for part in shown["coverage"]] == ["answered", "empty"]
 
 
 async def test_result_of_a_search(tools):

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from .catalog import ResourceDescriptor
+from .coverage import SourceCoverage
 from .tools import ResourceBody
 
 __all__ = [
@@ -58,6 +59,9 @@ class ResourceSearchReply(Struct, frozen=True, kw_only=True):
     """Resources, best first; empty where none matches."""
 
     resources: tuple[ResourceDescriptor, ...] = ()
+    coverage: Annotated[
+        tuple[SourceCoverage, ...], Meta(description="What each part gave, where there are parts.")
+    ] = ()
 
 
 def template_pattern(template: str) -> re.Pattern[str]:

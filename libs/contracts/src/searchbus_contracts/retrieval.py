@@ -94,6 +94,9 @@ class SearchReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: Annotated[
         dict[str, str], Meta(description="Collection → failure code, where one failed.")
     ] = {}
+    searched: Annotated[
+        tuple[Name, ...], Meta(description="Collections that were searched, also without hits.")
+    ] = ()
 
 
 class GetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):

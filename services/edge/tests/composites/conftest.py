@@ -36,11 +36,12 @@ class Retrieval:
     cosine = 0.8
     literal = False
     failed: ClassVar[dict[str, str]] = {}
+    searched: tuple[str, ...] = ()
 
     @endpoint
     async def search(self, call: Call, request: SearchRequest) -> SearchReply:
         self.requests.append(request)
-        return SearchReply(failed=self.failed, hits=(
+        return SearchReply(failed=self.failed, searched=self.searched, hits=(
             SearchHit(collection="books", document_id="d/1", chunk_id="1", title="", text="t",
                       score=1.0, cosine=self.cosine, url="file:///x"),
             SearchHit(collection="books", document_id="d/1", chunk_id="2", title="", text="u",

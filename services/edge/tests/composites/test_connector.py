@@ -10,14 +10,9 @@ from msgspec import to_builtins
 
 from searchbus_bus import declared_tools
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault
-from searchbus_edge.composites.connector import (
-    FAILURES,
-    Brief,
-    Connector,
-    Fetch,
-    Search,
-    build_worker,
-)
+from searchbus_contracts.coverage import COVERAGE
+from searchbus_edge.composites.connector import Brief, Connector, Fetch, Search, build_worker
+from searchbus_edge.composites.coverage import FAILURES
 from searchbus_edge.composites.sources import Fetched, Found, Hit
 
 REFUSED = Fault(ErrorCode.UPSTREAM_BLOCKED, "Refused.", retry_after_ms=9)
@@ -90,7 +85,7 @@ async def test_search_asks_every_source_with_a_weight(call):
     found = await connector.search(call, Search("  two \n words "))
     assert len(found.value.results) == 10
     assert found.value.results[0].id == "a:0"
-    assert found.meta is None
+    assert [entry["state"] for entry in found.meta[COVERAGE]] == ["answered", "answered"]
     assert (a.queries, off.queries) == (["two words"], [])
 
 
@@ -104,6 +99,11 @@ async def test_failed_source_is_named_beside_the_results(call):
         {"source": "b", "code": "upstream_blocked", "message": "Refused.", "retryable": True,
          "retry_after_ms": 9}
     ]  # fmt: skip
+    assert value["coverage"] == found.meta[COVERAGE]
+    assert [(c["source"], c["state"]) for c in value["coverage"]] == [
+        ("a", "answered"),
+        ("b", "blocked"),
+    ]
     assert found.meta[FAILURES]["b"]["code"] == "upstream_blocked"
     alone = await Connector([(Source("a"), 1)]).search(call, Search("q"))
     assert list(to_builtins(alone.value)) == ["results"]
@@ -119,6 +119,14 @@ async def test_absent_sources_and_failed_parts_are_named_too(call):
     assert named == {"a/hr": "unavailable", "b": "forbidden", "c": "unavailable"}
     brief = await Connector(sources).research_brief(call, Brief("q"))
     assert {failure.source for failure in brief.value.failures} >= set(named)
+    states = {entry.source: entry.state for entry in brief.value.coverage}
+    assert states == {
+        "a": "answered",
+        "a/hr": "failed",
+        "b": "left_out",
+        "c": "failed",
+        "https://a.example/1": "failed",
+    }
 
 
 @pytest.mark.parametrize("method", ["search", "brief"])
@@ -151,7 +159,9 @@ async def test_nothing_found_and_a_source_failed_is_an_error(call, method):
     assert caught.value.code == "forbidden"
     found = await ask(empty, Source("c", absent="forbidden"))
     assert [failure.source for failure in found.value.failures] == ["c"]
-    assert (await ask(empty)).meta is None
+    found = await ask(empty)
+    assert [(entry.source, entry.state) for entry in found.value.coverage] == [("a", "empty")]
+    assert FAILURES not in found.meta
     with pytest.raises(Fault, match="No source is configured"):
         await ask()
 

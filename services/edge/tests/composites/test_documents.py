@@ -18,6 +18,17 @@ async def test_documents_have_an_address_of_their_own_or_ours(setup):
     assert (second.url, second.title) == ("https://x.example", "Two")
 
 
+async def test_collections_without_hits_are_named_too(setup):
+    """A reader sees that they were searched."""
+    documents, _, retrieval, _ = setup
+    retrieval.searched = ("books", "laws")
+    parts = (await documents.search("q", 10, passages=1, **OPTIONS)).parts
+    assert [(part.source, part.state, part.results) for part in parts] == [
+        ("documents/books", "answered", 2),
+        ("documents/laws", "empty", 0),
+    ]
+
+
 async def test_documents_count_half_where_none_is_near(setup):
     """Beside other sources."""
     documents, _, retrieval, _ = setup

@@ -31,6 +31,21 @@ async def test_web_results_become_hits(setup):
     assert IDS.page(hit.id) == "https://x"
 
 
+async def test_providers_that_failed_are_parts_of_the_web(setup):
+    """The web's answer names them where not all gave fresh results."""
+    _, web, _, replies = setup
+    given = [
+        {"source": "tavily", "state": "blocked", "code": "quota_exhausted"},
+        {"source": "ddg", "state": "stale", "results": 3},
+    ]
+    replies["web_search"] = ToolReply(structured={"results": [], "coverage": given})
+    parts = (await web.search("q", 10, passages=1, **OPTIONS)).parts
+    assert [(part.source, part.state) for part in parts] == [
+        ("web/tavily", "blocked"),
+        ("web/ddg", "stale"),
+    ]
+
+
 @pytest.mark.parametrize(("status", "retryable"), [("timeout", True), ("http_404", False)])
 async def test_unreadable_page_is_a_typed_failure(setup, status, retryable):
     """It is retryable where another attempt may help."""

@@ -162,17 +162,19 @@ async def books(broker, directory, finder):
 async def test_resources_of_index_and_toolsets_are_fused(finder, index, books, registry, reader):
     """By rank; what only the index names must be in the registry."""
     index.names = ["dict://all", "dict://absent"]
-    found, cursor = await finder.resources(reader, registry.view(None), "q", None)
+    found, cursor, coverage = await finder.resources(reader, registry.view(None), "q", None)
     assert [r.uri for r in found] == ["books://1", "dict://all", "books://2"]
     assert cursor is None
+    given = {part.source: (part.state, part.results) for part in coverage}
+    assert given == {"toolindex": ("answered", 1), "books": ("answered", 2)}
 
 
 async def test_changed_results_refuse_the_next_page(finder, index, books, registry, reader):
     """Rather than repeat or drop a resource."""
     books.names = tuple(str(n) for n in range(15))
     view = registry.view(None)
-    first, cursor = await finder.resources(reader, view, "q", None)
-    second, end = await finder.resources(reader, view, "q", cursor)
+    first, cursor, _ = await finder.resources(reader, view, "q", None)
+    second, end, _ = await finder.resources(reader, view, "q", cursor)
     assert (len(first), len(second), end) == (10, 5, None)
     books.names = books.names[1:]
     with pytest.raises(Fault, match="have changed"):
@@ -180,12 +182,13 @@ async def test_changed_results_refuse_the_next_page(finder, index, books, regist
 
 
 async def test_one_failed_source_is_left_out(finder, index, books, registry, reader):
-    """All failed, or a fault of the query: the search fails."""
+    """And named. All failed, or a fault of the query: the search fails."""
     index.names = ["dict://all"]
     books.fault = Fault(ErrorCode.UNAVAILABLE, "Gone.")
     view = registry.view(None)
-    found, _ = await finder.resources(reader, view, "q", None)
+    found, _, coverage = await finder.resources(reader, view, "q", None)
     assert [r.uri for r in found] == ["dict://all"]
+    assert [(part.source, part.state) for part in coverage if part.code] == [("books", "failed")]
     books.fault = Fault(ErrorCode.INVALID_QUERY, "Bad.")
     with pytest.raises(Fault, match="Bad"):
         await finder.resources(reader, view, "q", None)
@@ -199,7 +202,9 @@ async def test_nothing_found_and_a_failed_source_is_a_failure(
 ):
     """An empty list would say that there is nothing."""
     books.names, view = (), registry.view(None)
-    assert await finder.resources(reader, view, "q", None) == ([], None)
+    found, cursor, coverage = await finder.resources(reader, view, "q", None)
+    assert (found, cursor) == ([], None)
+    assert {part.state for part in coverage} == {"empty"}
     books.fault = Fault(ErrorCode.UNAVAILABLE, "Gone.")
     with pytest.raises(Fault, match="Gone"):
         await finder.resources(reader, view, "q", None)

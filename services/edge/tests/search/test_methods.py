@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 from searchbus_edge.lists.view import View
 from searchbus_edge.search.methods import EXTENSION, SearchMethods, SearchParams
 
@@ -22,6 +23,9 @@ class Finder:
     async def tools(self, actor, view, query, cursor):
         return [self.tool], f"after {cursor}"
 
+    async def resources(self, actor, view, query, cursor):
+        return [], None, [SourceCoverage.of_results("books", 0)]
+
 
 async def declared(methods, method):
     async def answer(ctx):
@@ -36,6 +40,12 @@ async def test_found_tools_look_as_in_the_list(make_tool, reader):
     found = await methods.tools(reader, VIEW, SearchParams(query="q", cursor="c"))
     assert [tool.name for tool in found.tools] == ["say"]
     assert found.next_cursor == "after c"
+
+
+async def test_found_resources_come_with_their_coverage(reader):
+    """In `_meta`: the result has no other place for it."""
+    found = await SearchMethods(Finder(None)).resources(reader, VIEW, SearchParams(query="q"))
+    assert found.meta == {COVERAGE: [{"source": "books", "state": "empty"}]}
 
 
 @pytest.mark.parametrize("method", ["tools", "prompts", "resources"])

@@ -53,5 +53,7 @@ async def search_collections(
     if len(names) > 1:
         hits.sort(key=lambda hit: (-(0.5 * hit.score + hit.cosine), hit.chunk_id))
     return SearchReply(
-        hits=tuple(hits[:limit]), failed={name: fault.code for name, fault in faults.items()}
+        hits=tuple(hits[:limit]),
+        failed={name: fault.code for name, fault in faults.items()},
+        searched=tuple(name for name in names if name not in faults),
     )

@@ -5,11 +5,14 @@ The id is percent-encoded (RFC 3986), so that any source's id makes one path seg
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
 from searchbus_bus import Call, Toolset, resource_list, resource_search, resource_template
 from searchbus_contracts import (
     ErrorCode,
+    Failure,
     Fault,
     ResourceBody,
     ResourceDescriptor,
@@ -21,11 +24,13 @@ from searchbus_contracts import (
     ResourceSearchRequest,
     is_token,
 )
+from searchbus_contracts.coverage import SourceCoverage
 from searchbus_contracts.retrieval import (
     MAX_QUERY_CHARS,
     DocumentSummary,
     Metadata,
     SearchHit,
+    SearchReply,
 )
 
 from .access import OPEN, Access
@@ -124,7 +129,9 @@ class Documents(Toolset, name="documents"):
                 ErrorCode.UNAVAILABLE,
                 f"Nothing was found, because collections could not be searched: {failed}.",
             )
-        return ResourceSearchReply(resources=tuple(_of_hit(hit) for hit in hits))
+        return ResourceSearchReply(
+            resources=tuple(_of_hit(hit) for hit in hits), coverage=_coverage(found, hits)
+        )
 
 
 def _cut(query: str) -> str:
@@ -132,6 +139,18 @@ def _cut(query: str) -> str:
     if len(query) <= MAX_QUERY_CHARS:
         return query
     return (query[: MAX_QUERY_CHARS + 1].rpartition(" ")[0] or query)[:MAX_QUERY_CHARS]
+
+
+def _coverage(found: SearchReply, near_hits: Sequence[SearchHit]) -> tuple[SourceCoverage, ...]:
+    counts = Counter(hit.collection for hit in near_hits)
+    answered = (SourceCoverage.of_results(f"documents/{n}", counts[n]) for n in found.searched)
+    failed = (
+        SourceCoverage.of_failure(
+            f"documents/{name}", Failure(code=code, message="The collection cannot be searched.")
+        )
+        for name, code in found.failed.items()
+    )
+    return (*answered, *failed)
 
 
 def _of_summary(collection: str, document: DocumentSummary) -> ResourceDescriptor:

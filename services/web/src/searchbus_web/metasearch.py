@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault, decode, encode
+from searchbus_contracts.coverage import SourceCoverage
 from searchbus_upstream import Fetched, SharedCache, is_public_url
 
 from .domains import within
@@ -71,9 +72,11 @@ class Metasearch:
         lists: dict[str, list[Result]] = {}
         failures: dict[str, Failure] = {}
         notes: list[str] = []
+        coverage: list[SourceCoverage] = []
         for provider, outcome in zip(self._providers, outcomes, strict=True):
             if isinstance(outcome, Fault):
                 failures[provider.name] = outcome.failure
+                coverage.append(SourceCoverage.of_failure(provider.name, outcome.failure))
             elif isinstance(outcome, BaseException):
                 raise outcome
             else:
@@ -84,6 +87,10 @@ class Metasearch:
                     if _fits(r, query)
                 ]
                 notes += outcome.notes
+                count = len(lists[provider.name])
+                coverage.append(
+                    SourceCoverage.of_results(provider.name, count, stale=outcome.stale)
+                )
         if not lists:
             raise _all_failed(failures)
         notes += [
@@ -98,7 +105,9 @@ class Metasearch:
         )
         now = datetime.fromtimestamp(self._clock(), UTC)
         results, of_dates = of_range(results, query.time, now)
-        return SearchResults(tuple(results[: query.limit]), (*notes, *of_dates))
+        return SearchResults(
+            tuple(results[: query.limit]), (*notes, *of_dates), coverage=tuple(coverage)
+        )
 
     async def _search_one(
         self, provider: Provider, query: Query, actor: Actor, timeout_s: float
@@ -122,7 +131,7 @@ class Metasearch:
         found = decode(cached.value, SearchResults)
         if cached.stale:
             note = f"{provider.name} fails now; its results are from before."
-            found = replace(found, notes=(*found.notes, note))
+            found = replace(found, notes=(*found.notes, note), stale=True)
         return found
 
 

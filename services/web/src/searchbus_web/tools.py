@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from searchbus_bus import Call, Toolset, tool
 from searchbus_contracts import ToolAnnotations, ToolDescriptor
+from searchbus_contracts.coverage import SourceCoverage, shown
 from searchbus_contracts.queries import check_query
 
 from .arguments import MAX_QUERY_CHARS, TIME_RANGES, read_time_range, read_urls
@@ -95,6 +96,10 @@ class WebSearchResponse(Struct, omit_defaults=True):
     results: list[WebResult]
     notes: Annotated[
         list[str], Meta(description="What could not be done as asked, and which provider failed")
+    ] = []
+    coverage: Annotated[
+        list[SourceCoverage],
+        Meta(description="What each provider gave; absent where all gave fresh results"),
     ] = []
 
 
@@ -248,7 +253,7 @@ def _response(query: str, found: SearchResults) -> WebSearchResponse:
         )
         for result in found.results
     ]
-    return WebSearchResponse(query=query, results=results, notes=list(found.notes))
+    return WebSearchResponse(query, results, list(found.notes), shown(found.coverage))
 
 
 def _item(page: ExtractedPage) -> WebExtractItem:

@@ -24,7 +24,9 @@ class FakeBus:
         assert (subject, options["service"]) == ("ddg.search", "ddg")
         self.requests.append(request)
         row = WebResult(title="t", url="http://a.org/", snippet="s", published_at=self.published_at)
-        return WebSearchReply(results=(row,), provider="duckduckgo", fetched_at_ms=1, note="Old.")
+        return WebSearchReply(
+            results=(row,), provider="duckduckgo", fetched_at_ms=1, note="Old.", stale=True
+        )
 
 
 async def search(query: Query, published_at: str = "2026-03-02"):
@@ -34,10 +36,10 @@ async def search(query: Query, published_at: str = "2026-03-02"):
 
 
 async def test_search_has_filters_as_operators():
-    """Query and limit are cut to what the service takes; its note is passed on."""
+    """Query and limit are cut to what the service takes; note and staleness are passed on."""
     found, request = await search(Query("x" * 600, 40, time="m"))
     assert found.results == (Result("t", "http://a.org/", "s", "2026-03-02"),)
-    assert found.notes == ("Old.",)
+    assert (found.notes, found.stale) == (("Old.",), True)
     assert (len(request.query), request.limit, request.time) == (499, 30, "m")
     _, request = await search(Query("cats", 5, include_domains=("a.org",)))
     assert request.query == "cats site:a.org"

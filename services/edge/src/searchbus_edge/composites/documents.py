@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from urllib.parse import quote
 
 from searchbus_bus import Bus, Directory, Hedge, Request
 from searchbus_contracts import Actor, ErrorCode, Failure
+from searchbus_contracts.coverage import SourceCoverage
 from searchbus_contracts.retrieval import (
     MAX_TOP_K,
     Document,
@@ -78,7 +80,11 @@ class Documents:
             f"{self.name}/{name}": Failure(code=code, message="The collection cannot be searched.")
             for name, code in reply.failed.items()
         }
-        return Found(self._hits(reply.hits, passages)[:limit], failures)
+        hits = self._hits(reply.hits, passages)
+        counts = Counter(hit.source for hit in hits)
+        names = [f"{self.name}/{name}" for name in reply.searched]
+        parts = [SourceCoverage.of_results(name, counts[name]) for name in names]
+        return Found(hits[:limit], failures, parts)
 
     def _hits(self, found: Sequence[SearchHit], passages: int) -> list[Hit]:
         """One hit a document, in the order of its best passage."""

@@ -7,11 +7,12 @@ Source
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from searchbus_contracts import Actor, Failure
+from searchbus_contracts.coverage import SourceCoverage
 
 __all__ = ["MAX_QUERY_CHARS", "Fetched", "Found", "Hit", "Source"]
 
@@ -39,10 +40,16 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Hits, best first, and the parts of the source that failed, by name."""
+    """Hits, best first.
+
+    Args:
+        failures: the parts of the source that failed, by name.
+        parts: what each of the others gave; empty for a source without parts.
+    """
 
     hits: list[Hit]
     failures: Mapping[str, Failure] = field(default_factory=dict)
+    parts: Sequence[SourceCoverage] = ()
 
 
 @dataclass(frozen=True, slots=True)

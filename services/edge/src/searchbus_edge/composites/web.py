@@ -8,6 +8,7 @@ import msgspec
 from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault, ToolReply
+from searchbus_contracts.coverage import SourceCoverage
 
 from ..lists.registry import Registry
 from ..lists.visible import missing_role, visible
@@ -54,14 +55,19 @@ class Web:
         """See Source; a result has one snippet."""
         arguments = {"query": query[:MAX_QUERY_CHARS], "maxResults": min(10, limit)}
         found = await self._call(self._SEARCH, arguments, actor, timeout_s)
-        return Found([
+        hits = [
             Hit(
                 id=self._ids.of_page(row["url"]), title=row["title"] or row["url"], url=row["url"],
                 source=self.name, texts=(row.get("snippet", ""),),
             )
             for row in found["results"]
             if isinstance(row["url"], str) and row["url"]
-        ])  # fmt: skip
+        ]  # fmt: skip
+        providers = msgspec.convert(found.get("coverage", []), list[SourceCoverage])
+        parts = [
+            msgspec.structs.replace(part, source=f"{self.name}/{part.source}") for part in providers
+        ]
+        return Found(hits, parts=parts)
 
     async def passages(
         self, question: str, hit: Hit, *, actor: Actor, timeout_s: float

@@ -24,6 +24,7 @@ from searchbus_contracts import (
     ResourceSearchReply,
     ResourceSearchRequest,
 )
+from searchbus_contracts.coverage import SourceCoverage
 from searchbus_contracts.queries import check_query
 from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindRequest, Kind
 
@@ -106,8 +107,8 @@ class Finder:
 
     async def resources(
         self, actor: Actor, view: View, query: str, cursor: str | None
-    ) -> tuple[list[ResourceDescriptor], str | None]:
-        """A page of resources, best first, and the next cursor.
+    ) -> tuple[list[ResourceDescriptor], str | None, list[SourceCoverage]]:
+        """A page of resources, best first, the next cursor, and what each source gave.
 
         At most 50 resources per source are ranked. The cursor holds a fingerprint of the pages
         before; if these have changed, it is refused rather than repeat or drop a resource.
@@ -115,15 +116,15 @@ class Finder:
         bound = ("resources/search", query, actor.subject, sorted(actor.roles), view.toolset)
         state = self._open(cursor, bound)
         query = await self._admit(actor, query)
-        ranked = await self._ranked_resources(actor, view, query)
+        ranked, coverage = await self._ranked_resources(actor, view, query)
         start = int(state.get("o", 0))
         if state and state.get("g") != _fingerprint(ranked[:start]):
             raise Fault(ErrorCode.INVALID_ARGUMENT, _CHANGED)
         end = start + PAGE_SIZE
         if end >= len(ranked):
-            return ranked[start:end], None
+            return ranked[start:end], None, coverage
         following = {"o": end, "g": _fingerprint(ranked[:end])}
-        return ranked[start:end], self._cursors.issue(following, *bound)
+        return ranked[start:end], self._cursors.issue(following, *bound), coverage
 
     async def _page(
         self, kind: Kind, actor: Actor, view: View, query: str, cursor: str | None
@@ -160,7 +161,7 @@ class Finder:
 
     async def _ranked_resources(
         self, actor: Actor, view: View, query: str
-    ) -> list[ResourceDescriptor]:
+    ) -> tuple[list[ResourceDescriptor], list[SourceCoverage]]:
         toolsets = [view.toolset] if view.toolset else []
         requests: dict[str, Request[Any]] = {
             INDEX: Request(
@@ -182,16 +183,23 @@ class Finder:
             if failure.code in _PUBLIC:
                 raise Fault.of(failure)
         rankings: list[list[ResourceDescriptor]] = []
-        for reply in gathered.replies.values():
+        coverage: list[SourceCoverage] = []
+        for source, reply in gathered.replies.items():
             if isinstance(reply, _Matches):
                 listed = (view.resources.get(found.name) for found in reply.found)
-                rankings.append([r for r in listed if r is not None])
+                ranking = [r for r in listed if r is not None]
+                parts: tuple[SourceCoverage, ...] = ()
             else:
-                rankings.append(list(reply.resources))
-        found = _fuse([[r for r in ranking if visible(actor, r)] for ranking in rankings])
+                ranking, parts = list(reply.resources), reply.coverage
+            rankings.append([r for r in ranking if visible(actor, r)])
+            coverage += parts or (SourceCoverage.of_results(source, len(rankings[-1])),)
+        coverage += (
+            SourceCoverage.of_failure(source, why) for source, why in gathered.failures.items()
+        )
+        found = _fuse(rankings)
         if not found and gathered.failures:  # an empty list would say that there is nothing
             raise Fault.of(next(iter(gathered.failures.values())))
-        return found
+        return found, coverage
 
     def _open(self, cursor: str | None, bound: tuple[object, ...]) -> dict[str, Any]:
         if cursor is None:

@@ -14,9 +14,11 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import to_builtins
 from pydantic import BaseModel
 
 from searchbus_contracts import Actor
+from searchbus_contracts.coverage import COVERAGE
 
 from ..calls import render
 from ..lists.view import ListedTool, View
@@ -82,11 +84,15 @@ class SearchMethods:
     async def resources(
         self, actor: Actor, view: View, params: SearchParams
     ) -> types.ListResourcesResult:
-        """resources/search: by descriptors and by content."""
+        """resources/search: by descriptors and by content; `_meta` has the coverage."""
         self._require("resources/search")
-        found, cursor = await self._finder.resources(actor, view, params.query, params.cursor)
+        found, cursor, coverage = await self._finder.resources(
+            actor, view, params.query, params.cursor
+        )
         return types.ListResourcesResult(
-            resources=[render.resource(r) for r in found], next_cursor=cursor
+            resources=[render.resource(r) for r in found],
+            next_cursor=cursor,
+            _meta={COVERAGE: to_builtins(coverage)},
         )
 
     async def declare(self, ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:

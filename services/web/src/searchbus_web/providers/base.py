@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from searchbus_contracts import Actor
+from searchbus_contracts.coverage import SourceCoverage
 
 from ..results import Result
 
@@ -30,10 +31,18 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
-    """Results, best first; `notes` say what could not be done as requested."""
+    """Results, best first.
+
+    Args:
+        notes: what could not be done as requested.
+        stale: whether they are from before, because the provider fails now.
+        coverage: of results that were fused: what each provider gave.
+    """
 
     results: tuple[Result, ...]
     notes: tuple[str, ...] = ()
+    stale: bool = False
+    coverage: tuple[SourceCoverage, ...] = ()
 
 
 class Provider(Protocol):

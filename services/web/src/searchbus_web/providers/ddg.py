@@ -52,4 +52,4 @@ class DuckDuckGoFleet:
         rows = tuple(
             Result(r.title, r.url, r.snippet, iso_date(r.published_at)) for r in reply.results
         )
-        return SearchResults(rows, tuple(notes))
+        return SearchResults(rows, tuple(notes), stale=reply.stale)

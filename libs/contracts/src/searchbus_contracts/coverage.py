@@ -1,0 +1,86 @@
+"""Coverage: what each source of an answer gave, so that a reader knows what the answer rests on.
+
+    SourceCoverage.of_results("documents/fomc", 5)          # answered; empty for 0 results
+    SourceCoverage.of_failure("web", fault.failure)         # blocked, left_out or failed
+
+Answers of several sources carry one entry for each source (proto/README.md §6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from .errors import ErrorCode, Failure
+
+__all__ = ["COVERAGE", "CoverageState", "SourceCoverage", "shown"]
+
+COVERAGE = "dev.searchbus/coverage"
+"""The key of the coverage in MCP's `_meta`."""
+
+CoverageState = Literal["answered", "empty", "stale", "blocked", "left_out", "failed"]
+_BLOCKED = frozenset(
+    {
+        ErrorCode.UPSTREAM_BLOCKED,
+        ErrorCode.UPSTREAM_LIMITED,
+        ErrorCode.QUOTA_EXHAUSTED,
+        ErrorCode.RATE_LIMITED,
+    }
+)
+
+
+class SourceCoverage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one source gave."""
+
+    source: Annotated[
+        str, Meta(description="documents/<collection>, web, web/<provider>, a toolset, or a URL.")
+    ]
+    # A plain string on the wire, so that the state of a newer peer still decodes.
+    state: Annotated[
+        str,
+        Meta(
+            description="answered; empty: nothing matches; stale: results from before, since the "
+            "source fails now; blocked: refused or limited by its provider; left_out: the caller "
+            "lacks a role; failed."
+        ),
+    ]
+    results: Annotated[int, Meta(ge=0, description="Before sources are fused and cut.")] = 0
+    code: Annotated[str | None, Meta(description="The error code of a failure.")] = None
+    message: str | None = None
+    retryable: bool = False
+    retry_after_ms: int | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the source answered with fresh results; what is otherwise should be shown."""
+        return self.state == "answered"
+
+    @classmethod
+    def of_results(cls, source: str, results: int, *, stale: bool = False) -> SourceCoverage:
+        """The coverage of a source that replied."""
+        state: CoverageState = "stale" if stale else "answered" if results else "empty"
+        return cls(source=source, state=state, results=results)
+
+    @classmethod
+    def of_failure(cls, source: str, failure: Failure) -> SourceCoverage:
+        """The coverage of a source that failed, or that was not asked."""
+        state: CoverageState = "failed"
+        if failure.code == ErrorCode.FORBIDDEN:
+            state = "left_out"
+        elif failure.code in _BLOCKED:
+            state = "blocked"
+        return cls(
+            source=source,
+            state=state,
+            code=failure.code,
+            message=failure.message,
+            retryable=failure.retryable,
+            retry_after_ms=failure.retry_after_ms,
+        )
+
+
+def shown(coverage: Sequence[SourceCoverage]) -> list[SourceCoverage]:
+    """What an answer shows whose form a specification fixes: nothing where all is complete."""
+    return [] if all(part.complete for part in coverage) else list(coverage)

@@ -1,0 +1,47 @@
+"""What a source gave, from its results or its failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_contracts import Failure, decode, encode
+from searchbus_contracts.coverage import SourceCoverage, shown
+
+
+def test_results_are_answered_empty_or_stale():
+    """Results from before count as stale, also where there are none."""
+    states = [
+        SourceCoverage.of_results("web", count, stale=stale).state
+        for count, stale in ((2, False), (0, False), (2, True), (0, True))
+    ]
+    assert states == ["answered", "empty", "stale", "stale"]
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        ("upstream_blocked", "blocked"),
+        ("upstream_limited", "blocked"),
+        ("quota_exhausted", "blocked"),
+        ("rate_limited", "blocked"),
+        ("forbidden", "left_out"),
+        ("unavailable", "failed"),
+        ("a code of a newer peer", "failed"),
+    ],
+)
+def test_failure_keeps_its_reason(code, state):
+    """Whether to come again, and when, stands in the entry."""
+    why = Failure(code=code, message="No.", retryable=True, retry_after_ms=9)
+    entry = SourceCoverage.of_failure("web", why)
+    assert entry == SourceCoverage(
+        source="web", state=state, code=code, message="No.", retryable=True, retry_after_ms=9
+    )
+    assert decode(encode(entry), SourceCoverage) == entry
+
+
+def test_complete_coverage_is_not_shown():
+    """The form of some answers is fixed; there only what is incomplete adds a field."""
+    whole = SourceCoverage.of_results("a", 1)
+    empty = SourceCoverage.of_results("b", 0)
+    assert shown([whole, whole]) == []
+    assert shown([whole, empty]) == [whole, empty]
