@@ -7,7 +7,7 @@ import uuid
 import pytest
 from msgspec.structs import replace
 
-from searchbus_contracts.document_ids import document_id, revision_of
+from searchbus_contracts.document_ids import document_id, hash_of_text, revision_of
 from searchbus_contracts.retrieval import Chunk, NewDocument
 
 DOCUMENT = NewDocument(
@@ -49,3 +49,9 @@ def test_the_order_of_metadata_does_not_count():
     swapped = replace(DOCUMENT, metadata={"bank": "Fed", "year": 2024})
     assert revision_of(swapped) == revision_of(DOCUMENT)
     assert len(revision_of(DOCUMENT)) == 32
+
+
+def test_hash_of_a_text_is_what_callers_compute():
+    """As `printf %s … | sha256sum`; a changed character changes it."""
+    assert hash_of_text("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert hash_of_text("ab\u0301") != hash_of_text("a\u0301b")

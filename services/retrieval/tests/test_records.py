@@ -31,8 +31,8 @@ def test_metadata_cannot_hide_a_field_of_the_document():
 def test_record_is_read_back_as_a_summary():
     """All but the text, which has points of its own."""
     new = document("w", "x" * 250_000, url="https://example.org", metadata={"n": 1})
-    payload = record_payload(new, "r", 250_000)
-    assert payload["text_parts"] == 3
+    payload = record_payload(new, "r", "h")
+    assert (payload["text_parts"], payload["chars"], payload["content_hash"]) == (3, 250_000, "h")
     summary = summary_of("c", payload)
     assert (summary.document_id, summary.title) == (new.document_id, new.title)
     assert (summary.chunk_count, summary.size_bytes, summary.revision) == (250, 250_000, "r")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 from msgspec import Raw
 
@@ -13,7 +15,7 @@ from searchbus_retrieval.service import build_worker
 
 FIELDS = [
     "chunk_id", "document_name", "document_date", "document_id", "section_header", "chunk_text",
-    "relevance_score", "cosine_similarity",
+    "relevance_score", "cosine_similarity", "start", "end", "content_hash",
 ]  # fmt: skip
 
 
@@ -60,7 +62,9 @@ async def test_document_of_a_result_is_returned_whole(call):
     reply = await call("search_fomc", query="harvest of pears", top_k=1)
     (passage,) = reply["results"]
     document = await call("get_document", document_id=passage["document_id"])
-    assert passage["chunk_text"] in document["full_text"]
+    text = document["full_text"]
+    assert text[passage["start"] : passage["end"]] == passage["chunk_text"]
+    assert passage["content_hash"] == hashlib.sha256(text.encode()).hexdigest()
     assert document | {"full_text": ""} == {
         "id": document_id("fomc", "minutes-2022-03-16"),
         "title": "FOMC Minutes, 2022-03-16",

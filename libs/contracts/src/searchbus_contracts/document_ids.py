@@ -11,7 +11,7 @@ import uuid
 from .codec import canonical
 from .retrieval import NewDocument
 
-__all__ = ["NAMESPACE", "document_id", "revision_of"]
+__all__ = ["NAMESPACE", "document_id", "hash_of_text", "revision_of"]
 
 NAMESPACE = uuid.UUID("6f0c3d52-6f3b-5a35-9d0e-3f5b8f0a7c11")
 """Of every id (RFC 4122, version 5)."""
@@ -27,3 +27,8 @@ def document_id(collection: str, source_id: str) -> str:
 def revision_of(document: NewDocument) -> str:
     """32 hex digits over all that is stored; equal content has equal revisions."""
     return hashlib.sha256(b"%d:%s" % (_INDEX_VERSION, canonical(document))).hexdigest()[:32]
+
+
+def hash_of_text(text: str) -> str:
+    """SHA-256 over the UTF-8 of a text, 64 hex digits: what callers compute to see a change."""
+    return hashlib.sha256(text.encode()).hexdigest()

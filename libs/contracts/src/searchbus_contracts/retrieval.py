@@ -44,6 +44,9 @@ MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 Metadata = dict[str, str | int | float | bool | None]
 FieldType = Literal["keyword", "integer", "float", "datetime", "bool"]
 DocumentId = Annotated[str, Meta(min_length=1, max_length=512)]
+ContentHash = Annotated[
+    str | None, Meta(description="SHA-256 of the document's whole text in UTF-8, in hex.")
+]
 
 
 class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,6 +88,12 @@ class SearchHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     url: str | None = None
     section: str | None = None
     metadata: Metadata = {}
+    start: Annotated[
+        int | None,
+        Meta(description="`text` is the document's text from here to `end`, in characters."),
+    ] = None
+    end: int | None = None
+    content_hash: ContentHash = None
 
 
 class SearchReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -100,14 +109,19 @@ class SearchReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Get one whole document; without a collection, every readable one is searched."""
+    """Get a document or a part of its text; without a collection, every readable one is searched.
+
+    A `start` at or beyond the text's end is invalid_argument.
+    """
 
     document_id: DocumentId
     collection: Name | None = None
+    start: Annotated[int, Meta(ge=0, description="In characters of the text.")] = 0
+    end: Annotated[int, Meta(ge=1, description="Null: the text's end.")] | None = None
 
 
 class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A whole document; the text is exactly the ingested one."""
+    """A document; the text is exactly the ingested one, from `start` to `end`."""
 
     collection: Name
     document_id: DocumentId
@@ -116,6 +130,10 @@ class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
     chunk_count: int
     url: str | None = None
     metadata: Metadata = {}
+    start: int = 0
+    end: Annotated[int | None, Meta(description="Null: the text's end.")] = None
+    chars: Annotated[int | None, Meta(description="Length of the whole text.")] = None
+    content_hash: ContentHash = None
 
 
 class ListRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -68,7 +68,9 @@ class RetrievalEndpoints:
         """A whole document of the named collection, or of the first readable one that has it."""
         names = [request.collection] if request.collection else await self._library.names()
         readable = self._access.readable(call.actor, names)
-        return await self._library.get_from(readable, request.document_id)
+        return await self._library.get_from(
+            readable, request.document_id, start=request.start, end=request.end
+        )
 
     @endpoint
     async def list_(self, call: Call, request: ListRequest) -> ListReply:

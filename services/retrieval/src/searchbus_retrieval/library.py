@@ -35,11 +35,12 @@ from searchbus_vectors import (
     VectorStore,
 )
 
-from . import identity
+from .anchors import Anchors
 from .faults import damaged_collection, typed
 from .profiles import Profile, load_profiles
 from .question import Question
 from .ranking import rank
+from .reading import DocumentReader
 from .records import field_specs, is_live, is_live_chunk, summary_of
 from .schemas import Schema, Schemas
 from .where import compile_where
@@ -61,6 +62,8 @@ class Library:
         self._queries = QueryCache(embedder)
         self._schemas = Schemas(store, embedder.model)
         self._writer = Writer(store, embedder, self._schemas)
+        self._reader = DocumentReader(store)
+        self._anchors = Anchors(self._reader)
 
     @classmethod
     async def open(
@@ -134,7 +137,8 @@ class Library:
         if per_document:
             found = list({hit.document_id: hit for hit in reversed(found)}.values())[::-1]
             found.sort(key=lambda hit: -hit.score)
-        return found[:limit]
+        with typed(collection):
+            return await self._anchors.complete(collection, found[:limit])
 
     async def _ranked(
         self, collection: str, question: Question, condition: Filter, limit: int
@@ -179,17 +183,25 @@ class Library:
         """Every collection's name, sorted; damaged ones, too."""
         return sorted({*await self._schemas.all(), *self._store.damaged})
 
-    async def get_from(self, collections: Sequence[str], document_id: str) -> Document:
-        """One whole document, of the first of these collections that has it.
+    async def get_from(
+        self,
+        collections: Sequence[str],
+        document_id: str,
+        *,
+        start: int = 0,
+        end: int | None = None,
+    ) -> Document:
+        """A document with `text[start:end]`, of the first of these collections that has it.
 
         Raises:
-            Fault: not_found; unavailable, where a damaged collection may have it.
+            Fault: not_found; unavailable, where a damaged collection may have it; invalid_argument,
+                where the text ends before `start`.
         """
         damaged: Fault | None = None
         for name in collections:
             try:
                 with typed(name):
-                    document = await self._get(name, document_id)
+                    document = await self._reader.read(name, document_id, start=start, end=end)
             except Fault as fault:
                 if fault.code != ErrorCode.UNAVAILABLE or fault.failure.retryable:
                     raise
@@ -203,35 +215,6 @@ class Library:
             ErrorCode.NOT_FOUND,
             "There is no document with this id. Take document_id from a search result.",
         )
-
-    async def _get(self, collection: str, document_id: str) -> Document | None:
-        # A writer may replace the document between the two reads: then read again.
-        for _ in range(3):
-            try:
-                records = await self._store.get(collection, [identity.record_id(document_id)])
-                if not records:
-                    return None
-                payload = records[0].payload
-                revision = payload["revision"]
-                ids = [
-                    identity.text_id(document_id, revision, ordinal)
-                    for ordinal in range(payload["text_parts"])
-                ]
-                parts = await self._store.get(collection, ids)
-            except CollectionMissing:
-                return None
-            if len(parts) == len(ids):
-                summary = summary_of(collection, payload)
-                return Document(
-                    collection=collection,
-                    document_id=document_id,
-                    title=summary.title,
-                    text="".join(part.payload["text"] for part in parts),
-                    chunk_count=summary.chunk_count,
-                    url=summary.url,
-                    metadata=summary.metadata,
-                )
-        raise Fault(ErrorCode.UNAVAILABLE, "The document is being replaced. Try again.")
 
     async def list_documents(
         self, collection: str, *, limit: int, start_id: str | None = None
@@ -308,4 +291,7 @@ def _to_hit(collection: str, hit: Hit, question: Question) -> SearchHit:
         url=payload.get("url"),
         section=payload.get("section"),
         metadata=payload.get("m") or {},
+        start=payload.get("start"),
+        end=payload.get("end"),
+        content_hash=payload.get("content_hash"),
     )

@@ -94,7 +94,7 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def record_payload(document: NewDocument, revision: str, size_bytes: int) -> dict[str, Any]:
+def record_payload(document: NewDocument, revision: str, content_hash: str) -> dict[str, Any]:
     """The payload of a document's record."""
     return {
         "kind": "record",
@@ -104,7 +104,9 @@ def record_payload(document: NewDocument, revision: str, size_bytes: int) -> dic
         "m": document.metadata,
         "revision": revision,
         "chunks": len(document.chunks),
-        "size_bytes": size_bytes,
+        "content_hash": content_hash,
+        "chars": len(document.text),
+        "size_bytes": len(document.text.encode()),
         "text_parts": -(-len(document.text) // TEXT_PART_CHARS),
     }
 

@@ -65,6 +65,18 @@ class FomcPassage(Struct):
         float,
         Meta(ge=0, le=1, description="Cosine similarity of query and passage, one part of it"),
     ]
+    start: (
+        Annotated[
+            int,
+            Meta(description="chunk_text is full_text of the document from here, in characters"),
+        ]
+        | UnsetType
+    ) = UNSET
+    end: Annotated[int, Meta(description="To here, exclusive")] | UnsetType = UNSET
+    content_hash: (
+        Annotated[str, Meta(description="SHA-256 of the document's full_text in UTF-8, in hex")]
+        | UnsetType
+    ) = UNSET
 
 
 class GetDocument(Struct, forbid_unknown_fields=True):
@@ -123,6 +135,9 @@ class FomcTools(Toolset, name="fomc"):
                 chunk_text=hit.text,
                 relevance_score=round(hit.score / max(1.0, best), 4),
                 cosine_similarity=round(hit.cosine, 4),
+                start=UNSET if hit.start is None else hit.start,
+                end=UNSET if hit.end is None else hit.end,
+                content_hash=hit.content_hash or UNSET,
             )
             for hit in hits
         ]

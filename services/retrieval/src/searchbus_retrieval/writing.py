@@ -13,7 +13,7 @@ import asyncio
 import logging
 from weakref import WeakValueDictionary
 
-from searchbus_contracts.document_ids import revision_of
+from searchbus_contracts.document_ids import hash_of_text, revision_of
 from searchbus_contracts.retrieval import (
     MAX_DOCUMENT_BYTES,
     FieldType,
@@ -74,15 +74,15 @@ class Writer:
 
     async def _store_locked(self, collection: str, document: NewDocument) -> IngestResult:
         revision = revision_of(document)
+        content_hash = hash_of_text(document.text)
         record_id = identity.record_id(document.document_id)
         present = await self._store.get(collection, [record_id])
         if present and present[0].payload["revision"] == revision:
             return IngestResult(
                 document_id=document.document_id, outcome="unchanged", chunks=len(document.chunks)
             )
-        await self._write_parts(collection, document, revision)
-        size_bytes = len(document.text.encode())
-        record = Point(record_id, record_payload(document, revision, size_bytes))
+        await self._write_parts(collection, document, revision, content_hash)
+        record = Point(record_id, record_payload(document, revision, content_hash))
         # Not stopped with the request: its passages would be missing until the next start.
         await asyncio.shield(self._commit(collection, document.document_id, record))
         return IngestResult(
@@ -91,7 +91,9 @@ class Writer:
             chunks=len(document.chunks),
         )
 
-    async def _write_parts(self, collection: str, document: NewDocument, revision: str) -> None:
+    async def _write_parts(
+        self, collection: str, document: NewDocument, revision: str, content_hash: str
+    ) -> None:
         common = {"document_id": document.document_id, "revision": revision, "live": False}
         texts = [
             Point(
@@ -129,6 +131,9 @@ class Writer:
                             "url": document.url,
                             "section": chunk.section,
                             "text": passage,
+                            "start": chunk.start,
+                            "end": chunk.end,
+                            "content_hash": content_hash,
                             "m": document.metadata,
                         },
                         vector,
