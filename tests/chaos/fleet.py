@@ -100,11 +100,18 @@ class Fleet:
         self.processes.append(process)
         return process
 
-    async def edge(self, **settings: object) -> subprocess.Popen[bytes]:
-        """Start an edge and wait until it listens."""
+    async def edge(
+        self, *, report: Path | None = None, **settings: object
+    ) -> subprocess.Popen[bytes]:
+        """Start an edge and wait until it listens.
+
+        Args:
+            report: where it says what it holds, see watched.py.
+        """
         number = len(self.ports)
         path = self.folder / f"edge-{number}.port"
-        process = self.start("searchbus_edge", port=0, port_file=path, **settings)
+        program = () if report is None else ("tests.chaos.watched", str(report))
+        process = self.start(*program, "searchbus_edge", port=0, port_file=path, **settings)
         await until(path.exists, timeout_s=READY_S, message=lambda: self.log[-4000:])
         self.ports.append(int(path.read_text()))
         return process

@@ -2,6 +2,10 @@
 
 Every answer is compared with what was asked: a text of its own, a document by a word that no other one has,
 results that repeat the query.
+
+What is held is compared with what was held after a warm-up, in which every process and NATS were restarted
+once: each restart makes the edge busier for a moment than ever before, and resident memory keeps that
+peak. An edge and a worker are never restarted, so that both can be watched for the whole time.
 """
 
 from __future__ import annotations
@@ -13,12 +17,15 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from searchbus_bus import connect
+from searchbus_bus.tasks import wait_for_event
 from searchbus_contracts import Actor
 from searchbus_contracts.document_ids import document_id
 from searchbus_contracts.retrieval import Chunk, IngestReply, IngestRequest, NewDocument
@@ -27,7 +34,8 @@ from tests.fakes.ddg import FakeDuckDuckGo
 
 from .client import Client, Outcome
 from .fleet import Fleet, monitor, rss_mib
-from .scorecard import Measurement, at_most
+from .scorecard import Measurement, at_least, at_most
+from .watched import holdings
 
 __all__ = ["soak"]
 
@@ -35,43 +43,120 @@ DOCUMENTS = 30
 RATE_PER_S = 30.0
 ATTEMPTS = 40
 LONG_S = 600.0
+BLOCKS_PER_MIB = 10_000
+"""Of Python's memory; a block has a hundred bytes on average."""
+SETTLE_S = 120.0
+"""Only ends a wait for what never goes away."""
 
 
 async def soak(folder: Path, *, short: bool, seconds: float = 0.0) -> list[Measurement]:
-    """Calls of four kinds; kill -9 and SIGTERM in turn, and NATS killed now and then."""
+    """Calls of four kinds; kill -9 and SIGTERM in turn, and NATS killed after each round."""
     seconds = seconds or (20.0 if short else 45.0)
+    every_s = min(30.0, seconds / 8)
+    long = seconds >= LONG_S
     ddg = FakeDuckDuckGo(latency_s=0.02)
     async with serve(ddg.app) as url, Fleet(folder, data_dir=folder / "data") as fleet:
-        edge = await fleet.edge()
         restarts = _Restarts(fleet, url)
-        await fleet.ready(workers=2)
+        kept = await _Kept.start(fleet)
+        await fleet.ready(workers=3)
         await fleet.ready("search_fomc")
         await fleet.ready("web_search")
         await _ingest(fleet)
-        async with Client(fleet.ports) as client:
-            mixed = _Mixed(client)
-            await mixed.run(seconds / 10)  # warms up
-            before, mixed.outcomes = _left(fleet, edge), Counter()
-            memory_mib, calls = rss_mib(edge.pid), mixed.calls
-            restarting = asyncio.create_task(restarts.run(every_s=min(30.0, seconds / 8)))
+        mixed = _Mixed(fleet)
+        async with restarts.every(every_s):  # a whole round, where there is the time
+            await mixed.run((restarts.kinds + 1) * every_s if long else seconds / 10)
+        await fleet.ready(workers=3)
+        before, calls, mixed.outcomes = await kept.held(), mixed.calls, Counter()
+        restarts.count = 0
+        async with restarts.every(every_s):
             await mixed.run(seconds)
-            restarting.cancel()
-            await asyncio.gather(restarting, return_exceptions=True)
-            await fleet.ready(workers=2)
-        give_up_s = time.monotonic() + 30
-        while (more := _more(before, _left(fleet, edge))) and time.monotonic() < give_up_s:
+        await fleet.ready(workers=3)
+        give_up_s = time.monotonic() + SETTLE_S
+        while (more := (after := await kept.held()).more_than(before)).total():
+            if time.monotonic() > give_up_s:
+                break
             await asyncio.sleep(1)
-        added_mib = (rss_mib(edge.pid) - memory_mib) * 10_000 / (mixed.calls - calls)
+        share = 10_000 / (mixed.calls - calls)
     found = mixed.outcomes
-    memory = at_most("soak", "memory added to the edge by 10,000 calls", added_mib, 1, "MiB")
+    memory = [
+        at_most("soak", f"memory added to the {name} by 10,000 calls",
+                (after.rss_mib[name] - before.rss_mib[name]) * share, 1, "MiB")
+        for name in before.rss_mib
+    ] + [
+        at_most("soak", f"memory of Python's added to the {name} by 10,000 calls",
+                (after.blocks[name] - before.blocks[name]) * share / BLOCKS_PER_MIB, 1, "MiB")
+        for name in before.blocks
+    ]  # fmt: skip
     return [
-        at_most("soak", "silent or untyped calls", found["silent"] + found["lost"], 0),
-        at_most("soak", "wrong answers", found["wrong"], 0),
+        at_least("soak", f"restarted in {seconds:.0f} s", restarts.count, seconds // every_s // 2,
+                 "processes"),
+        at_most("soak", f"silent or untyped of {found.total()} calls",
+                found["silent"] + found["lost"], 0),
+        at_most("soak", f"wrong answers of {found.total()}", found["wrong"], 0),
         at_most("soak", "failed, though the client tried for some seconds",
                 100 * (found["error"] + found["refused"]) / found.total(), 1, "%"),
-        *([memory] if seconds >= LONG_S else []),  # else it has not even warmed up
-        at_most("soak", "descriptors, subscriptions and consumers more than before", more, 0),
+        *(memory if long else []),  # else it has not even warmed up
+        *(at_most("soak", f"{name} more than before", more[name], 0) for name in _KINDS),
     ]  # fmt: skip
+
+
+_KINDS = ("tasks", "descriptors", "subscriptions", "consumers")
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What the processes that run all the time hold, and what NATS holds for all of them.
+
+    Attributes:
+        rss_mib, blocks: by process.
+        counts: kind and owner → number.
+    """
+
+    rss_mib: dict[str, float]
+    blocks: dict[str, int]
+    counts: dict[tuple[str, str], int]
+
+    def more_than(self, before: _Held) -> Counter[str]:
+        """By kind; less of one owner makes up for nothing."""
+        more: Counter[str] = Counter({kind: 0 for kind in _KINDS})
+        for (kind, owner), count in self.counts.items():
+            more[kind] += max(0, count - before.counts.get((kind, owner), 0))
+        return more
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An edge and a worker that are not restarted."""
+
+    fleet: Fleet
+    pids: dict[str, int]
+
+    @classmethod
+    async def start(cls, fleet: Fleet) -> _Kept:
+        edge = await fleet.edge(report=cls._report(fleet, "edge"))
+        report = cls._report(fleet, "worker")
+        worker = fleet.start("tests.chaos.watched", str(report), "tests.chaos.worker")
+        return cls(fleet, {"edge": edge.pid, "worker": worker.pid})
+
+    async def held(self) -> _Held:
+        (port,) = self.fleet.monitors()
+        counts: dict[tuple[str, str], int] = {}
+        blocks = {}
+        for name, pid in self.pids.items():
+            found = await holdings(pid, self._report(self.fleet, name))
+            blocks[name] = found["blocks"]
+            counts["tasks", name] = sum(found["tasks"].values())
+            counts["descriptors", name] = psutil.Process(pid).num_fds()
+        # A scraper on standby has one subscription, a working one many: the most of each service.
+        for connection in monitor(port, "connz?limit=10000")["connections"]:
+            key = ("subscriptions", connection.get("name", ""))
+            counts[key] = max(counts.get(key, 0), connection["subscriptions"])
+        counts["consumers", "nats"] = int(monitor(port, "jsz").get("consumers", 0))
+        return _Held({name: rss_mib(pid) for name, pid in self.pids.items()}, blocks, counts)
+
+    @staticmethod
+    def _report(fleet: Fleet, name: str) -> Path:
+        return fleet.folder / f"{name}-report.json"
 
 
 class _Restarts:
@@ -79,6 +164,7 @@ class _Restarts:
 
     def __init__(self, fleet: Fleet, ddg_url: str) -> None:
         self._fleet = fleet
+        self._turn = 0
         self.count = 0
 
         def scraper(number: int) -> subprocess.Popen[bytes]:
@@ -97,13 +183,25 @@ class _Restarts:
             lambda: scraper(1),
         ]  # fmt: skip
         self._running = [start() for start in self._starts]
+        self.kinds = len(self._starts) + 1
+        """The processes of a round, and NATS."""
 
-    async def run(self, *, every_s: float) -> None:
-        """Restart one after the other until it is cancelled; NATS after each round."""
-        while True:
-            await asyncio.sleep(every_s)
-            place = self.count % (len(self._starts) + 1)
-            kind = signal.SIGKILL if self.count % 2 else signal.SIGTERM
+    @asynccontextmanager
+    async def every(self, seconds: float) -> AsyncIterator[None]:
+        """Restart one after the other; NATS after each round. What is ended is always started."""
+        stop = asyncio.Event()
+        task = asyncio.create_task(self._run(seconds, stop))
+        try:
+            yield
+        finally:
+            stop.set()
+            await task
+
+    async def _run(self, every_s: float, stop: asyncio.Event) -> None:
+        while not await wait_for_event(stop, every_s):
+            place = self._turn % self.kinds
+            kind = signal.SIGKILL if self._turn % 2 else signal.SIGTERM
+            self._turn += 1
             self.count += 1
             if place == len(self._starts):
                 (server,) = self._fleet.nats
@@ -119,47 +217,48 @@ class _Restarts:
 class _Mixed:
     """Sends calls of four kinds and judges their answers."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
         self._chance = random.Random(11)
         self.outcomes: Counter[str] = Counter()
         self.calls = 0
 
     async def run(self, seconds: float) -> None:
-        """At an even rate."""
+        """At an even rate, over connections that end with it."""
         tasks: set[asyncio.Task[None]] = set()
         start_s = time.monotonic()
         number = 0
-        while (due_s := number / RATE_PER_S) < seconds:
-            await asyncio.sleep(max(0.0, start_s + due_s - time.monotonic()))
-            task = asyncio.create_task(self._one())
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-            number += 1
-        await asyncio.gather(*tasks)
+        async with Client(self._fleet.ports) as client:
+            while (due_s := number / RATE_PER_S) < seconds:
+                await asyncio.sleep(max(0.0, start_s + due_s - time.monotonic()))
+                task = asyncio.create_task(self._one(client))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+                number += 1
+            await asyncio.gather(*tasks)
 
-    async def _one(self) -> None:
+    async def _one(self, client: Client) -> None:
         self.calls += 1
         kind = self._chance.random()
         number = self._chance.randrange(DOCUMENTS)
         if kind < 0.5:
-            outcome = await self._client.echo(
-                attempts=ATTEMPTS, wait_ms=self._chance.choice((0, 50))
-            )
+            outcome = await client.echo(attempts=ATTEMPTS, wait_ms=self._chance.choice((0, 50)))
         elif kind < 0.7:
             outcome = await self._call(
-                "search_fomc", {"query": _word(number), "top_k": 1}, _word(number)
+                client, "search_fomc", {"query": _word(number), "top_k": 1}, _word(number)
             )
         elif kind < 0.9:
             key = {"document_id": document_id("fomc", f"d{number}")}
-            outcome = await self._call("get_document", key, _text(number))
+            outcome = await self._call(client, "get_document", key, _text(number))
         else:
             query = f"soak {self._chance.randrange(10**9)}"
-            outcome = await self._call("web_search", {"query": query}, query)
+            outcome = await self._call(client, "web_search", {"query": query}, query)
         self.outcomes[outcome.kind] += 1
 
-    async def _call(self, tool: str, arguments: dict[str, object], expected: str) -> Outcome:
-        found = await self._client.call(tool, arguments, attempts=ATTEMPTS, deadline_s=45)
+    async def _call(
+        self, client: Client, tool: str, arguments: dict[str, object], expected: str
+    ) -> Outcome:
+        found = await client.call(tool, arguments, attempts=ATTEMPTS, deadline_s=45)
         in_text = json.dumps(expected, ensure_ascii=False)[1:-1]
         if found.kind == "answer" and in_text not in found.text and expected not in found.text:
             return Outcome("wrong", "", found.started_s, found.took_s)
@@ -189,17 +288,3 @@ async def _ingest(fleet: Fleet) -> None:
         timeout_s=120, actor=Actor(subject="soak", roles=("*",)),
     )  # fmt: skip
     await bus.close()
-
-
-def _left(fleet: Fleet, edge: subprocess.Popen[bytes]) -> list[int]:
-    """Descriptors of the edge, subscriptions and consumers of NATS."""
-    (port,) = fleet.monitors()
-    return [
-        psutil.Process(edge.pid).num_fds(),
-        monitor(port, "subsz")["num_subscriptions"],
-        int(monitor(port, "jsz").get("consumers", 0)),
-    ]
-
-
-def _more(before: list[int], after: list[int]) -> int:
-    return sum(max(0, b - a) for a, b in zip(before, after, strict=True))

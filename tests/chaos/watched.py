@@ -1,0 +1,66 @@
+"""Runs a program that reports what it holds: `python -m tests.chaos.watched FILE searchbus_edge`.
+
+On SIGUSR1 it collects garbage and writes FILE: its tasks, and the memory blocks that Python uses. Unlike
+resident memory, these do not keep the peak of a busy moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import runpy
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from searchbus_testing import until
+
+__all__ = ["holdings"]
+
+
+async def holdings(pid: int, path: Path) -> dict[str, Any]:
+    """What a program that runs here holds now.
+
+    Args:
+        path: the FILE that it was started with.
+
+    Returns:
+        tasks: number by coroutine. blocks: of memory. objects: number by type, the most frequent ones.
+    """
+    path.unlink(missing_ok=True)
+    os.kill(pid, signal.SIGUSR1)
+    await until(path.exists, timeout_s=60)
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def _report(path: Path) -> None:
+    for _ in range(3):
+        gc.collect()
+    blocks = sys.getallocatedblocks()
+    tasks = Counter(task.get_coro().__qualname__ for task in asyncio.all_tasks())  # type: ignore[union-attr]
+    objects = Counter(type(thing).__qualname__ for thing in gc.get_objects())
+    report = {"tasks": tasks, "blocks": blocks, "objects": dict(objects.most_common(200))}
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(report))
+    part.rename(path)
+
+
+def main(path: Path, module: str) -> None:
+    """Run the module as a program."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        _report(path)
+
+    signal.signal(signal.SIGUSR1, on_signal)
+    sys.argv = [module]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
