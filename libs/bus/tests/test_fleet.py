@@ -117,3 +117,23 @@ async def test_nothing_is_kept_of_instances_that_left(monkeypatch):
         found.strike("echo", f"worker{number}")
         found.absent(f"worker{number}")
     assert len(found._strikes) == len(found._absent_until_s) == 1
+
+
+async def test_a_late_reply_brings_back_nothing_of_an_instance_that_left():
+    """The race that it lost may end after discovery has removed it."""
+    found, _ = following(a=State.GONE)
+    found.strike("echo", "a")
+    await found.check("echo", "a")
+    found.strike("echo", "a")
+    assert found._strikes == {}
+
+
+async def test_nothing_is_kept_of_a_service_that_is_no_longer_listed():
+    """Nor of the instances that it had."""
+    found, _ = following(a=State.ALIVE)
+    found.strike("echo", "a")
+    found.forget("echo")
+    assert not found.known("echo")
+    assert not found.complete("echo")
+    assert found._instances == {}
+    assert found._strikes == {}

@@ -244,6 +244,7 @@ class Directory:
             for name in self._presence.forget():
                 log.warning("no worker of %s came back; its tools are no longer listed", name)
                 self._read.forget(name)
+                self._bus.fleet.forget(name)
             wanted = {
                 name: newest.catalog
                 for name in self._presence

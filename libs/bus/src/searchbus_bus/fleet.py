@@ -74,6 +74,12 @@ class Fleet:
         for gone in before - now:
             self._strikes.pop(gone, None)
 
+    def forget(self, service: str) -> None:
+        """Drop what is known of a service that is no longer listed."""
+        self._followed.discard(service)
+        for gone in self._instances.pop(service, ()):
+            self._strikes.pop(gone, None)
+
     def heard(self, service: str, instance: str) -> None:
         """Take an instance that acknowledged a request."""
         self._instances.setdefault(service, set()).add(instance)
@@ -116,6 +122,8 @@ class Fleet:
 
     def strike(self, service: str, instance: str) -> None:
         """Another instance replied to a request that was sent to this one before."""
+        if instance not in self._instances.get(service, ()):
+            return  # it has left meanwhile, and nothing more is known of it
         self._strikes[instance] += 1
         if self._strikes[instance] >= STRIKES:
             del self._strikes[instance]
@@ -147,8 +155,12 @@ class Fleet:
         if state is State.SILENT:
             self._avoid(service, instance)
         elif state is State.GONE:
-            self._instances.get(service, set()).discard(instance)
+            self._left(service, instance)
         return state
+
+    def _left(self, service: str, instance: str) -> None:
+        self._instances.get(service, set()).discard(instance)
+        self._strikes.pop(instance, None)
 
     def _present(self, instance: str) -> bool:
         until_s = self._absent_until_s.get(instance)
@@ -173,5 +185,5 @@ class Fleet:
         if not self._silent[service]:
             del self._silent[service]
         if state is State.GONE:
-            self._instances.get(service, set()).discard(instance)
+            self._left(service, instance)
         log.info("%s: the instance %s is %s", service, instance, state.value)
