@@ -8,7 +8,7 @@ from functools import partial
 from . import rows_bus, rows_load, rows_soak, rows_storage, rows_upstreams, rows_workers
 from .scorecard import Measurement
 
-__all__ = ["LONG", "ROWS", "Row"]
+__all__ = ["LONG", "ONCE", "ROWS", "Row"]
 
 Row = Callable[..., Awaitable[list[Measurement]]]
 """Called with a folder that does not exist yet, and `short`."""
@@ -34,7 +34,11 @@ ROWS: dict[str, Row] = {
     "soak": rows_soak.soak,
 }
 LONG: dict[str, Row] = {
-    "cluster_for_a_minute": partial(rows_bus.cluster_loses_a_server, away_s=60.0),
-    "scrapers_12_minutes": partial(rows_upstreams.scrapers_for_long, seconds=720.0),
-    "soak_20_minutes": partial(rows_soak.soak, seconds=1200.0),
+    **ROWS,
+    "scrapers": partial(rows_upstreams.scrapers_for_long, seconds=720.0),
+    "cluster_loses_a_server": partial(rows_bus.cluster_loses_a_server, away_s=60.0),
+    "soak": partial(rows_soak.soak, seconds=1200.0),
 }
+"""The same rows at their full length."""
+ONCE = frozenset({"scrapers", "soak"})
+"""Rows that the long form runs only once: they repeat themselves for many minutes."""

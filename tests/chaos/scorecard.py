@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 __all__ = ["Measurement", "at_least", "at_most", "left_out", "median", "table", "write"]
@@ -23,6 +23,7 @@ class Measurement:
         row: number of the scorecard, or a word for what it has no number for.
         limit: the gate; the value must not be above it, or with `least` not below it.
         note: why there is no value; such a measurement neither passes nor misses.
+        runs: the values that `value` is the median of.
     """
 
     row: str
@@ -32,6 +33,7 @@ class Measurement:
     unit: str = ""
     least: bool = False
     note: str = ""
+    runs: tuple[float, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -68,29 +70,30 @@ def median(runs: Sequence[Sequence[Measurement]]) -> list[Measurement]:
         for measurement in run:
             found.setdefault((measurement.row, measurement.name), []).append(measurement)
     return [
-        Measurement(
-            first.row, first.name, statistics.median(m.value for m in same), first.limit,
-            first.unit, first.least, first.note,
-        )
-        for first, *rest in found.values()
-        for same in [[first, *rest]]
-    ]  # fmt: skip
+        replace(same[0], value=statistics.median(values), runs=values)
+        for same in found.values()
+        for values in [tuple(m.value for m in same)]
+    ]
 
 
 def table(measurements: Iterable[Measurement]) -> str:
     """The scorecard as a Markdown table."""
-    lines = ["| row | what | measurement | gate | outcome |", "| --- | --- | --- | --- | --- |"]
+    lines = [
+        "| row | what | measurement | gate | outcome | runs |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for m in measurements:
         unit = f" {m.unit}" if m.unit else ""
         value = "" if m.note else f"{m.value:.4g}{unit}"
         sign = "≥" if m.least else "≤"
         gate = "" if m.note else f"{sign} {m.limit:.4g}{unit}"
-        lines.append(f"| {m.row} | {m.name} | {value} | {gate} | {m.outcome} |")
+        runs = "" if m.note else ", ".join(f"{value:.4g}" for value in m.runs)
+        lines.append(f"| {m.row} | {m.name} | {value} | {gate} | {m.outcome} | {runs} |")
     return "\n".join(lines)
 
 
-def write(path: Path, measurements: Sequence[Measurement], *, runs: int, form: str) -> None:
+def write(path: Path, measurements: Sequence[Measurement], *, form: str) -> None:
     """Write the scorecard as JSON."""
     rows = [{**asdict(m), "outcome": m.outcome} for m in measurements]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"form": form, "runs": runs, "rows": rows}, indent=2) + "\n")
+    path.write_text(json.dumps({"form": form, "rows": rows}, indent=2) + "\n")
