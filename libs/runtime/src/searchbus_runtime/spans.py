@@ -92,7 +92,9 @@ class LightTracer(trace.Tracer):
         set_status_on_exception: bool = True,
     ) -> trace.Span:
         """Start a span; one that is not sampled records nothing."""
-        parent: SpanContext | None = trace.get_current_span(context).get_span_context()
+        parent: SpanContext | None = None
+        if context is None or context:  # an empty one has no span
+            parent = trace.get_current_span(context).get_span_context()
         if parent is not None and parent.is_valid:
             trace_id, state = parent.trace_id, parent.trace_state
             sampled = parent.trace_flags.sampled

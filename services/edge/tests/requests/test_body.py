@@ -85,15 +85,20 @@ def test_tool_may_declare_larger_requests(make_tool):
     limits = BodyLimits(100_000, 200)
     text = "x" * 1000
     assert view.max_request_bytes == 5000
-    assert limits.check(call("usual"), view, lambda: view) is None
-    assert limits.check(call("usual", text=text), view, lambda: view).status == 413
-    assert limits.check(call("unknown", text=text), view, lambda: view).status == 413
-    assert limits.check(b"[" + call("big", text=text) + b"]", view, lambda: view).status == 413
-    assert limits.check(call("big", text=text), view, lambda: view) is None
-    assert limits.check(call("big", text=text * 5), view, lambda: view).status == 413
-    assert limits.check(call(CALL_TOOL.name, name="big", a=text), view, lambda: view) is None
+    assert limits.check(call("usual"), lambda: view, lambda: view) is None
+    assert limits.check(call("usual", text=text), lambda: view, lambda: view).status == 413
+    assert limits.check(call("unknown", text=text), lambda: view, lambda: view).status == 413
     assert (
-        limits.check(call(CALL_TOOL.name, name="usual", a=text), view, lambda: view).status == 413
+        limits.check(b"[" + call("big", text=text) + b"]", lambda: view, lambda: view).status == 413
+    )
+    assert limits.check(call("big", text=text), lambda: view, lambda: view) is None
+    assert limits.check(call("big", text=text * 5), lambda: view, lambda: view).status == 413
+    assert (
+        limits.check(call(CALL_TOOL.name, name="big", a=text), lambda: view, lambda: view) is None
+    )
+    assert (
+        limits.check(call(CALL_TOOL.name, name="usual", a=text), lambda: view, lambda: view).status
+        == 413
     )
 
 
@@ -102,8 +107,8 @@ def test_large_body_has_a_limited_number_of_keys(make_tool):
     view = View((0, True), tools={"big": make_tool("big", max_request_bytes=4_000_000)})
     limits = BodyLimits(4_000_000, 200)
     many = {f"k{number}": 1 for number in range(20_001)}
-    assert limits.check(call("big", **many), view, lambda: view).status == 413
-    assert limits.check(call("big", text='"' * 100_000), view, lambda: view) is None
+    assert limits.check(call("big", **many), lambda: view, lambda: view).status == 413
+    assert limits.check(call("big", text='"' * 100_000), lambda: view, lambda: view) is None
 
 
 def test_keys_and_texts_are_counted_in_usual_bodies_too(make_tool):
@@ -112,17 +117,17 @@ def test_keys_and_texts_are_counted_in_usual_bodies_too(make_tool):
     limits = BodyLimits(4_000_000, 4_000_000)
     for name in ("k", "k\\", 'k"', '\\\\"'):
         fits = {f"{number}{name}": f"v{name}" for number in range(9_990)}
-        assert limits.check(call("usual", **fits), view, lambda: view) is None
+        assert limits.check(call("usual", **fits), lambda: view, lambda: view) is None
         many = {f"{number}{name}": f"v{name}" for number in range(10_010)}
-        assert limits.check(call("usual", **many), view, lambda: view).status == 413
+        assert limits.check(call("usual", **many), lambda: view, lambda: view).status == 413
 
 
 def test_many_texts_that_are_no_json_are_malformed(make_tool):
     """Not too large: the client is told what to mend."""
     view = View((0, True))
     limits = BodyLimits(4_000_000, 4_000_000)
-    assert limits.check(b'{"a":' * 40_000, view, lambda: view).status == 400
-    assert limits.check(b'"a" ' * 40_000, view, lambda: view).status == 400
+    assert limits.check(b'{"a":' * 40_000, lambda: view, lambda: view).status == 400
+    assert limits.check(b'"a" ' * 40_000, lambda: view, lambda: view).status == 400
 
 
 def test_tools_of_the_edge_are_not_read_for_a_usual_body():
@@ -131,4 +136,4 @@ def test_tools_of_the_edge_are_not_read_for_a_usual_body():
     def everything():
         raise AssertionError
 
-    assert BodyLimits(1000, 100).check(call("usual"), View((0, True)), everything) is None
+    assert BodyLimits(1000, 100).check(call("usual"), everything, everything) is None

@@ -43,6 +43,10 @@ class Way:
 
     def __init__(self) -> None:
         self.served = []
+        self.page = None
+
+    def ready(self, received, request):
+        return self.page
 
     async def serve(self, received, request, answer):
         self.served.append((received, request))
@@ -113,6 +117,18 @@ async def test_request_is_served_for_its_caller(post, way):
     ((received, request),) = way.served
     assert (received.actor.subject, request.method) == ("alice", "tools/list")
     assert received.head.revision == "2025-06-18"
+
+
+async def test_page_at_hand_passes_every_check(post, way):
+    """A page that was made before is answered, to those who would get it when it is made."""
+    way.page = encode_result(1, "kept")
+    status, _, body = await post(LIST)
+    assert (status, json.loads(body)["result"], way.served) == (200, "kept", [])
+    assert (await post(LIST, key="bad"))[0] == 401
+    assert (await post(LIST, headers=[(b"host", b"evil.example")]))[0] == 421
+    assert (await post(LIST))[0] == 200
+    assert (await post(LIST))[0] == 429
+    assert way.served == []
 
 
 @pytest.mark.parametrize("key", [None, "bad"])

@@ -19,6 +19,7 @@ from searchbus_contracts.tools import AudioContent, EmbeddedResource, ImageConte
 from searchbus_edge.calls.telemetry import Tracing
 from searchbus_edge.requests import fast
 from searchbus_edge.requests.fast import FastWay
+from searchbus_edge.requests.kernel import Kernel
 
 REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", None]
 MODERN = "2026-07-28"
@@ -60,8 +61,14 @@ async def kinds(running):
 @pytest.fixture
 async def post(running, monkeypatch):
     """Sends a request by both ways; returns (whether the fast way served it, both responses)."""
-    served, serve = [], FastWay.serve
+    served, serve, ready = [], FastWay.serve, FastWay.ready
     way = {"fast": True}
+
+    def counting_ready(self, *arguments):
+        found = ready(self, *arguments) if way["fast"] else None
+        if found is not None:
+            served.append(True)
+        return found
 
     async def counting(self, *arguments):
         found = await serve(self, *arguments) if way["fast"] else False
@@ -69,6 +76,7 @@ async def post(running, monkeypatch):
         return found
 
     monkeypatch.setattr(FastWay, "serve", counting)
+    monkeypatch.setattr(FastWay, "ready", counting_ready)
 
     async def send(method, params, revision, *, headers=None, meta=None, path="/mcp"):
         headers = {**ACCEPT, **(headers or {})}
@@ -165,6 +173,27 @@ async def test_list_that_fails_is_served_once(post, running, monkeypatch, revisi
     _, responses = await post("tools/list", {"cursor": "unknown"}, revision)
     assert same(responses)["error"]["code"] == -32602
     assert messages == ["tools/list"] * len(responses)
+
+
+async def test_page_of_a_batch_is_kept_too(running, monkeypatch):
+    """The second batch takes each page from the first."""
+    made = []
+    result = Kernel.result
+
+    async def counted(self, received, request):
+        made.append(request.method)
+        return await result(self, received, request)
+
+    monkeypatch.setattr(Kernel, "result", counted)
+    methods = ["tools/list", "prompts/list"]
+    batch = [{"jsonrpc": "2.0", "id": n, "method": m} for n, m in enumerate(methods)]
+    headers = {"Accept": "application/json", "MCP-Protocol-Version": "2025-03-26"}
+    async with httpx.AsyncClient(base_url=running.url, timeout=60) as http:
+        answers = [(await http.post("/mcp", json=batch, headers=headers)).json() for _ in range(2)]
+    assert sorted(made) == sorted(methods)
+    by_id = [{answer["id"]: answer["result"] for answer in batch} for batch in answers]
+    assert by_id[0] == by_id[1]
+    assert set(by_id[0]) == {0, 1}
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])

@@ -91,12 +91,14 @@ class BodyLimits:
         finally:
             self._free_bytes += size
 
-    def check(self, body: bytes, view: View, everything: Callable[[], View]) -> Refusal | None:
+    def check(
+        self, body: bytes, offered: Callable[[], View], everything: Callable[[], View]
+    ) -> Refusal | None:
         """Why a body is refused that is too large for what it asks; None where it is allowed.
 
         Args:
-            view: the tools of the endpoint.
-            everything: those that call_tool calls; only a body over the usual limit needs them.
+            offered: the tools of the endpoint; only a body over the usual limit needs them.
+            everything: those that call_tool calls.
         """
         if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:
             if not is_json(body):
@@ -107,7 +109,7 @@ class BodyLimits:
         limit = self._call_bytes
         request = read_request(body)
         if request is not None:
-            limit = max(limit, _declared(request, view, everything()))
+            limit = max(limit, _declared(request, offered(), everything()))
         return _too_large(limit) if len(body) > limit else None
 
 

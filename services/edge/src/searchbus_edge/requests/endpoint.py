@@ -104,12 +104,16 @@ class Endpoint:
         limits = self._policy.limits
         body = refusal or await limits.read(head, receive, self._everything)
         if isinstance(body, bytes):
-            body = limits.check(body, self._server.view, self._everything) or body
+            body = limits.check(body, self._offered, self._everything) or body
         if isinstance(body, Refusal):
             closing = [(b"connection", b"close")] if body.status == 408 else None
             await json_rpc_error(send, body.status, body.code, body.message, extra=closing)
             return
         await self._serve(Received(head, actor, caller=caller), body, receive, send)
+
+    def _offered(self) -> View:
+        """The tools of the endpoint, which only a large body needs."""
+        return self._server.view
 
     def _everything(self) -> View:
         """The tools of the edge, which only a large body needs."""
@@ -125,6 +129,11 @@ class Endpoint:
         """Serve the message, or each message of a batch."""
         answer = HttpAnswer(received.head, send)
         message = parse_body(body, modern=is_modern(received.head.revision))
+        ready = self._fast.ready(received, message) if isinstance(message, Request) else None
+        if ready is not None:
+            # Nothing is waited for, so there is nothing to cancel when the client disconnects.
+            await answer.finish(ready)
+            return
         with DisconnectWatch(receive, answer):
             if isinstance(message, list):
                 await self._serve_batch(received, message, answer, send)

@@ -43,8 +43,9 @@ __all__ = ["REVISIONS", "FastWay", "ParamsMeta", "client_of", "decode_params", "
 
 REVISIONS = frozenset({"2025-06-18", "2025-11-25", *MODERN_PROTOCOL_VERSIONS})
 """Whose results of tools/call are alike; older ones lack structured content."""
-_LISTS = frozenset({"tools/list", "prompts/list", "resources/templates/list"})
-_MAX_LISTS = 512
+_PAGES = frozenset({"tools/list", "prompts/list", "resources/templates/list", "ping"})
+"""Methods whose results are kept as bytes; that of ping is empty."""
+_MAX_PAGES = 512
 _MAX_ENVELOPE_BYTES = 4096
 """Of a client's name and capabilities: larger ones are not kept, so the kernel reads them."""
 _NO_RAW = Raw(b"")
@@ -67,13 +68,13 @@ class _CallParams(Struct, forbid_unknown_fields=True):
     meta: ParamsMeta = field(name="_meta", default_factory=ParamsMeta)
 
 
-class _ListParams(Struct, forbid_unknown_fields=True):
+class _PageParams(Struct, forbid_unknown_fields=True):
     cursor: str | None = None
     meta: ParamsMeta = field(name="_meta", default_factory=ParamsMeta)
 
 
 _call_params = msgspec.json.Decoder(_CallParams)
-_list_params = msgspec.json.Decoder(_ListParams)
+_page_params = msgspec.json.Decoder(_PageParams)
 
 
 class FastWay:
@@ -92,14 +93,14 @@ class FastWay:
         self._tracing = tracing
         self._stamp: dict[str, Any] = server.mcp.server_info_stamp
         # The one made longest ago first.
-        self._lists: dict[tuple[Any, ...], Raw] = {}
+        self._pages: dict[tuple[Any, ...], Raw] = {}
 
     async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
         """Serve a request; False, and nothing done, where that is the kernel's part."""
         if request.method == "tools/call":
             return await self._call(received, request, answer)
-        if request.method in _LISTS or request.method == "ping":
-            return await self._list(received, request, answer)
+        if request.method in _PAGES:
+            return await self._page(received, request, answer)
         return False
 
     async def _call(self, received: Received, request: Request, answer: Answer) -> bool:
@@ -149,36 +150,60 @@ class FastWay:
             await self._kernel.request(received, request, answer)
         return True
 
-    async def _list(self, received: Received, request: Request, answer: Answer) -> bool:
-        """A page of a list: made by the kernel once per catalogue, page and class of caller."""
-        head = received.head
-        params = decode_params(_list_params, request)
-        if params is None or client_of(received, request, params.meta, None) is None:
+    def ready(self, received: Received, request: Request) -> bytes | None:
+        """The response to a request for a page that was made before, with its span; else None."""
+        if request.method not in _PAGES:
+            return None
+        params = self._page_params(received, request)
+        page = self._pages.get(self._page_key(received, request, params)) if params else None
+        if params is None or page is None:
+            return None
+        head, meta = received.head, params.meta
+        self._tracing.message(
+            request.method, head.revision or "", request.id,
+            header=(head.traceparent, head.tracestate),
+            meta={"traceparent": meta.traceparent, "tracestate": meta.tracestate},
+        ).end()  # fmt: skip
+        return encode_result(request.id, page)
+
+    async def _page(self, received: Received, request: Request, answer: Answer) -> bool:
+        """A page: made by the kernel once per catalogue, cursor and class of caller."""
+        ready = self.ready(received, request)  # of a message in a batch
+        if ready is not None:
+            await answer.finish(ready)
+            return True
+        params = self._page_params(received, request)
+        if params is None:
             return False
-        view = self._server.view
-        key = (
-            request.method, head.revision, params.cursor, view.version,
-            view.visible_roles(received.actor),
-        )  # fmt: skip
-        page = self._lists.get(key)
-        if page is None:
-            result = await self._kernel.result(received, request)
-            if result is None:
-                return False
-            if isinstance(result, Failed):
-                await answer.finish(result.body, result.status)
-                return True
-            page = self._lists[key] = Raw(msgspec.json.encode(result))
-            if len(self._lists) > _MAX_LISTS:
-                del self._lists[next(iter(self._lists))]
-        else:
-            meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
-            self._tracing.message(
-                request.method, head.revision or "", request.id,
-                header=(head.traceparent, head.tracestate), meta=meta,
-            ).end()  # fmt: skip
+        key = self._page_key(received, request, params)
+        result = await self._kernel.result(received, request)
+        if result is None:
+            return False
+        if isinstance(result, Failed):
+            await answer.finish(result.body, result.status)
+            return True
+        page = self._pages[key] = Raw(msgspec.json.encode(result))
+        if len(self._pages) > _MAX_PAGES:
+            del self._pages[next(iter(self._pages))]
         await answer.finish(encode_result(request.id, page))
         return True
+
+    def _page_params(self, received: Received, request: Request) -> _PageParams | None:
+        """The parameters of a page; None where the kernel must look at the request."""
+        params: _PageParams | None = decode_params(_page_params, request)
+        if params is None or client_of(received, request, params.meta, None) is None:
+            return None
+        return params
+
+    def _page_key(
+        self, received: Received, request: Request, params: _PageParams
+    ) -> tuple[Any, ...]:
+        """What a page depends on; callers with equal keys are answered alike."""
+        view = self._server.view
+        return (
+            request.method, received.head.revision, params.cursor, view.version,
+            view.visible_roles(received.actor),
+        )  # fmt: skip
 
 
 def decode_params(decoder: msgspec.json.Decoder[Any], request: Request) -> Any:
