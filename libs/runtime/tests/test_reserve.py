@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from searchbus_runtime.reserve import RESERVE_BYTES, make_room
+from searchbus_runtime.reserve import RESERVE_BYTES, keep_reserve
 
 PLENTY = 2**40
 
@@ -14,14 +14,14 @@ PLENTY = 2**40
 def test_reserve_is_kept_while_there_is_space_and_released_when_there_is_none(tmp_path):
     """Its blocks are allocated: a file with holes would reserve nothing."""
     path = tmp_path / ".reserve"
-    make_room(tmp_path, free_bytes=lambda folder: RESERVE_BYTES)
+    keep_reserve(tmp_path, free_bytes=lambda folder: RESERVE_BYTES)
     assert not path.exists()
-    make_room(tmp_path, free_bytes=lambda folder: PLENTY)
+    keep_reserve(tmp_path, free_bytes=lambda folder: PLENTY)
     assert path.stat().st_blocks * 512 >= RESERVE_BYTES
-    make_room(tmp_path, free_bytes=lambda folder: RESERVE_BYTES)
+    keep_reserve(tmp_path, free_bytes=lambda folder: RESERVE_BYTES)
     assert path.exists()
-    make_room(tmp_path, free_bytes=lambda folder: 0)
-    make_room(tmp_path, free_bytes=lambda folder: 0)
+    keep_reserve(tmp_path, free_bytes=lambda folder: 0)
+    keep_reserve(tmp_path, free_bytes=lambda folder: 0)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -33,6 +33,6 @@ def test_reserve_that_cannot_be_made_does_not_stop_the_start(tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    make_room(tmp_path, free_bytes=lambda folder: PLENTY)
+    keep_reserve(tmp_path, free_bytes=lambda folder: PLENTY)
     assert "No space left" in caplog.text
     assert list(tmp_path.iterdir()) == []

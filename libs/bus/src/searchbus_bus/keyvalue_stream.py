@@ -77,7 +77,7 @@ async def _create(context: JetStreamContext, name: str, ttl_s: float, max_bytes:
         max_bytes=max_bytes,
         max_msg_size=MAX_VALUE_BYTES,
         max_msgs_per_subject=1,
-        # The oldest entry makes room; NATS's own tools make buckets that refuse new entries.
+        # A full bucket drops its oldest entry; NATS's own tools make buckets that refuse new ones.
         discard=DiscardPolicy.OLD,
         duplicate_window=min(ttl_s, _DUPLICATES_S),
         # Reads need no leader.

@@ -1,6 +1,6 @@
 """A few MiB that a data folder keeps for a start on a full disk.
 
-    make_room(folder)      # before anything else is written there
+    keep_reserve(folder)      # before anything else is written there
 
 A start writes small files: configuration, ports, state, what the document store needs to open.
 While there is space a file of that size is kept; a start that finds the disk full removes it first.
@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["RESERVE_BYTES", "make_room"]
+__all__ = ["RESERVE_BYTES", "keep_reserve"]
 
 log = logging.getLogger("searchbus.storage")
 
@@ -23,7 +23,7 @@ _PLENTY_BYTES = 16 * RESERVE_BYTES
 _FILE = ".reserve"
 
 
-def make_room(
+def keep_reserve(
     folder: Path,
     *,
     free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,

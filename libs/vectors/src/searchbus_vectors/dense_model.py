@@ -3,8 +3,8 @@
     model = shared_model(resolve_model())
     rows = model.embed(["one text", "another"])
 
-A process may load it and then fork: with one thread there is none that a forked process would lack,
-and the processes share the memory of the weights.
+A process may load it and then fork, since it runs in the calling thread alone: threads do not
+survive a fork. The processes share the memory of the weights.
 """
 
 from __future__ import annotations

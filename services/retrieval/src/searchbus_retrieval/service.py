@@ -5,7 +5,7 @@ from __future__ import annotations
 from searchbus_bus import Worker
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
-from searchbus_runtime.reserve import make_room
+from searchbus_runtime.reserve import keep_reserve
 from searchbus_vectors import ModelNotFound, StoreLocked, load_embedder, open_store
 
 from .access import OPEN, Access
@@ -43,7 +43,7 @@ async def start(process: Process[RetrievalSettings]) -> None:
     key = settings.qdrant_api_key
     if settings.qdrant_url is None:
         settings.store_folder.mkdir(parents=True, exist_ok=True)
-        make_room(settings.store_folder.parent)
+        keep_reserve(settings.store_folder.parent)
     try:
         store = await open_store(
             url=settings.qdrant_url,
