@@ -60,8 +60,8 @@ async def test_slow_catalogue_holds_no_other(broker):
         return await reply(call, body)
 
     subject = serving._subjects.catalog("slow", slow.catalog.digest)
-    await serving._subscriptions.pop(subject).unsubscribe()
-    await serving._subscribe(subject, later)
+    await serving._membership.remove(subject)
+    await serving._membership.add(subject, later, stays=True)
     catalogs = Catalogs(broker.connect(), on_read=lambda: told.append(1))
     wanted = {"slow": slow.catalog.digest, "quick": quick.catalog.digest}
     while not catalogs.all:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -160,6 +161,84 @@ async def test_a_drained_worker_does_not_step_in(events):
     with pytest.raises(Fault, match="No worker is running"):
         await say(bus)
     assert await bus.workers(quiet_s=0.05) == []
+
+
+def add_tool(worker: Worker, toolset: str, name: str) -> None:
+    async def reply(call: Call, request: ToolCall) -> ToolReply:
+        return ToolReply()
+
+    worker.add_tool(
+        ToolDescriptor(name=name, toolset=toolset, description="d", input_schema={"type": "object"}),
+        reply,
+    )  # fmt: skip
+
+
+async def use(bus, toolset: str, name: str) -> ToolReply:
+    return await bus.request(
+        bus.subjects.tool(toolset, name), ToolCall(tool=name), ToolReply, service="dictionary",
+        timeout_s=60,
+    )  # fmt: skip
+
+
+async def test_a_refresh_on_standby_joins_no_queue_group(events):
+    """New tools are announced at once, and called once the worker is back."""
+    broker, bus, found = events
+    worker = dictionary()
+    serving = await broker.connect().serve(worker)
+    await serving.step_out()
+    add_tool(worker, "added", "new")
+    await serving.refresh()
+    await until(lambda: found[-1] == ("changed", worker.catalog.digest))
+    for toolset, name in (("added", "new"), ("words", "echo")):
+        with pytest.raises(Fault, match="No worker is running"):
+            await use(bus, toolset, name)
+    await serving.step_in()
+    await use(bus, "added", "new")
+    await use(bus, "words", "echo")
+
+
+async def test_a_toolset_that_is_gone_is_served_no_more(events):
+    """Another service may offer it: it would get only some of the calls."""
+    broker, bus, _ = events
+    worker = dictionary()
+    add_tool(worker, "added", "new")
+    serving = await broker.connect().serve(worker)
+    del worker._tools["added", "new"]
+    await serving.refresh()
+    with pytest.raises(Fault, match="No worker is running"):
+        await use(bus, "added", "new")
+    await use(bus, "words", "echo")
+
+
+async def test_refreshes_at_once_and_during_a_drain_end_in_one_state(events):
+    """Each catalogue is withdrawn once, and nothing is announced after `down`."""
+    broker, bus, found = events
+    worker = dictionary()
+    serving = await broker.connect().serve(worker)
+    for number in range(3):
+        add_tool(worker, "added", f"new{number}")
+        await asyncio.gather(*(serving.refresh() for _ in range(3)))
+    (info,) = await bus.workers(quiet_s=0.05)
+    assert info.catalog == worker.catalog.digest
+    await asyncio.gather(serving.refresh(), serving.drain(), serving.refresh())
+    await serving.refresh()
+    await bus.transport.flush()
+    await until(lambda: found[-1][0] == "down")
+    assert [event for event, _ in found].count("down") == 1
+    with pytest.raises(Fault, match="No worker is running"):
+        await use(bus, "added", "new0")
+
+
+async def test_a_malformed_cancellation_is_ignored_logged_and_counted(events, monkeypatch, caplog):
+    """It stops nothing."""
+    broker, bus, _ = events
+    counted = []
+    monkeypatch.setattr("searchbus_bus.telemetry.count_error", counted.append)
+    await broker.connect().serve(dictionary())
+    await bus.transport.publish(bus.subjects.cancel("dictionary"), b"\xff{")
+    await until(lambda: counted == ["cancel"])
+    assert "a cancellation on sb.v1.ctl.cancel.dictionary is malformed" in caplog.text
+    assert await say(bus) == Word("x")
 
 
 async def test_messages_without_a_reply_subject_are_counted_only(events):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .metrics import SECONDS, LiveGauge
     from .request import Request
     from .serving import Serving
-    from .tasks import end_task
+    from .tasks import end_task, wait_for_event
     from .toolsets.declare import (
         DeclarationError,
         Toolset,
@@ -74,6 +74,7 @@ __all__ = [
     "resource_search",
     "resource_template",
     "tool",
+    "wait_for_event",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -91,7 +92,7 @@ __getattr__, __dir__ = lazy_exports(
         "metrics": ("SECONDS", "LiveGauge"),
         "request": ("Request",),
         "serving": ("Serving",),
-        "tasks": ("end_task",),
+        "tasks": ("end_task", "wait_for_event"),
         "toolsets.declare": (
             "DeclarationError", "Toolset", "endpoint", "prompt", "resource",
             "resource_list", "resource_search", "resource_template", "tool",

@@ -36,6 +36,7 @@ from .call import Call
 from .catalog_parts import OfferedCatalog
 from .handling import Handler, Handling
 from .identity import ActorVerifier
+from .membership import Membership
 from .metrics import LiveGauge
 from .replies import Replies
 from .request import Request
@@ -75,12 +76,13 @@ class Serving:
         self._handling = Handling(worker.service, self._replies, requester, verifier)
         self._subjects = subjects
         self._admission = Admission(worker, self._replies, self._handle)
-        self._subscriptions: dict[str, Subscription] = {}
-        self._work: dict[str, Handler] = {}
-        self._own: dict[str, Subscription] = {}
+        self._control: list[Subscription] = []
         self._announcement: Announcement | None = None
         self._record = ServiceRecord(worker.service, worker.version, worker.description, {}, [])
+        self._membership = Membership(worker, transport, self._accept, self._record.endpoints)
         self._offered = OfferedCatalog(Catalog(service=worker.service))
+        self._toolsets: set[str] = set()
+        self._refreshing = asyncio.Lock()
         self._drained = False
 
     @property
@@ -97,13 +99,13 @@ class Serving:
         """Subscribe, then appear in discovery."""
         service = self.worker.service
         for verb, endpoint in self.worker.endpoints.items():
-            await self._serve_subject(self._subjects.endpoint(service, verb), endpoint)
+            await self._membership.add(self._subjects.endpoint(service, verb), endpoint)
         for toolset, readers in self.worker.resource_readers.items():
             for verb, endpoint in readers.items():
-                await self._serve_subject(self._subjects.resource(toolset, verb), endpoint)
+                await self._membership.add(self._subjects.resource(toolset, verb), endpoint)
         await self._offer()
         cancel = self._subjects.cancel(service)
-        self._subscriptions[cancel] = await self._transport.subscribe(cancel, self._on_cancel)
+        self._control.append(await self._transport.subscribe(cancel, self._on_cancel))
         started_ms = time.time_ns() // 10**6
         self._record.metadata.update(
             {CONTRACT_KEY: "v1", ACKS_KEY: "1", "started_ms": str(started_ms)}
@@ -112,22 +114,30 @@ class Serving:
         _limit.watch(self)
         self._announcement = await self._transport.announce(self._record)
         self.instance = self._admission.instance = self._announcement.instance
-        for subject, handler in self._work.items():
-            await self._subscribe_own(subject, handler)
+        await self._membership.receive_own(lambda work: self._subjects.at(self.instance, work))
         ping = self._subjects.ping(service, self.instance)
-        self._subscriptions[ping] = await self._transport.subscribe(ping, self._on_ping)
+        self._control.append(await self._transport.subscribe(ping, self._on_ping))
         # Subscriptions must exist before the worker is announced.
         await self._transport.flush()
         await self._announce("up")
 
     async def refresh(self) -> None:
-        """Announce that the worker's tools, prompts or resources changed."""
-        previous = self._offered.digest
-        await self._offer()
-        await self._transport.flush()
-        await self._announce("changed")
-        if previous != self._offered.digest:
-            await self._withdraw_catalog(previous)
+        """Announce that the worker's tools, prompts or resources changed.
+
+        A worker that stepped out, or drains, gets no requests for new tools either.
+        """
+        async with self._refreshing:
+            if self._drained:
+                return
+            digest, toolsets = self._offered.digest, self._toolsets
+            await self._offer()
+            await self._transport.flush()
+            await self._announce("changed")
+            if digest != self._offered.digest:
+                await self._membership.remove(self._subjects.catalog(self.worker.service, digest))
+            # Another service may offer them now.
+            for toolset in toolsets - self._toolsets:
+                await self._membership.remove(self._subjects.toolset(toolset))
 
     async def healthy(self, timeout_s: float = 1.0) -> bool:
         """Whether a ping to this instance is answered within `timeout_s`.
@@ -153,18 +163,13 @@ class Serving:
 
     async def step_out(self) -> None:
         """Leave the queue group; requests already received are still answered."""
-        for subject in self._work:
-            for subscriptions in (self._own, self._subscriptions):
-                if subject in subscriptions:
-                    await subscriptions.pop(subject).drain()
+        await self._membership.leave()
         await self._transport.flush()
 
     async def step_in(self) -> None:
         """Join the queue group again."""
         if not self._drained:
-            for subject, handler in list(self._work.items()):
-                await self._subscribe(subject, handler)
-                await self._subscribe_own(subject, handler)
+            await self._membership.join()
             await self._transport.flush()
 
     async def drain(self, timeout_s: float = 10.0) -> None:
@@ -176,60 +181,26 @@ class Serving:
         if self._drained:
             return
         self._drained = True
-        if self._announcement is not None:
-            await self._announce("down")
-            await self._announcement.withdraw()
-        # Until the last request ended, its caller may ping this instance and cancel.
-        control = [self._subscriptions.pop(subject) for subject in self._control]
-        await asyncio.gather(
-            *(s.drain() for s in (*self._subscriptions.values(), *self._own.values()))
-        )
+        async with self._refreshing:  # its event would say that this worker is there
+            if self._announcement is not None:
+                await self._announce("down")
+                await self._announcement.withdraw()
+        await self._membership.end()
         await self._admission.drain(timeout_s)
-        await asyncio.gather(*(s.drain() for s in control))
+        # Until the last request ended, its caller may ping this instance and cancel.
+        await asyncio.gather(*(subscription.drain() for subscription in self._control))
         await self._transport.flush()
-
-    async def _subscribe(self, subject: str, handler: Handler) -> None:
-        if subject in self._subscriptions:
-            return
-        group = self.worker.service
-        self._subscriptions[subject] = await self._receive(subject, handler, queue=group)
-        if all(endpoint["subject"] != subject for endpoint in self._record.endpoints):
-            self._record.endpoints.append(_endpoint(subject, group))
-
-    async def _subscribe_own(self, subject: str, handler: Handler) -> None:
-        """Receive requests that are sent to this instance."""
-        if self.instance and subject not in self._own:
-            own = self._subjects.at(self.instance, subject)
-            self._own[subject] = await self._receive(own, handler)
-
-    async def _receive(self, subject: str, handler: Handler, *, queue: str = "") -> Subscription:
-        async def on_message(message: Message) -> None:
-            await self._accept(message, handler)
-
-        limit = max(1024, 2 * self.worker.max_in_flight)
-        return await self._transport.subscribe(
-            subject, on_message, queue=queue, pending_limit=limit
-        )
-
-    async def _serve_subject(self, subject: str, handler: Handler) -> None:
-        self._work[subject] = handler
-        await self._subscribe(subject, handler)
-        await self._subscribe_own(subject, handler)
 
     async def _offer(self) -> None:
         """Serve the catalogue as it is now, under its hash, and the calls of its tools."""
         # In a thread: a catalogue of thousands takes a while.
         self._offered = await asyncio.to_thread(OfferedCatalog, self.worker.catalog)
         subject = self._subjects.catalog(self.worker.service, self._offered.digest)
-        await self._subscribe(subject, self._reply_catalog)
-        for toolset in {tool.toolset for tool in self._offered.catalog.tools}:
-            await self._serve_subject(self._subjects.toolset(toolset), self._call_tool)
+        await self._membership.add(subject, self._reply_catalog, stays=True)
+        self._toolsets = {tool.toolset for tool in self._offered.catalog.tools}
+        for toolset in self._toolsets:
+            await self._membership.add(self._subjects.toolset(toolset), self._call_tool)
         self._record.metadata[CATALOG_KEY] = self._offered.digest
-
-    async def _withdraw_catalog(self, digest: str) -> None:
-        subject = self._subjects.catalog(self.worker.service, digest)
-        await self._subscriptions.pop(subject).drain()
-        self._record.endpoints[:] = [e for e in self._record.endpoints if e["subject"] != subject]
 
     async def _reply_catalog(self, call: Call, body: bytes) -> Catalog:
         return self._offered.reply(decode(body, CatalogRequest).parts)
@@ -242,15 +213,6 @@ class Serving:
         if tool is not None and request.tool == name:
             return await tool(call, request)
         raise Fault(ErrorCode.NOT_FOUND, "This service offers no tool of that name.")
-
-    @property
-    def _control(self) -> list[str]:
-        """Subjects of pings and cancellations, where there are subscriptions."""
-        service = self.worker.service
-        subjects = [self._subjects.cancel(service)]
-        if self.instance:
-            subjects.append(self._subjects.ping(service, self.instance))
-        return [subject for subject in subjects if subject in self._subscriptions]
 
     async def _announce(self, event: Literal["up", "changed", "down"]) -> None:
         message = CatalogEvent(
@@ -275,7 +237,9 @@ class Serving:
     async def _on_cancel(self, message: Message) -> None:
         try:
             req_id = decode(message.data, Cancel).req_id
-        except Fault:
+        except Fault as fault:
+            telemetry.count_error("cancel")
+            log.warning("a cancellation on %s is malformed and ignored: %s", message.subject, fault)
             return
         await self._admission.cancel(req_id)
 
@@ -298,11 +262,6 @@ class Serving:
             )
         finally:
             self.served += 1
-
-
-def _endpoint(subject: str, group: str) -> dict[str, Any]:
-    name = "-".join(t for t in subject.split(".")[2:] if t not in "*>") or "root"
-    return {"name": name, "subject": subject, "queue_group": group, "metadata": {}}
 
 
 _in_flight: LiveGauge[Serving] = LiveGauge(

@@ -69,8 +69,8 @@ class TimeLimit:
         self._task.cancel()
 
 
-async def wait_for_event(event: asyncio.Event, timeout_s: float) -> bool:
-    """Wait until an event is set; False where that takes longer than `timeout_s`."""
+async def wait_for_event(event: asyncio.Event, timeout_s: float | None) -> bool:
+    """Wait until an event is set; False where that takes longer than `timeout_s`, if any."""
     try:
         async with asyncio.timeout(timeout_s):
             await event.wait()

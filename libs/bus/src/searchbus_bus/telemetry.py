@@ -36,6 +36,7 @@ __all__ = [
     "EndedSpan",
     "client_span",
     "count_error",
+    "count_failed",
     "count_reconnect",
     "count_refused",
     "count_shed",
@@ -67,8 +68,9 @@ _shed = meter.create_counter(
 )
 _errors = meter.create_counter(
     "searchbus.bus.errors",
-    description="Errors that NATS reports outside any call (permission, slow_consumer, other), and "
-    "operations of the key-value store that failed (store).",
+    description="Errors that NATS reports outside any call (permission, slow_consumer, other), "
+    "operations of the key-value store that failed (store), cancellations that cannot be read "
+    "(cancel).",
 )
 _refused = meter.create_counter(
     "searchbus.catalog.refused",
@@ -79,8 +81,16 @@ _reconnects = meter.create_counter(
 )
 
 
+_failed = meter.create_counter(
+    "searchbus.background.failed",
+    description="Work that failed while no caller waited for it: commit (of a document), index "
+    "(an update of the tool index).",
+)
+
+
 REFUSED = ("descriptor", "toolset", "service", "event", "instance")
-ERROR_KINDS = ("permission", "slow_consumer", "other", "store")
+ERROR_KINDS = ("permission", "slow_consumer", "other", "store", "cancel")
+BACKGROUND = ("commit", "index")
 
 
 @cache
@@ -144,8 +154,13 @@ def count_refused(reason: str) -> None:
 
 
 def count_error(kind: str) -> None:
-    """Count an error that the server reported outside any call."""
+    """Count an error outside any call, see ERROR_KINDS."""
     _errors.add(1, {"kind": kind})
+
+
+def count_failed(work: str) -> None:
+    """Count work that failed while no caller waited for it, see BACKGROUND."""
+    _failed.add(1, {"work": work})
 
 
 def start() -> None:
@@ -154,6 +169,8 @@ def start() -> None:
         _errors.add(0, {"kind": kind})
     for reason in REFUSED:
         _refused.add(0, {"reason": reason})
+    for work in BACKGROUND:
+        _failed.add(0, {"work": work})
     _reconnects.add(0)
 
 

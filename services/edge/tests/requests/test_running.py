@@ -64,6 +64,20 @@ async def test_another_edge_passes_the_notification_on(edges):
     assert await task is False
 
 
+async def test_a_malformed_notification_is_ignored_logged_and_counted(edges, monkeypatch, caplog):
+    """It cancels nothing."""
+    counted = []
+    monkeypatch.setattr("searchbus_bus.telemetry.count_error", counted.append)
+    edge = await edges.open()
+    task = await edges.run(edge, "alice", 1)
+    await edge._bus.transport.publish(edge._subject, b"[]")
+    await until(lambda: counted == ["cancel"])
+    assert "is malformed and ignored" in caplog.text
+    assert not task.done()
+    await edge.cancel("alice", 1)
+    assert await task is False
+
+
 async def test_two_requests_of_one_id_are_left_alone(edges):
     """They may be of two clients behind one address."""
     edge = await edges.open()

@@ -14,17 +14,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from searchbus_bus import Bus
+from searchbus_bus import Bus, telemetry
 from searchbus_bus.transport import Subscription
 from searchbus_contracts import Cancel, Fault, decode
 
 from .messages import RequestId
 
 __all__ = ["RunningRequests"]
+
+log = logging.getLogger("searchbus.edge")
 
 
 @dataclass(slots=True)
@@ -98,7 +101,9 @@ class RunningRequests:
     async def _on_event(self, subject: str, data: bytes) -> None:
         try:
             name = decode(data, Cancel).req_id
-        except Fault:
+        except Fault as fault:
+            telemetry.count_error("cancel")
+            log.warning("a cancellation on %s is malformed and ignored: %s", subject, fault)
             return
         for key in list(self._running):
             if hmac.compare_digest(self._name(*key).encode(), name.encode()):
