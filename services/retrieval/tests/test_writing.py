@@ -11,6 +11,7 @@ from searchbus_contracts import Fault
 from searchbus_contracts.document_ids import document_id
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.writing import embedded_text
+from searchbus_testing import until
 from searchbus_vectors import Equals
 
 from .conftest import document
@@ -104,6 +105,56 @@ async def test_request_that_is_cancelled_after_the_commit_is_finished(library, m
     async with asyncio.timeout(60):
         while not await found():
             await asyncio.sleep(0.01)
+
+
+async def test_commit_that_fails_after_its_caller_has_left_is_logged_and_counted(
+    library, monkeypatch, caplog
+):
+    """Nobody receives the failure; the next start repairs the document."""
+    reached, go_on, counted = asyncio.Event(), asyncio.Event(), []
+    monkeypatch.setattr("searchbus_bus.telemetry.count_failed", counted.append)
+
+    async def failing(*arguments, **options):
+        reached.set()
+        await go_on.wait()
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(library._store, "set_payload", failing)
+    storing = asyncio.create_task(library.store("c", document("w", "Whales sing.")))
+    await reached.wait()
+    storing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await storing
+    assert counted == []
+    go_on.set()
+    await until(lambda: counted == ["commit"])
+    assert "the disk is gone" in caplog.text
+
+
+async def test_next_writer_waits_for_the_commit_of_a_caller_that_has_left(library, monkeypatch):
+    """The commit would delete the next revision's passages as those of another revision."""
+    store, reached, go_on = library._store, asyncio.Event(), asyncio.Event()
+    delete = store.delete
+
+    async def slow(*arguments, **options):
+        if not reached.is_set():
+            reached.set()
+            await go_on.wait()
+        return await delete(*arguments, **options)
+
+    await library.store("c", document("w", "Whales are silent."))
+    monkeypatch.setattr(store, "delete", slow)
+    storing = asyncio.create_task(library.store("c", document("w", "Whales sing.")))
+    await reached.wait()
+    storing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await storing
+    again = asyncio.create_task(library.store("c", document("w", "Whales sing again.")))
+    await asyncio.wait([again], timeout=0.2)
+    go_on.set()
+    assert (await again).outcome == "replaced"
+    assert [hit.text for hit in await library.search("c", "whales")] == ["Whales sing again."]
+    assert await store.count("c", Equals("kind", "chunk")) == 1
 
 
 async def test_concurrent_ingest_of_one_document_ends_with_one(library):

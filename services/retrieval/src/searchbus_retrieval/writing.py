@@ -11,8 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from typing import Any
 from weakref import WeakValueDictionary
 
+from searchbus_bus import telemetry
 from searchbus_contracts.document_ids import hash_of_text, revision_of
 from searchbus_contracts.retrieval import (
     MAX_DOCUMENT_BYTES,
@@ -50,6 +54,7 @@ class Writer:
         self._schemas = schemas
         # A lock exists as long as a task holds it or waits for it.
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self._commits: set[asyncio.Task[None]] = set()
 
     async def store(
         self, collection: str, document: NewDocument, fields: dict[str, FieldType]
@@ -66,13 +71,16 @@ class Writer:
         if reason is not None:
             return IngestResult(document_id=document.document_id, outcome="refused", reason=reason)
         await self._schemas.ensure(collection, {**infer_fields(document.metadata), **fields})
-        async with self._lock(collection, document.document_id):
-            return await self._store_locked(collection, document)
+        async with AsyncExitStack() as locked:
+            await locked.enter_async_context(self._lock(collection, document.document_id))
+            return await self._store_locked(collection, document, locked)
 
     def _lock(self, collection: str, document_id: str) -> asyncio.Lock:
         return self._locks.setdefault((collection, document_id), asyncio.Lock())
 
-    async def _store_locked(self, collection: str, document: NewDocument) -> IngestResult:
+    async def _store_locked(
+        self, collection: str, document: NewDocument, locked: AsyncExitStack
+    ) -> IngestResult:
         revision = revision_of(document)
         content_hash = hash_of_text(document.text)
         record_id = identity.record_id(document.document_id)
@@ -83,8 +91,7 @@ class Writer:
             )
         await self._write_parts(collection, document, revision, content_hash)
         record = Point(record_id, record_payload(document, revision, content_hash))
-        # Not stopped with the request: its passages would be missing until the next start.
-        await asyncio.shield(self._commit(collection, document.document_id, record))
+        await self._finish(self._commit(collection, document.document_id, record, locked.pop_all()))
         return IngestResult(
             document_id=document.document_id,
             outcome="replaced" if present else "stored",
@@ -144,9 +151,31 @@ class Writer:
                 ],
             )
 
-    async def _commit(self, collection: str, document_id: str, record: Point) -> None:
-        await self._store.upsert(collection, [record])
-        await self._switch(collection, document_id, record.payload["revision"])
+    async def _finish(self, commit: Coroutine[Any, Any, None]) -> None:
+        """Run a commit to its end, also when the request is cancelled: the document's passages
+        would be missing until the next start.
+        """
+        task = asyncio.get_running_loop().create_task(commit)
+        self._commits.add(task)
+        task.add_done_callback(self._commits.discard)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_report_failure)
+            raise
+
+    async def _commit(
+        self, collection: str, document_id: str, record: Point, locked: AsyncExitStack
+    ) -> None:
+        """Make a revision the document's.
+
+        Args:
+            locked: holds the document's lock, until the end of this commit rather than of its
+                request: another writer in between would lose its passages to the switch.
+        """
+        async with locked:
+            await self._store.upsert(collection, [record])
+            await self._switch(collection, document_id, record.payload["revision"])
 
     async def _switch(self, collection: str, document_id: str, revision: str) -> None:
         own = Equals("revision", revision)
@@ -197,6 +226,13 @@ class Writer:
         if touched:
             log.warning("repaired %d interrupted document(s) in %s", len(touched), collection)
         return len(touched)
+
+
+def _report_failure(commit: asyncio.Task[None]) -> None:
+    """Log and count the failure of a commit whose caller has left."""
+    if not commit.cancelled() and (error := commit.exception()) is not None:
+        telemetry.count_failed("commit")
+        log.error("a document was not committed; the next start repairs it", exc_info=error)
 
 
 def embedded_text(document: NewDocument, section: str | None, passage: str) -> str:
