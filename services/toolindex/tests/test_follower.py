@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 
 from searchbus_bus import MemoryBroker, Worker
@@ -132,19 +133,72 @@ async def test_restart_embeds_nothing_again(tmp_path):
             assert len(made.embedded) == expected
 
 
-async def test_failed_update_is_tried_again_at_the_next_change(caplog):
-    """The log has the failure; the index keeps what it had."""
+async def test_failed_update_is_tried_again_and_harms_no_other_service(caplog, monkeypatch):
+    """Without another change, after a pause; the index keeps what it had, and takes the others."""
+    monkeypatch.setattr(follower, "_RETRY_S", (0.01, 0.02))
+    failed: list[str] = []
+    monkeypatch.setattr(follower.telemetry, "count_failed", failed.append)
     broker = MemoryBroker()
     async with following(broker) as (index, embedder):
         embed = embedder.embed_short
 
         async def failing(texts, *, urgent):
-            raise RuntimeError("out of memory")
+            if any("mail" in text for text in texts):
+                raise RuntimeError("out of memory")
+            return await embed(texts, urgent=urgent)
 
         embedder.embed_short = failing
         await broker.connect().serve(worker(tool("send", "send mail")))
-        await until(lambda: "could not be updated" in caplog.text)
-        assert len(index) == 0
-        embedder.embed_short = embed
         await broker.connect().serve(worker(tool("draw", "draw", toolset="art"), service="other"))
+        await until(lambda: names(index) == {"draw"} and len(failed) >= 3)
+        assert set(failed) == {"index"}
+        assert "the entries of office could not be updated" in caplog.text
+        embedder.embed_short = embed
         await until(lambda: names(index) == {"send", "draw"})
+
+
+async def test_failure_at_the_start_is_tried_again(monkeypatch):
+    """The other services' tools are found meanwhile."""
+    monkeypatch.setattr(follower, "_RETRY_S", (0.01, 0.02))
+    broker = MemoryBroker()
+    await broker.connect().serve(worker(tool("send", "send mail")))
+    embed, attempts = RecordingEmbedder.embed_short, []
+
+    async def failing_once(self, texts, *, urgent):
+        attempts.append(texts)
+        if len(attempts) == 1:
+            raise RuntimeError("out of memory")
+        return await embed(self, texts, urgent=urgent)
+
+    monkeypatch.setattr(RecordingEmbedder, "embed_short", failing_once)
+    async with following(broker) as (index, _):
+        await until(lambda: names(index) == {"send"})
+
+
+async def test_toolset_of_a_lost_service_goes_to_one_that_was_indexed_before_it(monkeypatch):
+    """In one update: the entries of the last owner leave first, since the index keeps an entry."""
+    monkeypatch.setattr("searchbus_bus.pinging._TIMEOUT_S", 0.01)
+    broker, embedder, free = MemoryBroker(), RecordingEmbedder(), asyncio.Event()
+    first, crashing = worker(tool("draw", "draw", toolset="art"), service="first"), broker.connect()
+    serving = await broker.connect().serve(first)
+    await crashing.serve(worker(tool("send", "send mail"), service="second"))
+    index, embed = Index(embedder.model), embedder.embed_short
+
+    async def waiting(texts, *, urgent):
+        await free.wait()
+        return await embed(texts, urgent=urgent)
+
+    async with Follower(
+        broker.connect(), index, embedder, VectorFile(None), model="m", grace_s=0.1, refresh_s=0.05
+    ) as following:
+        embedder.embed_short = waiting
+        await broker.connect().serve(worker(tool("plan", "plan", toolset="time"), service="third"))
+        for endpoint in worker(tool("send", "send mail"))._tools.values():
+            first.add_tool(endpoint.descriptor, endpoint.handler)
+        await serving.refresh()
+        await crashing.transport.close()
+        await until(lambda: following.directory.owner("office") == "first")
+        free.set()
+        await until(lambda: "third" in index.services)
+        await until(lambda: names(index) == {"draw", "send", "plan"})
+        assert index.services == ["first", "third"]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from searchbus_bus import Bus, Directory, end_task
+from searchbus_bus import Bus, Directory, end_task, telemetry, wait_for_event
 from searchbus_contracts import Catalog
 from searchbus_vectors import Vector
 
@@ -28,6 +29,9 @@ _BATCH = 200
 _FEW = 50
 """So many texts are embedded like a query, not at the low priority of documents: callers wait for
 these tools, and for less than half a second."""
+_RETRY_S = (1.0, 60.0)
+"""After how long a failed update is tried again: at first, and at most."""
+_JITTER = (0.8, 1.2)
 
 
 @dataclass(slots=True)
@@ -99,51 +103,71 @@ class Follower:
     async def __aenter__(self) -> Follower:
         await self.directory.start()
         started_s = time.perf_counter()
-        await self._update()
+        whole = await self._update()
         log.info("indexed %d entries in %.1f s", len(self._index), time.perf_counter() - started_s)
-        self._task = asyncio.get_running_loop().create_task(self._follow())
+        self._task = asyncio.get_running_loop().create_task(self._follow(whole))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await end_task(self._task)
         await self.directory.close()
 
-    async def _follow(self) -> None:
+    async def _follow(self, whole: bool) -> None:
+        least_s, most_s = _RETRY_S
+        pause_s = least_s
         while True:
-            await self._wake.wait()
-            self._wake.clear()
-            try:
-                await self._update()
-            except Exception:
-                log.exception("the index could not be updated; the next change tries again")
+            # A change is followed at once, also before the next attempt at what failed.
+            limit_s = None if whole else pause_s * random.uniform(*_JITTER)  # noqa: S311  (jitter)
+            if await wait_for_event(self._wake, limit_s):
+                self._wake.clear()
+            pause_s = least_s if whole else min(most_s, 2 * pause_s)
+            whole = await self._update()
 
-    async def _update(self) -> None:
+    async def _update(self) -> bool:
+        """Index what has changed; False where that failed for a service, which stays as it was."""
         catalogs = {catalog.service: catalog for catalog in self.directory.catalogs}
-        for service in [s for s in self._followed if s not in catalogs]:
-            await self._replace(service, [])
-            del self._followed[service]
-        changed = False
-        for service, catalog in catalogs.items():
-            # A service whose catalogue and toolsets are as they were costs nothing.
-            before = self._followed.get(service)
-            known = before if before is not None and before.catalog is catalog else None
-            toolsets = catalog.toolsets if known is None else known.toolsets
-            owned = tuple(t for t in toolsets if self.directory.owner(t) == service)
-            if known is not None and known.owned == owned:
-                continue
-            after = _Followed(catalog, toolsets, owned)
-            # In a thread, for catalogues of thousands.
-            entries = await asyncio.to_thread(after.make, before)
-            indexed = self._index.entries(service)
-            await self._embed(
-                service,
-                [e for e in entries if e.key not in indexed or indexed[e.key].digest != e.digest],
-            )
-            await self._replace(service, entries)
-            self._followed[service] = after
-            changed = True
+        changed, whole = False, True
+        # Whoever loses a toolset first: the index keeps an entry with the service that has it.
+        losing = [s for s, followed in self._followed.items() if not self._owns(s, followed)]
+        for service in dict.fromkeys((*losing, *self._followed, *catalogs)):
+            try:
+                changed |= await self._follow_service(service, catalogs.get(service))
+            except Exception:
+                whole = False
+                telemetry.count_failed("index")
+                log.exception("the entries of %s could not be updated; it is tried again", service)
         if changed:
             self._forget_vectors()
+        return whole
+
+    async def _follow_service(self, service: str, catalog: Catalog | None) -> bool:
+        """Index one service; False where nothing has changed."""
+        before = self._followed.get(service)
+        if catalog is None:
+            await self._replace(service, [])
+            del self._followed[service]
+            return True
+        # A service whose catalogue and toolsets are as they were costs nothing.
+        known = before if before is not None and before.catalog is catalog else None
+        toolsets = catalog.toolsets if known is None else known.toolsets
+        owned = tuple(t for t in toolsets if self.directory.owner(t) == service)
+        if known is not None and known.owned == owned:
+            return False
+        after = _Followed(catalog, toolsets, owned)
+        # In a thread, for catalogues of thousands.
+        entries = await asyncio.to_thread(after.make, before)
+        indexed = self._index.entries(service)
+        await self._embed(
+            service,
+            [e for e in entries if e.key not in indexed or indexed[e.key].digest != e.digest],
+        )
+        await self._replace(service, entries)
+        self._followed[service] = after
+        return True
+
+    def _owns(self, service: str, followed: _Followed) -> bool:
+        """Whether it still owns what it owned when it was indexed."""
+        return all(self.directory.owner(toolset) == service for toolset in followed.owned)
 
     async def _replace(self, service: str, entries: Sequence[Entry]) -> None:
         """Index these entries of a service; searches go on meanwhile."""
