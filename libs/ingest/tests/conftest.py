@@ -9,6 +9,7 @@ import pytest
 from searchbus_bus import Bus, Call, MemoryBroker, Worker, endpoint
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.document_ids import revision_of
+from searchbus_contracts.explanation import Explanation, Leg, Reading
 from searchbus_contracts.retrieval import (
     DeleteReply,
     DeleteRequest,
@@ -23,6 +24,8 @@ from searchbus_contracts.retrieval import (
     SearchReply,
     SearchRequest,
 )
+
+WHY = Explanation(rank=1, meaning=Leg(rank=1, score=0.5, share=1.0))
 
 
 @dataclass
@@ -80,11 +83,13 @@ class Retrieval:
             SearchHit(
                 collection="c", document_id=d.document_id, chunk_id="1", title=d.title,
                 text=d.text, score=1.0, cosine=0.8, section="Songs",
+                explanation=WHY if request.explain else None,
             )
             for d in self.documents.values()
             if request.query in d.text
         ]  # fmt: skip
-        return SearchReply(hits=tuple(hits[: request.limit]))
+        readings = {"c": Reading(words=request.query, ranked=1)} if request.explain else {}
+        return SearchReply(hits=tuple(hits[: request.limit]), readings=readings)
 
 
 @pytest.fixture

@@ -45,6 +45,14 @@ def test_hits_are_shown_with_title_section_and_text(run):
     assert "They sing [loudly]." in done.stdout
 
 
+def test_explained_hits_have_their_reasons(run):
+    """Off by default; then the collection's reading and what was left out follow the hits."""
+    assert "meaning" not in run("sing").stdout
+    done = run("sing", "--explain")
+    assert "#1 1.00 = meaning 1.00 (rank 1, cosine 0.50)" in done.stdout
+    assert "c: 1 passages ranked for 'sing'" in done.stdout
+
+
 def test_json_has_the_whole_reply(run):
     """As it came over the bus."""
     assert json.loads(run("sing", "--json").stdout)["hits"][0]["title"] == "Whales"

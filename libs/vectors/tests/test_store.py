@@ -27,6 +27,7 @@ from searchbus_vectors import (
     Vectors,
     open_store,
 )
+from searchbus_vectors.fusion import SPARSE_WEIGHT
 
 from .conftest import FIELDS, direction, point, query, uid, vectors
 
@@ -189,6 +190,21 @@ async def test_scroll_pages_in_order_without_gaps(store, name):
         if start is None:
             break
     assert seen == list(range(1, 26))
+
+
+async def test_explained_hits_have_both_ranks(store, name):
+    """One found by both searches, and its share by words; without `explain` there is none."""
+    await store.upsert(name, [point(i) for i in range(1, 6)])
+    hits = await store.search(name, query(3, 1003), limit=5, explain=True)
+    best = hits[0]
+    assert best.payload["n"] == 3
+    assert (best.legs.meaning_rank, best.legs.words_rank) == (1, 1)
+    assert best.legs.bm25 > 0
+    assert best.legs.words_share == SPARSE_WEIGHT
+    others = [hit.legs for hit in hits[1:]]
+    assert all((legs.words_rank, legs.words_share) == (None, 0.0) for legs in others)
+    plain = await store.search(name, query(3, 1003), limit=5)
+    assert [(h.id, h.score, h.legs) for h in plain] == [(h.id, h.score, None) for h in hits]
 
 
 async def test_missing_collection_is_a_typed_error(store):

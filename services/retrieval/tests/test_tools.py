@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from types import SimpleNamespace
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, to_builtins
 
 from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor, Fault, ToolCall, ToolReply, encode
 from searchbus_contracts.document_ids import document_id
+from searchbus_contracts.explanation import EXPLANATION
 from searchbus_retrieval.access import Access
 from searchbus_retrieval.service import build_worker
+from searchbus_retrieval.tools import FomcTools, SearchFomc
 
 FIELDS = [
     "chunk_id", "document_name", "document_date", "document_id", "section_header", "chunk_text",
@@ -55,6 +58,20 @@ async def test_results_are_in_the_order_of_their_score(call, query):
     assert scores == sorted(scores, reverse=True)
     assert 0 <= scores[-1] < scores[0] <= 1
     assert all(0 < result["cosine_similarity"] <= 1 for result in results)
+
+
+async def test_explained_results_have_one_field_more(fomc_library):
+    """What was left out stands in `_meta`, beside the array that the specification shows."""
+    tools = FomcTools(fomc_library)
+    caller = SimpleNamespace(actor=Actor(subject="a"))
+    found = await tools.search_fomc(caller, SearchFomc("inflation", top_k=1, explain=True))
+    (passage,) = to_builtins(found.value)
+    assert list(passage) == [*FIELDS, "explanation"]
+    assert passage["explanation"]["rank"] == 1
+    about = found.meta[EXPLANATION]
+    assert {entry["reason"] for entry in about["left_out"]} == {"limit"}
+    assert about["reading"]["words"] == "inflation"
+    assert (await tools.search_fomc(caller, SearchFomc("inflation"))).meta is None
 
 
 async def test_document_of_a_result_is_returned_whole(call):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from .explanation import Explanation, LeftOut, Reading
 from .tools import Name
 
 __all__ = [
@@ -70,6 +71,9 @@ class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "Literal hits stay."
         ),
     ] = False
+    explain: Annotated[
+        bool, Meta(description="Say why each hit stands where it does, and what was left out.")
+    ] = False
 
 
 class SearchHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,6 +98,7 @@ class SearchHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
     end: int | None = None
     content_hash: ContentHash = None
+    explanation: Annotated[Explanation | None, Meta(description="With `explain`.")] = None
 
 
 class SearchReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -105,6 +110,12 @@ class SearchReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = {}
     searched: Annotated[
         tuple[Name, ...], Meta(description="Collections that were searched, also without hits.")
+    ] = ()
+    readings: Annotated[
+        dict[Name, Reading], Meta(description="With `explain`: collection → its reading.")
+    ] = {}
+    left_out: Annotated[
+        tuple[LeftOut, ...], Meta(description="With `explain`: the best of what is no hit.")
     ] = ()
 
 

@@ -16,6 +16,8 @@ from searchbus_contracts import Actor, Fault
 from searchbus_contracts.retrieval import MAX_TOP_K, SearchReply, SearchRequest
 from searchbus_runtime import BusAddress, data_folder, find_bus
 
+from .explained import explained, rest_explained
+
 __all__ = ["search"]
 
 _SHOWN_CHARS = 240
@@ -28,17 +30,22 @@ def search(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_TOP_K)] = 5,
     data: Annotated[Path | None, typer.Option(help="Data folder of the running stack.")] = None,
+    explain: Annotated[
+        bool, typer.Option(help="Say why each hit stands where it does, and what was left out.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The hits as JSON.")] = False,
 ) -> None:
     """Search the documents of the running stack.
 
-    Example: searchbus search "how is a request cancelled" --collection docs
+    Example: searchbus search "how is a request cancelled" --collection docs --explain
     """
     folder = data_folder(data)
     address = find_bus(folder)
     if address is None:
         raise fail(f"No stack is running on {folder}. Start one: searchbus up")
-    request = SearchRequest(query=query, collections=tuple(collection or ()), limit=limit)
+    request = SearchRequest(
+        query=query, collections=tuple(collection or ()), limit=limit, explain=explain
+    )
     try:
         reply = asyncio.run(_search(address, request))
     except Fault as fault:
@@ -54,8 +61,13 @@ def search(
         out.print(Text.assemble((hit.title, "bold"), section, score), soft_wrap=whole)
         text = " ".join(hit.text.split())
         out.print(f"  {text[:_SHOWN_CHARS]}", highlight=False, soft_wrap=whole)
+        if hit.explanation is not None:
+            why = explained(hit.score, hit.explanation)
+            out.print(f"  {why}", highlight=False, soft_wrap=True)
     if not reply.hits:
         out.print("nothing found")
+    for line in rest_explained(reply):
+        out.print(line, highlight=False, soft_wrap=True)
 
 
 async def _search(address: BusAddress, request: SearchRequest) -> SearchReply:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from opentelemetry import trace
 
 from .filters import Filter
-from .fusion import fuse
+from .fusion import SPARSE_WEIGHT, fuse
 from .vectors import QueryVectors, Vectors
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "CollectionMissing",
     "FieldType",
     "Hit",
+    "Legs",
     "Page",
     "Point",
     "Record",
@@ -94,13 +95,33 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Legs:
+    """What the two searches say of a hit; ranks from 1, None where it is not a candidate.
+
+    Args:
+        bm25: 0 where no word of the query is in the passage.
+        words_share: of the fused score; the rest is the share of the meaning.
+    """
+
+    meaning_rank: int | None
+    words_rank: int | None
+    bm25: float
+    words_share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """A search result: the fused score (0..1, within one query) and the cosine similarity."""
+    """A search result: the fused score (0..1, within one query) and the cosine similarity.
+
+    Args:
+        legs: of a search with `explain`.
+    """
 
     id: str
     score: float
     cosine: float
     payload: dict[str, Any]
+    legs: Legs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +214,7 @@ class VectorStore(ABC):
         limit: int | None,
         where: Filter | None = None,
         candidates: int = CANDIDATES,
+        explain: bool = False,
     ) -> list[Hit]:
         """Hybrid search: candidates by meaning and by words, fused; best first.
 
@@ -200,6 +222,7 @@ class VectorStore(ABC):
             limit: `None`: every candidate of the two searches.
             where: only points that match.
             candidates: number of points from each of the two searches.
+            explain: whether hits have their `legs`.
         """
         with _tracer.start_as_current_span(
             "store search",
@@ -217,8 +240,21 @@ class VectorStore(ABC):
             records = await self.get(collection, [key for key, _ in ranked])
             payloads = {record.id: record.payload for record in records}
             span.set_attribute("searchbus.hits", len(payloads))
+            legs = _legs(dense, sparse) if explain else {}
             return [
-                Hit(key, score, cosine[key], payloads[key])
+                Hit(key, score, cosine[key], payloads[key], legs.get(key))
                 for key, score in ranked
                 if key in payloads  # else it was deleted meanwhile
             ]
+
+
+def _legs(dense: Sequence[Candidate], sparse: Sequence[Candidate]) -> dict[str, Legs]:
+    """Id → what each search says of it, for the candidates of both."""
+    by_meaning = {c.id: rank for rank, c in enumerate(dense, 1)}
+    by_words = {c.id: (rank, c.score) for rank, c in enumerate(sparse, 1)}
+    best = max((c.score for c in sparse), default=0.0) or 1.0
+    legs = {}
+    for key in by_meaning.keys() | by_words.keys():
+        rank, bm25 = by_words.get(key, (None, 0.0))
+        legs[key] = Legs(by_meaning.get(key), rank, bm25, SPARSE_WEIGHT * bm25 / best)
+    return legs

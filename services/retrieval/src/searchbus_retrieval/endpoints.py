@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
-
 from searchbus_bus import Call, endpoint
 from searchbus_contracts.retrieval import (
     DeleteReply,
@@ -25,7 +23,7 @@ from searchbus_contracts.retrieval import (
 from .access import OPEN, Access
 from .library import Library
 from .multi_collection import search_collections
-from .relevance import relevant
+from .relevance import only_relevant
 
 __all__ = ["RetrievalEndpoints"]
 
@@ -58,10 +56,9 @@ class RetrievalEndpoints:
             limit=request.limit,
             where=request.where,
             per_document=request.per_document,
+            explain=request.explain,
         )
-        if request.relevant_only:
-            reply = msgspec.structs.replace(reply, hits=tuple(relevant(request.query, reply.hits)))
-        return reply
+        return only_relevant(request.query, reply) if request.relevant_only else reply
 
     @endpoint
     async def get(self, call: Call, request: GetRequest) -> Document:

@@ -7,9 +7,10 @@ from typing import Any
 from searchbus_contracts import ErrorCode, Fault, check_query
 from searchbus_contracts.retrieval import MAX_QUERY_CHARS, SearchHit
 
+from .explaining import Answer
 from .library import Library
 
-__all__ = ["ALIASES", "COLLECTION", "search"]
+__all__ = ["ALIASES", "COLLECTION", "answer", "search"]
 
 COLLECTION = "fomc"
 ALIASES = {
@@ -25,6 +26,18 @@ ALIASES = {
 async def search(
     library: Library, query: str, top_k: int, where: dict[str, Any] | None
 ) -> list[SearchHit]:
+    """The hits of `answer`."""
+    return (await answer(library, query, top_k, where)).hits
+
+
+async def answer(
+    library: Library,
+    query: str,
+    top_k: int,
+    where: dict[str, Any] | None,
+    *,
+    explain: bool = False,
+) -> Answer:
     """Search the corpus, as every search of its collection does.
 
     Raises:
@@ -37,10 +50,11 @@ async def search(
             "No FOMC documents are ingested yet. Run `searchbus ingest fomc --collection fomc`, "
             "or ingest a JSONL file of them.",
         )
-    return await library.search(
+    return await library.answer(
         COLLECTION,
         query,
         limit=top_k,
         where=where,
         aliases=ALIASES,
+        explain=explain,
     )

@@ -37,12 +37,13 @@ def preferences(
             DateRange(f"m.{profile.date_field}", gte=p.start.isoformat(), lt=p.end.isoformat())
             for p in periods
         )
-        found.append(Preference(AnyOf(ranges), DATE_LIFT))
+        found.append(Preference(AnyOf(ranges), DATE_LIFT, "date"))
     if profile.type_field in fields:
         for patterns, lift in ((profile.named, TYPE_LIFT), (profile.asked, ASKED_LIFT)):
             kinds = [kind for kind, pattern in patterns.items() if pattern.search(question)]
             if len(kinds) == 1 or (kinds and patterns is profile.asked):
-                found.append(Preference(Equals(f"m.{profile.type_field}", kinds[0]), lift))
+                condition = Equals(f"m.{profile.type_field}", kinds[0])
+                found.append(Preference(condition, lift, f"type {kinds[0]}"))
             if kinds:
                 break  # names say more than words that ask; two names say nothing
     return found

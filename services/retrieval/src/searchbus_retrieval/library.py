@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault, check_query
+from searchbus_contracts.explanation import Explanation
 from searchbus_contracts.retrieval import (
     MAX_QUERY_CHARS,
     CollectionInfo,
@@ -36,6 +37,7 @@ from searchbus_vectors import (
 )
 
 from .anchors import Anchors
+from .explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, reading_of
 from .faults import damaged_collection, typed
 from .profiles import Profile, load_profiles
 from .question import Question
@@ -103,9 +105,25 @@ class Library:
         limit: int = 5,
         where: Mapping[str, Any] | None = None,
         per_document: bool = False,
-        aliases: Mapping[str, str] | None = None,
     ) -> list[SearchHit]:
-        """Search one collection; best first.
+        """The hits of `answer`, best first."""
+        answer = await self.answer(
+            collection, query, limit=limit, where=where, per_document=per_document
+        )
+        return answer.hits
+
+    async def answer(
+        self,
+        collection: str,
+        query: str,
+        *,
+        limit: int,
+        where: Mapping[str, Any] | None = None,
+        per_document: bool = False,
+        aliases: Mapping[str, str] | None = None,
+        explain: bool = False,
+    ) -> Answer:
+        """Search one collection.
 
         Documents that the question seems to mean are ranked higher (profiles.py, intent.py).
 
@@ -114,6 +132,7 @@ class Library:
             where: filter on metadata, see where.py.
             per_document: only the best chunk of each document.
             aliases: other names for fields in `where`.
+            explain: whether the answer says why each hit stands where it does.
 
         Raises:
             Fault: invalid_query, invalid_argument, not_found (no such collection), unavailable (it
@@ -132,17 +151,31 @@ class Library:
         # One document may have several of the best chunks.
         wanted = limit * 6 if per_document else limit
         with typed(collection):
-            hits = await self._ranked(collection, question, condition, wanted)
-        found = [_to_hit(collection, hit, question) for hit in hits[:wanted]]
+            ranked = await self._ranked(collection, question, condition, wanted, explain)
+        found = [
+            _to_hit(collection, hit, question, ranked.why.get(hit.id))
+            for hit in ranked.hits[: wanted + (MAX_LEFT_OUT if explain else 0)]
+        ]
+        found, beyond = found[:wanted], found[wanted:]
+        unique = found
         if per_document:
-            found = list({hit.document_id: hit for hit in reversed(found)}.values())[::-1]
-            found.sort(key=lambda hit: -hit.score)
+            unique = list({hit.document_id: hit for hit in reversed(found)}.values())[::-1]
+            unique.sort(key=lambda hit: -hit.score)
         with typed(collection):
-            return await self._anchors.complete(collection, found[:limit])
+            hits = await self._anchors.complete(collection, unique[:limit])
+        if not explain:
+            return Answer(hits)
+        kept = {hit.chunk_id for hit in unique}
+        repeated = [hit for hit in found if hit.chunk_id not in kept]
+        return Answer(
+            hits,
+            left_out(repeated, "same_document") + left_out([*unique[limit:], *beyond], "limit"),
+            reading_of(question, len(ranked.hits)),
+        )
 
     async def _ranked(
-        self, collection: str, question: Question, condition: Filter, limit: int
-    ) -> list[Hit]:
+        self, collection: str, question: Question, condition: Filter, limit: int, explain: bool
+    ) -> Ranked:
         """One search over all documents and one for each preference, merged by ranking.py.
 
         A passage with the query's own words or quantities is ranked however far down the fusion
@@ -155,8 +188,9 @@ class Library:
 
         def search(where: Filter, most: int | None) -> Awaitable[list[Hit]]:
             return self._store.search(
-                collection, vectors, limit=most, where=where, candidates=question.candidates
-            )
+                collection, vectors, limit=most, where=where, candidates=question.candidates,
+                explain=explain,
+            )  # fmt: skip
 
         most = None if question.looks_far else limit
         overall, *preferred = await asyncio.gather(
@@ -165,8 +199,9 @@ class Library:
         )
         pairs = list(zip(question.preferences, preferred, strict=True))
 
-        def ranked() -> list[Hit]:
-            return question.ordered(rank(overall, pairs, question.lift))
+        def ranked() -> Ranked:
+            hits = question.ordered(rank(overall, pairs, question.lift))
+            return Ranked(hits, explanations(question, overall, pairs, hits) if explain else {})
 
         # It reads the text of hundreds of passages, which would hold the event loop.
         return await asyncio.to_thread(ranked)
@@ -277,7 +312,9 @@ class Library:
             return await self._writer.delete(collection, document_ids)
 
 
-def _to_hit(collection: str, hit: Hit, question: Question) -> SearchHit:
+def _to_hit(
+    collection: str, hit: Hit, question: Question, explanation: Explanation | None
+) -> SearchHit:
     payload = hit.payload
     return SearchHit(
         collection=collection,
@@ -294,4 +331,5 @@ def _to_hit(collection: str, hit: Hit, question: Question) -> SearchHit:
         start=payload.get("start"),
         end=payload.get("end"),
         content_hash=payload.get("content_hash"),
+        explanation=explanation,
     )

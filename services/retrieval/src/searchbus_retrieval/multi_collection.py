@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.explanation import LeftOut
 from searchbus_contracts.retrieval import SearchHit, SearchReply
 
+from .explaining import MAX_LEFT_OUT, Answer, left_out
 from .library import Library
 
 __all__ = ["search_collections"]
@@ -22,6 +24,7 @@ async def search_collections(
     limit: int,
     where: Mapping[str, Any] | None = None,
     per_document: bool = False,
+    explain: bool = False,
 ) -> SearchReply:
     """Search collections concurrently; an empty list means all of them.
 
@@ -31,12 +34,15 @@ async def search_collections(
     names = tuple(collections) or tuple(await library.names())
     outcomes = await asyncio.gather(
         *(
-            library.search(name, query, limit=limit, where=where, per_document=per_document)
+            library.answer(
+                name, query, limit=limit, where=where, per_document=per_document, explain=explain
+            )
             for name in names
         ),
         return_exceptions=True,
     )
     hits: list[SearchHit] = []
+    answers: dict[str, Answer] = {}
     faults: dict[str, Fault] = {}
     for name, outcome in zip(names, outcomes, strict=True):
         if isinstance(outcome, Fault):
@@ -46,7 +52,8 @@ async def search_collections(
         elif isinstance(outcome, BaseException):
             raise outcome
         else:
-            hits.extend(outcome)
+            answers[name] = outcome
+            hits += outcome.hits
     if names and len(faults) == len(names):
         raise faults[names[0]]
     # Fused scores are relative to their own collection; the cosine is comparable across them.
@@ -55,5 +62,14 @@ async def search_collections(
     return SearchReply(
         hits=tuple(hits[:limit]),
         failed={name: fault.code for name, fault in faults.items()},
-        searched=tuple(name for name in names if name not in faults),
+        searched=tuple(answers),
+        readings={name: a.reading for name, a in answers.items() if a.reading is not None},
+        left_out=_left_out(answers.values(), hits[limit:]) if explain else (),
     )
+
+
+def _left_out(answers: Iterable[Answer], beyond: Sequence[SearchHit]) -> tuple[LeftOut, ...]:
+    """What the collections left out, and the hits behind the last one of all collections."""
+    found = [*left_out(beyond, "limit"), *(entry for a in answers for entry in a.left_out)]
+    found.sort(key=lambda entry: (-entry.score, entry.chunk_id))
+    return tuple(found[:MAX_LEFT_OUT])

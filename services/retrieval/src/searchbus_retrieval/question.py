@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import CANDIDATES, Hit
@@ -58,11 +59,22 @@ class Question:
         """Whether the query stands in the passage word for word."""
         return self._phrase.stands_in(hit.payload["text"], hit.payload["title"])
 
-    def lift(self, hit: Hit) -> float:
-        """What the passage's own text adds to its score."""
-        literal = LITERAL_LIFT if self.is_literal(hit) else 0.0
+    @property
+    def order(self) -> Literal["first", "latest"] | None:
+        """Which document by date the question asks for."""
+        return None if self._order is None else self._order.wanted
+
+    def lifts(self, hit: Hit) -> dict[str, float]:
+        """What the passage's own text adds to its score, by reason."""
         texts = hit.payload["title"], hit.payload["text"]
-        return literal + QUANTITIES_LIFT * self._quantities.share_in(*texts)
+        return {
+            "literal": LITERAL_LIFT if self.is_literal(hit) else 0.0,
+            "quantities": QUANTITIES_LIFT * self._quantities.share_in(*texts),
+        }
+
+    def lift(self, hit: Hit) -> float:
+        """The sum of its `lifts`."""
+        return sum(self.lifts(hit).values())
 
     def ordered(self, ranked: Sequence[Hit]) -> list[Hit]:
         """The hits with the first or the latest in front, where the question asks for it."""

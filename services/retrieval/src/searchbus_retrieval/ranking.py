@@ -18,10 +18,15 @@ __all__ = ["Preference", "rank"]
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """Documents that the question seems to mean, and what that adds to their score (0..1)."""
+    """Documents that the question seems to mean, and what that adds to their score (0..1).
+
+    Args:
+        name: what it is by, for explanations: date or type.
+    """
 
     condition: Filter
     lift: float
+    name: str = ""
 
 
 def rank(

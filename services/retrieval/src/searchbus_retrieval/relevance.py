@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from searchbus_contracts.retrieval import SearchHit
+import msgspec
+
+from searchbus_contracts.retrieval import SearchHit, SearchReply
 from searchbus_vectors import terms
 
-__all__ = ["near", "relevant"]
+from .explaining import left_out
+
+__all__ = ["near", "only_relevant", "relevant"]
 
 _SURE_COSINE = 0.62
 """From here on a passage matches. One in eight questions about FOMC documents has no such passage,
@@ -35,6 +39,18 @@ def relevant(query: str, hits: Sequence[SearchHit]) -> list[SearchHit]:
     """As `near`, and without those that are far behind the best."""
     floor = max((hit.cosine for hit in hits), default=0.0) - _BEHIND_BEST
     return [hit for hit in near(query, hits) if hit.literal or hit.cosine >= floor]
+
+
+def only_relevant(query: str, reply: SearchReply) -> SearchReply:
+    """The reply without the hits that are not `relevant`; an explained one says why each is out."""
+    kept = relevant(query, reply.hits)
+    left = reply.left_out
+    if reply.readings:  # it explains itself
+        close = near(query, reply.hits)
+        far = [hit for hit in reply.hits if hit not in close]
+        behind = [hit for hit in close if hit not in kept]
+        left = (*left_out(behind, "behind_best"), *left_out(far, "far"), *left)
+    return msgspec.structs.replace(reply, hits=tuple(kept), left_out=left)
 
 
 def _is_near(hit: SearchHit, wanted: set[str]) -> bool:

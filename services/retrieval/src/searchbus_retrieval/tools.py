@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from searchbus_bus import Call, Toolset, tool
+from searchbus_bus import Call, Toolset, WithMeta, tool
 from searchbus_contracts import ErrorCode, Fault, ToolAnnotations
+from searchbus_contracts.explanation import EXPLANATION, Explanation
 from searchbus_contracts.retrieval import MAX_TOP_K
 
 from . import fomc
@@ -37,6 +39,9 @@ class SearchFomc(Struct, forbid_unknown_fields=True):
             '{"document_date": {"$lte": "2024-12-31"}}]})'
         ),
     ] = UNSET
+    explain: Annotated[
+        bool, Meta(description="Say why each result stands where it does (for debugging)")
+    ] = False
 
 
 class FomcPassage(Struct):
@@ -77,6 +82,14 @@ class FomcPassage(Struct):
         Annotated[str, Meta(description="SHA-256 of the document's full_text in UTF-8, in hex")]
         | UnsetType
     ) = UNSET
+    explanation: (
+        Annotated[
+            Explanation,
+            Meta(description="With `explain`; shares and boosts are those before `relevance_score` "
+                 "was brought to 1 at most"),
+        ]
+        | UnsetType
+    ) = UNSET  # fmt: skip
 
 
 class GetDocument(Struct, forbid_unknown_fields=True):
@@ -118,14 +131,17 @@ class FomcTools(Toolset, name="fomc"):
         ),
         keywords=("Federal Reserve", "Fed", "interest rates", "monetary policy", "minutes"),
     )
-    async def search_fomc(self, call: Call, arguments: SearchFomc) -> list[FomcPassage]:
+    async def search_fomc(self, call: Call, arguments: SearchFomc) -> WithMeta[list[FomcPassage]]:
         """Search the FOMC document corpus using semantic similarity."""
         self._access.require(call.actor, fomc.COLLECTION)
         where = None if isinstance(arguments.where, UnsetType) else arguments.where
-        hits = await fomc.search(self._library, arguments.query, arguments.top_k, where)
+        found = await fomc.answer(
+            self._library, arguments.query, arguments.top_k, where, explain=arguments.explain
+        )
+        hits = found.hits
         # Preferences lift scores above 1.
         best = max((hit.score for hit in hits), default=0.0)
-        return [
+        passages = [
             FomcPassage(
                 chunk_id=hit.chunk_id,
                 document_name=hit.title,
@@ -138,9 +154,15 @@ class FomcTools(Toolset, name="fomc"):
                 start=UNSET if hit.start is None else hit.start,
                 end=UNSET if hit.end is None else hit.end,
                 content_hash=hit.content_hash or UNSET,
+                explanation=hit.explanation or UNSET,
             )
             for hit in hits
         ]
+        if found.reading is None:
+            return WithMeta(passages)
+        # The specification shows an array: beside it there is no place but `_meta`.
+        about = {"reading": found.reading, "left_out": found.left_out}
+        return WithMeta(passages, {EXPLANATION: msgspec.to_builtins(about)})
 
     @tool(
         title="Get an FOMC document",

@@ -1,0 +1,123 @@
+"""Explains a ranking: the legs and boosts of each hit, and what was left out.
+
+Everything is read off the finished ranking, so that a search without `explain` does none of it and
+no step of the ranking has to keep a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from searchbus_contracts.explanation import Explanation, LeftOut, Leg, Reading
+from searchbus_contracts.retrieval import SearchHit
+from searchbus_vectors import Hit
+
+from .question import Question
+from .ranking import Preference
+
+__all__ = ["MAX_LEFT_OUT", "Answer", "Ranked", "explanations", "left_out", "reading_of"]
+
+MAX_LEFT_OUT = 20
+"""The best of what is no hit; more would not be read."""
+_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Hits, best first.
+
+    Args:
+        why: id → explanation, where one was asked for.
+    """
+
+    hits: list[Hit]
+    why: Mapping[str, Explanation] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a search of one collection gave; `left_out` and `reading` where it explains itself."""
+
+    hits: list[SearchHit]
+    left_out: tuple[LeftOut, ...] = ()
+    reading: Reading | None = None
+
+
+def explanations(
+    question: Question,
+    overall: Sequence[Hit],
+    preferred: Sequence[tuple[Preference, Sequence[Hit]]],
+    ranked: Sequence[Hit],
+) -> dict[str, Explanation]:
+    """Id → why the hit stands where it does.
+
+    Args:
+        overall: hits of the search over all documents.
+        preferred: hits of the search for each preference.
+        ranked: the final ranking of them; what its scores have beyond fusion and boosts comes from
+            the order of dates.
+    """
+    fused: dict[str, Hit] = {}
+    boosts: dict[str, dict[str, float]] = {hit.id: question.lifts(hit) for hit in ranked}
+    for hits in (overall, *(hits for _, hits in preferred)):
+        for hit in hits:
+            if hit.id not in fused or fused[hit.id].score < hit.score:
+                fused[hit.id] = hit
+    for preference, hits in preferred:
+        for hit in hits:
+            known = boosts[hit.id]
+            known[preference.name] = known.get(preference.name, 0.0) + preference.lift
+    explained = {}
+    for rank, hit in enumerate(ranked, 1):
+        of_hit = boosts[hit.id]
+        of_hit["order"] = hit.score - fused[hit.id].score - sum(of_hit.values())
+        explained[hit.id] = _explanation(rank, fused[hit.id], of_hit)
+    return explained
+
+
+def _explanation(rank: int, fused: Hit, boosts: Mapping[str, float]) -> Explanation:
+    assert fused.legs is not None, "searched without explain"
+    legs = fused.legs
+    words = None
+    if legs.words_rank is not None:
+        words = Leg(rank=legs.words_rank, score=_round(legs.bm25), share=_round(legs.words_share))
+    return Explanation(
+        rank=rank,
+        meaning=Leg(
+            rank=legs.meaning_rank,
+            score=_round(fused.cosine),
+            share=_round(fused.score - legs.words_share),
+        ),
+        words=words,
+        boosts={name: _round(boost) for name, boost in boosts.items() if _round(boost)},
+    )
+
+
+def left_out(hits: Sequence[SearchHit], reason: str) -> tuple[LeftOut, ...]:
+    """Hits that are left out for one reason, best first."""
+    return tuple(
+        LeftOut(
+            collection=hit.collection,
+            document_id=hit.document_id,
+            chunk_id=hit.chunk_id,
+            title=hit.title,
+            reason=reason,
+            score=_round(hit.score),
+            cosine=_round(hit.cosine),
+            explanation=hit.explanation,
+        )
+        for hit in hits[:MAX_LEFT_OUT]
+    )
+
+
+def reading_of(question: Question, ranked: int) -> Reading:
+    """How the question was read."""
+    preferences = {preference.name: preference.lift for preference in question.preferences}
+    return Reading(
+        words=question.spelled, preferences=preferences, order=question.order, ranked=ranked
+    )
+
+
+def _round(value: float) -> float:
+    return round(value, _DIGITS) + 0.0  # no negative zero
