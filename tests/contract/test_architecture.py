@@ -20,6 +20,7 @@ LAYERS = {
     "searchbus_runtime": {"searchbus_contracts", "searchbus_bus"},
     "searchbus_vectors": set(),
     "searchbus_pages": set(),
+    "searchbus_passages": set(),
     "searchbus_upstream": {"searchbus_contracts", "searchbus_bus"},
     "searchbus_cli": {"searchbus_contracts", "searchbus_bus", "searchbus_runtime"},
 }

@@ -1,0 +1,23 @@
+"""Parts of texts: sentences, budgets of tokens, where a quotation stands."""
+
+from .budget import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, excerpt, share
+from .quotes import MAX_QUOTE_CHARS, Difference, Place, find_quote
+from .sentences import Span, sentences
+from .tokens import MAX_CHARS_PER_TOKEN, Ruler, count
+
+__all__ = [
+    "DEFAULT_TOKENS",
+    "MAX_CHARS_PER_TOKEN",
+    "MAX_QUOTE_CHARS",
+    "MAX_TOKENS",
+    "MIN_TOKENS",
+    "Difference",
+    "Place",
+    "Ruler",
+    "Span",
+    "count",
+    "excerpt",
+    "find_quote",
+    "sentences",
+    "share",
+]

@@ -1,0 +1,108 @@
+"""Keeps a result within a number of tokens: shares for its texts, parts of whole sentences.
+
+    shares = share([ruler.between(0, len(text)) for ...], 800)     # tokens for each text
+    part = excerpt(text, ruler, shares[0], relevance)              # Span, or None
+
+DEFAULT_TOKENS holds for every result whose caller names no budget: hosts refuse larger ones.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+
+from .sentences import Span, sentences, whole_letter
+from .tokens import Ruler
+
+__all__ = ["DEFAULT_TOKENS", "MAX_TOKENS", "MIN_TOKENS", "excerpt", "share"]
+
+DEFAULT_TOKENS = 25_000
+MIN_TOKENS = 100
+"""The least that a caller may ask for."""
+MAX_TOKENS = 1_000_000
+Relevance = Callable[[Sequence[str]], Sequence[float]]
+"""Scores sentences: 0 or more each, more is better."""
+
+
+def share(wanted: Sequence[int], most: int) -> list[int]:
+    """Tokens for each text: all that a short one wants, and equal parts of the rest for the others.
+
+    The sum is at most `most`.
+    """
+    given = [0] * len(wanted)
+    left = max(0, most)
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    for position, index in enumerate(order):
+        given[index] = min(wanted[index], left // (len(order) - position))
+        left -= given[index]
+    return given
+
+
+def excerpt(
+    text: str,
+    ruler: Ruler,
+    limit: int,
+    relevance: Relevance | None = None,
+    *,
+    start: int = 0,
+    end: int | None = None,
+) -> Span | None:
+    """The best part of a text with at most `limit` tokens: sentences that follow each other.
+
+    Without `relevance` it is the first part. Where not even one sentence fits, it is the beginning
+    of the best one, cut between words; None where nothing fits.
+
+    Args:
+        ruler: of the whole text.
+        start, end: the part of the text to choose from.
+    """
+    spans = list(sentences(text, start, end))
+    if not spans:
+        return None
+    if ruler.between(spans[0].start, spans[-1].end) <= limit:
+        return Span(spans[0].start, spans[-1].end)
+    if relevance is None:
+        scores: Sequence[float] = [0.0] * len(spans)
+        chosen = _longest_first(spans, ruler, limit)
+    else:
+        scores = relevance([text[span.start : span.end] for span in spans])
+        chosen = _best_run(spans, scores, ruler, limit)
+    if chosen is not None:
+        return chosen
+    best = max(range(len(spans)), key=lambda index: scores[index])
+    return _beginning(text, spans[best], ruler, limit)
+
+
+def _longest_first(spans: Sequence[Span], ruler: Ruler, limit: int) -> Span | None:
+    end = ruler.reach(spans[0].start, limit)
+    last = bisect_right(spans, end, key=lambda span: span.end) - 1
+    return Span(spans[0].start, spans[last].end) if last >= 0 else None
+
+
+def _best_run(
+    spans: Sequence[Span], scores: Sequence[float], ruler: Ruler, limit: int
+) -> Span | None:
+    """The run with the highest sum of scores; of equal ones the first, as long as it can be."""
+    best: tuple[float, int, int] | None = None
+    first, total = 0, 0.0
+    for last, span in enumerate(spans):
+        total += scores[last]
+        while first <= last and ruler.between(spans[first].start, span.end) > limit:
+            total -= scores[first]
+            first += 1
+        if first > last:
+            total = 0.0
+        elif best is None or total > best[0] + 1e-9 or (first == best[1] and total >= best[0]):
+            best = (total, first, last)
+    return None if best is None else Span(spans[best[1]].start, spans[best[2]].end)
+
+
+def _beginning(text: str, span: Span, ruler: Ruler, limit: int) -> Span | None:
+    end = min(span.end, ruler.reach(span.start, limit))
+    space = max(text.rfind(mark, span.start, end) for mark in " \n")
+    if end < span.end and not text[end].isspace() and space > span.start:
+        end = space
+    end = whole_letter(text, span.start, end)
+    while end > span.start and text[end - 1].isspace():
+        end -= 1
+    return Span(span.start, end) if end > span.start else None

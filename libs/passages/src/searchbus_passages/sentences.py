@@ -1,0 +1,101 @@
+"""Where sentences begin and end in a text, in characters.
+
+    [text[s.start : s.end] for s in sentences(text)]
+
+Every visible character is in exactly one sentence. A heading, an item of a list, a row of a table
+and a paragraph end a sentence, too; what is longer than MAX_CHARS is cut between words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import NamedTuple
+
+__all__ = ["MAX_CHARS", "Span", "sentences", "whole_letter"]
+
+MAX_CHARS = 600
+_END = re.compile(
+    r"[.!?\u2026][\"'\u201d\u2019)\]]{0,4}(?=\s)|[\u3002\uff01\uff1f]+|\r?\n(?=[ \t]*\r?\n)"
+    r"|\n(?=[ \t]{0,8}(?:[-*\u2022|#>]|\d{1,3}[.)]\s))"
+)
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:[A-Za-z]|approx|mrs?|ms|messrs|dr|prof|st|vs|inc|co|corp|[js]r|cf|figs?|eqs?|al|gov|sen"
+    r"|rep|gen|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|\.[A-Za-z])\.$",
+    re.IGNORECASE,
+)
+_LONGEST_ABBREVIATION = 8
+
+
+class Span(NamedTuple):
+    """`text[start:end]`, in characters."""
+
+    start: int
+    end: int
+
+
+def sentences(text: str, start: int = 0, end: int | None = None) -> Iterator[Span]:
+    """The sentences between two offsets, without the white space around them."""
+    end = len(text) if end is None else end
+    position = start
+    for match in _END.finditer(text, start, end):
+        if match[0][0] == "." and _goes_on(text, match.end(), end, match.start()):
+            continue
+        yield from _pieces(text, position, match.end())
+        position = match.end()
+    yield from _pieces(text, position, end)
+
+
+def _goes_on(text: str, after: int, end: int, full_stop: int) -> bool:
+    """Whether a full stop ends an abbreviation: a small letter follows, or it is a known one."""
+    following = text[after : min(end, after + 3)].lstrip()
+    if following[:1].islower():
+        return True
+    before = text[max(0, full_stop - _LONGEST_ABBREVIATION) : full_stop + 1]
+    return _ABBREVIATION.search(before) is not None
+
+
+def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    while end - start > MAX_CHARS:
+        cut = _cut(text, start, start + MAX_CHARS)
+        stop = cut
+        while stop > start and text[stop - 1].isspace():
+            stop -= 1
+        yield Span(start, stop)
+        start = cut
+        while start < end and text[start].isspace():
+            start += 1
+    if start < end:
+        yield Span(start, end)
+
+
+def _cut(text: str, start: int, end: int) -> int:
+    """Where to cut what is too long: at a line's end, else at a space, else between letters."""
+    for mark in "\n ":
+        found = text.rfind(mark, start + MAX_CHARS // 4, end)
+        if found > 0:
+            return found
+    return whole_letter(text, start, end)
+
+
+def whole_letter(text: str, start: int, end: int) -> int:
+    """The last offset up to `end` that does not part a letter from its combining marks."""
+    found = end
+    while found > start + 1 and found < len(text) and _joins(text[found - 1], text[found]):
+        found -= 1
+    return found if found > start + 1 else end
+
+
+def _joins(before: str, char: str) -> bool:
+    return (
+        unicodedata.combining(char) != 0
+        or char in "\u200d\ufe0e\ufe0f"
+        or before == "\u200d"
+        or before + char == "\r\n"
+        or "\U0001f3fb" <= char <= "\U0001f3ff"
+    )
