@@ -11,11 +11,30 @@ from typer.testing import CliRunner
 from searchbus_bus import Call, MemoryBroker, Worker, endpoint
 from searchbus_cli import tools_search
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.toolindex import FindReply, FindRequest, Found
+from searchbus_contracts.toolindex import (
+    Considered,
+    FindExplanation,
+    FindReply,
+    FindRequest,
+    Found,
+    TextMatch,
+)
 from searchbus_runtime import BusAddress
 
 app = typer.Typer()
 app.command()(tools_search.search)
+
+
+MATCH = TextMatch(cosine=0.61, words=3.25, coverage=0.5)
+WHY = FindExplanation(
+    texts=("mail", "post"), least_score=0.2, least_probability=0.25,
+    considered=(
+        Considered(toolset="office", name="send", score=8.9, probability=0.9, literal=8.0,
+                   matches=(MATCH, MATCH)),
+        Considered(toolset="office", name="chart", score=0.3, probability=0.1,
+                   matches=(MATCH, MATCH), left_out="probability"),
+    ),
+)  # fmt: skip
 
 
 class Index:
@@ -32,7 +51,8 @@ class Index:
         if request.query == "none":
             return FindReply(generation="g", total=0)
         found = Found(toolset="office", name="send", score=0.9, cosine=0.7, matched=("mail",))
-        return FindReply(generation="g", total=7, found=(found,))
+        why = WHY if request.explain else None
+        return FindReply(generation="g", total=7, found=(found,), explanation=why)
 
 
 @pytest.fixture
@@ -62,6 +82,17 @@ def test_matches_are_listed_with_scores_and_words(index):
     assert "0.900" in done.stdout
     assert "1 of 7" in done.stdout
     assert index.requests == [FindRequest(query="mail", limit=1, toolsets=("office",))]
+
+
+def test_explanation_has_what_was_left_out(index):
+    """A row for each text of the query; in JSON, all of it."""
+    done = run("mail", "--explain")
+    assert "a score of 0.20 and a probability of 0.25" in done.stdout
+    assert "(chart: probability)" in done.stdout
+    assert done.stdout.count("3.25") == 4
+    explanation = json.loads(run("mail", "--json", "--explain").stdout)["explanation"]
+    assert [entry["name"] for entry in explanation["considered"]] == ["send", "chart"]
+    assert "considered" not in run("mail").stdout
 
 
 def test_json_is_for_machines(index):

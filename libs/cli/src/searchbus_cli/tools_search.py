@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from msgspec import to_builtins
 from rich.table import Table
 
 from searchbus_bus import connect
 from searchbus_contracts import Actor, Fault
-from searchbus_contracts.toolindex import FindReply, FindRequest, Kind
+from searchbus_contracts.toolindex import FindExplanation, FindReply, FindRequest, Kind
 from searchbus_runtime import BusAddress, data_folder, find_bus
 
 from .output import echo, fail, out, print_table
@@ -26,6 +27,9 @@ def search(
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many matches.")] = 10,
     toolset: Annotated[list[str] | None, typer.Option(help="Only of this toolset.")] = None,
     data: Annotated[Path | None, typer.Option(help="Data folder of the running stack.")] = None,
+    explain: Annotated[
+        bool, typer.Option(help="Show what decided about the best entries, left out or not.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The matches as JSON.")] = False,
 ) -> None:
     """Find tools of the running stack: ranked, with scores and why.
@@ -38,7 +42,13 @@ def search(
     address = find_bus(folder)
     if address is None:
         raise fail(f"No stack is running on {folder}. Start one: searchbus up")
-    request = FindRequest(query=query, kind=kind, limit=limit, toolsets=tuple(toolset or ()))  # type: ignore[arg-type]
+    request = FindRequest(
+        query=query,
+        kind=kind,  # type: ignore[arg-type]
+        limit=limit,
+        toolsets=tuple(toolset or ()),
+        explain=explain,
+    )
     try:
         reply = asyncio.run(_find(address, request))
     except Fault as fault:
@@ -49,9 +59,33 @@ def search(
              "matched": f.matched}
             for f in reply.found
         ]  # fmt: skip
-        echo(json.dumps({"total": reply.total, "matches": matches}, ensure_ascii=False))
+        answer: dict[str, Any] = {"total": reply.total, "matches": matches}
+        if reply.explanation is not None:
+            answer["explanation"] = to_builtins(reply.explanation)
+        echo(json.dumps(answer, ensure_ascii=False))
         return
     _print(reply, request.kind)
+    if reply.explanation is not None:
+        _print_explanation(reply.explanation)
+
+
+def _print_explanation(explanation: FindExplanation) -> None:
+    """A row for each entry and text of the query."""
+    out.print(
+        f"considered (a match has a score of {explanation.least_score:.2f} and a probability of "
+        f"{explanation.least_probability:.2f} or more):"
+    )
+    table = Table(box=None)
+    for heading in ("entry", "score", "probability", "literal", "text", "cosine", "BM25", "words"):
+        table.add_column(heading, justify="left" if heading in ("entry", "text") else "right")
+    for entry in explanation.considered:
+        name = entry.name if entry.left_out is None else f"({entry.name}: {entry.left_out})"
+        own = (name, f"{entry.score:.3f}", f"{entry.probability:.3f}", f"{entry.literal:.0f}")
+        for text, match in zip(explanation.texts, entry.matches, strict=True):
+            legs = f"{match.cosine:.3f}", f"{match.words:.2f}", f"{match.coverage:.0%}"
+            table.add_row(*own, text, *legs)
+            own = ("", "", "", "")
+    print_table(table)
 
 
 async def _find(address: BusAddress, request: FindRequest) -> FindReply:

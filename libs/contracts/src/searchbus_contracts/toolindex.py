@@ -11,7 +11,16 @@ from msgspec import Meta, Struct
 
 from .tools import Name
 
-__all__ = ["MAX_FIND_CHARS", "FindReply", "FindRequest", "Found", "Kind"]
+__all__ = [
+    "MAX_FIND_CHARS",
+    "Considered",
+    "FindExplanation",
+    "FindReply",
+    "FindRequest",
+    "Found",
+    "Kind",
+    "TextMatch",
+]
 
 MAX_FIND_CHARS = 2000
 Kind = Literal["tool", "prompt", "resource"]
@@ -28,6 +37,9 @@ class FindRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     generation: Annotated[
         str | None, Meta(description="Search this catalogue only, else invalid_argument.")
     ] = None
+    explain: Annotated[
+        bool, Meta(description="Say what decided about the best entries, left out or not.")
+    ] = False
 
 
 class Found(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,9 +59,48 @@ class Found(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()
 
 
+class TextMatch(Struct, frozen=True, kw_only=True):
+    """An entry beside one text of the query."""
+
+    cosine: Annotated[float, Meta(description="Less a penalty for what is near to all.")]
+    words: Annotated[float, Meta(description="BM25.")]
+    coverage: Annotated[
+        float, Meta(ge=0, le=1, description="Share of the text's words found, by rarity.")
+    ]
+
+
+class Considered(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What decided about one entry."""
+
+    toolset: Name
+    name: str
+    score: Annotated[float, Meta(description="Of meaning and words, with `literal`.")]
+    probability: float
+    matches: Annotated[tuple[TextMatch, ...], Meta(description="In the order of `texts`.")]
+    literal: Annotated[
+        float, Meta(description="What it adds that the query has its name or one of its phrases.")
+    ] = 0.0
+    left_out: Annotated[
+        str | None,
+        Meta(description="Why it is no match: score or probability, below the least one."),
+    ] = None
+
+
+class FindExplanation(Struct, frozen=True, kw_only=True):
+    """How a query was read, and the best entries whether they match or not, best first."""
+
+    texts: Annotated[
+        tuple[str, ...], Meta(description="The query, its sentences, and readings of it.")
+    ]
+    least_score: float
+    least_probability: float
+    considered: tuple[Considered, ...]
+
+
 class FindReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A page of matches; empty where nothing matches the query."""
 
     generation: Annotated[str, Meta(description="The catalogue that was searched.")]
     found: tuple[Found, ...] = ()
     total: Annotated[int, Meta(ge=0, description="All matches that the caller may use.")] = 0
+    explanation: Annotated[FindExplanation | None, Meta(description="With `explain`.")] = None

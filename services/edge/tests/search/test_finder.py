@@ -15,7 +15,13 @@ from searchbus_contracts import (
     ResourceSearchReply,
     ResourceSearchRequest,
 )
-from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindReply, FindRequest, Found
+from searchbus_contracts.toolindex import (
+    MAX_FIND_CHARS,
+    FindExplanation,
+    FindReply,
+    FindRequest,
+    Found,
+)
 from searchbus_edge.calls.limits import LocalLimiter
 from searchbus_edge.lists.cursors import Cursors
 from searchbus_edge.search.finder import Finder
@@ -28,6 +34,7 @@ class Index:
         self.names: list[str] = []
         self.requests: list[FindRequest] = []
         self.fault: Fault | None = None
+        self.explanation: FindExplanation | None = None
 
     @endpoint
     async def search(self, call: Call, request: FindRequest) -> FindReply:
@@ -41,6 +48,7 @@ class Index:
             ),
             total=len(self.names),
             generation="g1",
+            explanation=self.explanation if request.explain else None,
         )
 
 
@@ -157,6 +165,16 @@ async def books(broker, directory, finder):
     await broker.connect(name="books").serve(worker)
     await directory.refresh()
     return books
+
+
+async def test_explanation_comes_from_the_index(finder, index, registry, reader):
+    """A request of its own: searches without it are not touched."""
+    index.explanation = FindExplanation(
+        texts=("q",), least_score=0.2, least_probability=0.25, considered=()
+    )
+    found = await finder.explain_tools(reader, registry.view(None), "q")
+    assert found == index.explanation
+    assert index.requests[-1].explain
 
 
 async def test_resources_of_index_and_toolsets_are_fused(finder, index, books, registry, reader):

@@ -8,10 +8,13 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts.coverage import COVERAGE, SourceCoverage
+from searchbus_contracts.explanation import EXPLANATION
+from searchbus_contracts.toolindex import FindExplanation
 from searchbus_edge.lists.view import View
 from searchbus_edge.search.methods import EXTENSION, SearchMethods, SearchParams
 
 VIEW = View((0, True))
+EXPLAINED = FindExplanation(texts=("q",), least_score=0.2, least_probability=0.25, considered=())
 
 
 class Finder:
@@ -22,6 +25,9 @@ class Finder:
 
     async def tools(self, actor, view, query, cursor):
         return [self.tool], f"after {cursor}"
+
+    async def explain_tools(self, actor, view, query):
+        return EXPLAINED if query == "q" else None
 
     async def resources(self, actor, view, query, cursor):
         return [], None, [SourceCoverage.of_results("books", 0)]
@@ -40,6 +46,17 @@ async def test_found_tools_look_as_in_the_list(make_tool, reader):
     found = await methods.tools(reader, VIEW, SearchParams(query="q", cursor="c"))
     assert [tool.name for tool in found.tools] == ["say"]
     assert found.next_cursor == "after c"
+
+
+async def test_explanation_stands_in_meta_where_it_is_asked_for(make_tool, reader):
+    """The page itself is the same."""
+    methods = SearchMethods(Finder(make_tool("say")))
+    plain = await methods.tools(reader, VIEW, SearchParams(query="q"))
+    explained = await methods.tools(reader, VIEW, SearchParams(query="q", explain=True))
+    assert (plain.meta, plain.tools) == (None, explained.tools)
+    assert explained.meta[EXPLANATION]["texts"] == ("q",)
+    nothing = await methods.tools(reader, VIEW, SearchParams(query="?", explain=True))
+    assert nothing.meta is None
 
 
 async def test_found_resources_come_with_their_coverage(reader):

@@ -27,4 +27,5 @@ class ToolindexEndpoints:
             limit=request.limit,
             offset=request.offset,
             generation=request.generation,
+            explain=request.explain,
         )

@@ -13,9 +13,16 @@ from typing import Protocol
 from cachetools import LRUCache
 
 from searchbus_contracts import Actor, ErrorCode, Fault, check_query
-from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindReply, Found, Kind
+from searchbus_contracts.toolindex import (
+    MAX_FIND_CHARS,
+    FindExplanation,
+    FindReply,
+    Found,
+    Kind,
+)
 from searchbus_vectors import Vector
 
+from .explaining import explanation
 from .glossary import load_glossary
 from .index import Index, Ranking
 from .query import ParsedQuery, is_searchable, parse_query
@@ -25,6 +32,8 @@ from .scoring import Facet
 __all__ = ["Embeds", "Finder"]
 
 _VECTORS_KEPT = 8192
+_EXPLAINED = 20
+"""Entries of an explanation, left out or not."""
 _MATCHES_KEPT = 1_000_000
 """Of kept rankings together; a match takes 16 bytes."""
 
@@ -59,11 +68,13 @@ class Finder:
         limit: int = 10,
         offset: int = 0,
         generation: str | None = None,
+        explain: bool = False,
     ) -> FindReply:
         """One page of the matches.
 
         Args:
             generation: of the first page, for the pages behind it.
+            explain: whether the reply says what decided about the best entries.
 
         Raises:
             Fault: invalid_query; invalid_argument if the catalogue has changed since `generation`.
@@ -92,12 +103,24 @@ class Finder:
                 )
                 for match in page
             ),
+            explanation=await self._explain(query.strip(), kind, actor, toolsets)
+            if explain
+            else None,
         )
 
     async def facets(self, query: str, scope: Scope) -> tuple[ParsedQuery, list[Facet]]:
         """A parsed query, and each of its texts compared with every slot, to fit the gate."""
         parsed = self._parse(query, scope)
         return parsed, self.index.facets(parsed, await self._embed(parsed.texts), scope)
+
+    async def _explain(
+        self, query: str, kind: Kind, actor: Actor, toolsets: Sequence[str]
+    ) -> FindExplanation:
+        scope = self.index.scope(actor, kind, toolsets)
+        parsed = self._parse(query, scope)
+        vectors = await self._embed(parsed.texts)
+        scope = self.index.scope(actor, kind, toolsets)  # entries may have come meanwhile
+        return explanation(parsed, self.index.explain(parsed, vectors, scope, _EXPLAINED))
 
     async def _rank(
         self, query: str, kind: Kind, actor: Actor, toolsets: Sequence[str]

@@ -22,12 +22,13 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from searchbus_contracts import Actor
-from searchbus_contracts.toolindex import Kind
+from searchbus_contracts.toolindex import Considered, Kind
 from searchbus_vectors import Vector
 
 from .cohort import load_cohort
 from .columns import Columns
 from .entries import Entry, Key, phrase
+from .explaining import considered
 from .gate import LEAST, Circumstances, load_gate
 from .lexicon import Floats, Lexicon
 from .query import ParsedQuery
@@ -251,15 +252,7 @@ class Index:
         if not len(slots):
             return _NOTHING
         near, far = self._split(slots, score[slots])
-        exact = [
-            facet.at(near, self._vectors.cosines(near, vectors[text]))
-            for text, facet in zip(query.texts, facets, strict=True)
-        ]
-        best = [
-            replace(estimated, cosine=float(facet.cosine.max()))
-            for facet, estimated in zip(exact, best, strict=True)
-        ]
-        refined = _combined(query, exact, best)
+        exact, refined = self._refined(query, vectors, facets, best, near)
         highest = float(refined.max())
         refined += np.array([literal.get(slot, 0.0) for slot in near.tolist()], dtype=np.float32)
         refined = np.round(refined, 4)
@@ -287,6 +280,29 @@ class Index:
             np.concatenate([cosines, np.max([facet.cosine[far] for facet in facets], axis=0)]),
         )
 
+    def _refined(
+        self,
+        query: ParsedQuery,
+        vectors: Mapping[str, Vector],
+        facets: Sequence[Facet],
+        best: Sequence[Best],
+        slots: NDArray[np.intp],
+    ) -> tuple[list[Facet], Floats]:
+        """The facets of some slots with exact cosines, and their scores, without literal matches.
+
+        Args:
+            facets, best: of every visible slot, with estimated cosines.
+        """
+        exact = [
+            facet.at(slots, self._vectors.cosines(slots, vectors[text]))
+            for text, facet in zip(query.texts, facets, strict=True)
+        ]
+        best = [
+            replace(estimated, cosine=float(facet.cosine.max()))
+            for facet, estimated in zip(exact, best, strict=True)
+        ]
+        return exact, _combined(query, exact, best)
+
     def _evidence(self, query: ParsedQuery, facets: Sequence[Facet]) -> float:
         """The logarithm of the odds that any entry serves the query."""
         return max(
@@ -294,6 +310,36 @@ class Index:
             for text, facet in zip(query.texts, facets, strict=True)
             if query.is_evidence(text)
         )
+
+    def explain(
+        self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope, most: int
+    ) -> list[Considered]:
+        """What decides about the best visible entries, left out or not; see explaining.py.
+
+        Args:
+            vectors: text → vector, for each of the query's texts.
+            most: number of entries, `REFINED` at most.
+        """
+        if not scope.number:
+            return []
+        facets = self.facets(query, vectors, scope)
+        best = [facet.best(scope.mask) for facet in facets]
+        visible = np.flatnonzero(scope.mask)
+        slots, _ = self._split(visible, _combined(query, facets, best)[visible])
+        literal = self._literal(query.whole, facets[0], scope)
+        slots = np.union1d(slots, np.array(list(literal), dtype=np.intp))
+        exact, score = self._refined(query, vectors, facets, best, slots)
+        highest = score.max()
+        bonus = np.array([literal.get(slot, 0.0) for slot in slots.tolist()], dtype=np.float32)
+        score = np.round(score + bonus, 4)
+        probabilities = self._gate.probabilities(
+            self._evidence(query, exact), facets[0].circumstances.terms, score - highest
+        )
+        return [
+            considered(entry, row, float(score[row]), float(probabilities[row]), bonus[row], exact)
+            for row in self._order(slots, score)[:most].tolist()
+            if (entry := self._entries[slots[row]]) is not None
+        ]
 
     def page(self, query: str, ranking: Ranking, offset: int, limit: int) -> list[Ranked]:
         """A page of a ranking. The index must not have changed since the ranking was made."""

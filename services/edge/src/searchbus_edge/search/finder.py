@@ -26,7 +26,7 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.coverage import SourceCoverage
 from searchbus_contracts.queries import check_query
-from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindRequest, Kind
+from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindExplanation, FindRequest, Kind
 
 from ..calls.limits import Limiter
 from ..lists.cursors import BadCursor, Cursors
@@ -57,6 +57,7 @@ class _Matches(Struct, frozen=True):
     generation: str
     found: tuple[_Match, ...] = ()
     total: int = 0
+    explanation: FindExplanation | None = None
 
 
 class Finder:
@@ -87,6 +88,11 @@ class Finder:
         """A page of tools, best first, and the cursor of the next."""
         found, following = await self._page("tool", actor, view, query, cursor)
         return _listed(actor, view, found), following
+
+    async def explain_tools(self, actor: Actor, view: View, query: str) -> FindExplanation | None:
+        """What decided about the best tools; the search itself was admitted before."""
+        reply = await self._find("tool", actor, view, query, 1, 0, None, explain=True)
+        return reply.explanation
 
     async def best_tools(
         self, actor: Actor, view: View, query: str, limit: int
@@ -149,9 +155,12 @@ class Finder:
         limit: int,
         offset: int,
         generation: str | None,
+        *,
+        explain: bool = False,
     ) -> _Matches:
         request = FindRequest(
             query=query, kind=kind, limit=limit, offset=offset, generation=generation,
+            explain=explain,
             toolsets=(view.toolset,) if view.toolset else (),
         )  # fmt: skip
         return await self._bus.request(

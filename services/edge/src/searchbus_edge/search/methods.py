@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from searchbus_contracts import Actor
 from searchbus_contracts.coverage import COVERAGE
+from searchbus_contracts.explanation import EXPLANATION
 
 from ..calls import render
 from ..lists.view import ListedTool, View
@@ -32,9 +33,14 @@ Context = ServerRequestContext[Any, Any]
 
 
 class SearchParams(types.PaginatedRequestParams):
-    """Parameters of the three methods; `check` says what is wrong with the query."""
+    """Parameters of the three methods; `check` says what is wrong with the query.
+
+    Args:
+        explain: of tools/search: `_meta` says what decided about the best tools, left out or not.
+    """
 
     query: Any = None
+    explain: bool = False
 
     def check(self) -> None:
         """Raises MCPError(-32602) where the query is no string."""
@@ -62,7 +68,13 @@ class SearchMethods:
     async def tools(self, actor: Actor, view: View, params: SearchParams) -> types.ListToolsResult:
         """tools/search: tools as tools/list shows them, at most ten, best first."""
         found, cursor = await self.find_tools(actor, view, params.query, params.cursor)
-        return types.ListToolsResult(tools=[render.tool(t) for t in found], next_cursor=cursor)
+        meta = None
+        if params.explain:
+            explanation = await self._finder.explain_tools(actor, view, params.query)
+            meta = explanation and {EXPLANATION: to_builtins(explanation)}
+        return types.ListToolsResult(
+            tools=[render.tool(t) for t in found], next_cursor=cursor, _meta=meta
+        )
 
     async def find_tools(
         self, actor: Actor, view: View, query: str, cursor: str | None
