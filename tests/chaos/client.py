@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["REVISION", "Client", "Outcome", "counts"]
+__all__ = ["REVISION", "SPARE_S", "Client", "Outcome", "counts"]
 
 REVISION = "2026-07-28"
 _BUFFER_BYTES = 32 * 2**20

@@ -91,7 +91,7 @@ class Fleet:
 
     def start(self, module: str, *arguments: str, **settings: object) -> subprocess.Popen[bytes]:
         """Start a module as a process."""
-        given = {**self._settings, **settings, "nats_url": self.nats_url}
+        given = {"nats_url": self.nats_url, **self._settings, **settings}
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments], cwd=ROOT, stdout=self._log,
             stderr=self._log,

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from . import rows_bus, rows_load, rows_soak, rows_storage, rows_upstreams, rows_workers
+from . import (
+    rows_bus,
+    rows_load,
+    rows_network,
+    rows_soak,
+    rows_storage,
+    rows_upstreams,
+    rows_workers,
+)
 from .scorecard import Measurement
 
 __all__ = ["LONG", "ONCE", "ROWS", "Row"]
@@ -17,7 +25,9 @@ ROWS: dict[str, Row] = {
     "killed": rows_workers.killed,
     "replaced": rows_workers.replaced,
     "stopped": rows_workers.stopped,
+    "hung_alone": rows_workers.hung_alone,
     "restarted": rows_bus.restarted,
+    "network": rows_network.network,
     "overloaded": rows_load.overloaded,
     "refused": rows_upstreams.refused,
     "harmful": rows_upstreams.harmful,

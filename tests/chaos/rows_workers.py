@@ -7,11 +7,12 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from .client import Client, Outcome, counts
+from .client import SPARE_S, Client, Outcome, counts
 from .fleet import Fleet
 from .scorecard import Measurement, at_most
+from .worker import TIMEOUT_MS
 
-__all__ = ["killed", "replaced", "stopped"]
+__all__ = ["hung_alone", "killed", "replaced", "silent", "stopped"]
 
 WORKERS = 3
 
@@ -90,3 +91,28 @@ async def stopped(folder: Path, *, short: bool) -> list[Measurement]:
         at_most("3", "calls lost without a retry of the client", share, 1, "%"),
         silent("3", outcomes),
     ]
+
+
+async def hung_alone(folder: Path, *, short: bool) -> list[Measurement]:
+    """SIGSTOP of the only worker: every call ends by its deadline, later ones at once."""
+    deadline_s = TIMEOUT_MS / 1000
+    async with Fleet(folder) as fleet:
+        await fleet.edge()
+        worker = fleet.start("tests.chaos.worker")
+        await fleet.ready(workers=1)
+        async with Client(fleet.ports) as client:
+            await client.load(rate_per_s=20, seconds=1)
+            stopped_s = asyncio.get_running_loop().time()
+            worker.send_signal(signal.SIGSTOP)
+            during = await client.load(rate_per_s=5, seconds=16, deadline_s=deadline_s)
+            worker.send_signal(signal.SIGCONT)
+            after = await client.load(rate_per_s=20, seconds=1, attempts=200)
+    waited = [o.started_s - stopped_s for o in during if o.code == "deadline_exceeded"]
+    return [
+        silent("3, the only worker", during),
+        at_most("3", "the only worker hangs: calls wait for their deadline until then",
+                max(waited, default=0.0), 12, "s"),
+        at_most("3", "the only worker hangs: the slowest call, of a deadline of 5 s",
+                max(o.took_s for o in during), deadline_s + SPARE_S, "s"),
+        at_most("3", f"failed of {len(after)} calls after it goes on", counts(after)["failed"], 0),
+    ]  # fmt: skip

@@ -8,8 +8,9 @@ import pytest
 
 from .rows import ROWS
 
-# A unit test of the fleet counts consumers on the server, too.
-SHORT = [name for name in ROWS if name != "scrapers"]
+# A unit test of the fleet counts consumers on the server, too; the simulation has an only worker
+# that hangs.
+SHORT = [name for name in ROWS if name not in ("scrapers", "hung_alone")]
 
 
 @pytest.mark.slow

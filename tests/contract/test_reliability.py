@@ -12,7 +12,9 @@ TEXT = (ROOT / "docs" / "reliability.md").read_text()
 LINES = [
     line
     for line in TEXT.splitlines()
-    if line.startswith("| ") and "---" not in line and not line.startswith("| promise ")
+    if line.startswith("| ")
+    and "---" not in line
+    and not line.startswith(("| promise ", "| remedy "))
 ]
 
 
