@@ -23,6 +23,16 @@ def test_parts_in_any_order_make_the_body(body, size_bytes, random):
     assert outcomes[:-1] == [None] * (len(parts) - 1)
 
 
+@pytest.mark.parametrize("first", [b"ab", b"cX", b"X"])
+def test_the_last_of_a_part_counts(first):
+    """Whatever came as this part before."""
+    assembly = Assembly(3, 6, hashlib.sha256(b"abcdef").hexdigest())
+    assert assembly.add(0, first) is None
+    assert assembly.add(1, b"cd") is None
+    assert assembly.add(0, b"ab") is None
+    assert assembly.add(2, b"ef") == b"abcdef"
+
+
 def test_a_damaged_part_is_detected():
     """A body that does not fit its hash is refused."""
     assembly = Assembly(2, 4, hashlib.sha256(b"abcd").hexdigest())

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
 
@@ -58,13 +59,18 @@ class ChunkMark:
 
 @dataclass(slots=True)
 class Assembly:
-    """Collects the parts of one body and checks size and hash."""
+    """Collects the parts of one body and checks size and hash.
+
+    Parts in order are hashed as they come, while the next ones are on their way.
+    """
 
     count: int
     size_bytes: int
     sha256: str
     _parts: dict[int, bytes] = field(default_factory=dict)
     _held_bytes: int = 0
+    _hash: Any = field(default_factory=hashlib.sha256)
+    _hashed: int = 0
 
     def __post_init__(self) -> None:
         if self.size_bytes > MAX_BODY_BYTES:
@@ -83,9 +89,15 @@ class Assembly:
         if self._held_bytes > self.size_bytes:
             raise Fault(ErrorCode.INTERNAL, "The parts of a message are larger than the message.")
         self._parts[index] = data
+        if index < self._hashed:
+            self._hash = None  # a part again, perhaps another one: the body is hashed as a whole
+        while self._hash is not None and self._hashed in self._parts:
+            self._hash.update(self._parts[self._hashed])
+            self._hashed += 1
         if len(self._parts) < self.count:
             return None
         body = b"".join(self._parts[i] for i in range(self.count))
-        if len(body) != self.size_bytes or hashlib.sha256(body).hexdigest() != self.sha256:
+        found = self._hash or hashlib.sha256(body)
+        if len(body) != self.size_bytes or found.hexdigest() != self.sha256:
             raise Fault(ErrorCode.INTERNAL, "The parts of a message do not fit together.")
         return body

@@ -161,7 +161,7 @@ class EndpointServer:
             served = await self._run_tool(ctx, params)
         if served.reply.input_required is not None:
             return request_input(ctx, served.reply.input_required)
-        return tool_result(served.reply)
+        return tool_result(served.reply.decoded())
 
     async def _run_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Served:
         async with ForwardedEvents(sending(ctx)) as on_event:

@@ -19,6 +19,7 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.tools import AudioContent, EmbeddedResource, ImageContent, ResourceLink
 from searchbus_edge.calls import render
+from searchbus_edge.calls.reply import Reply
 
 
 def test_tool_has_the_workers_schema_under_the_listed_name(make_tool):
@@ -47,13 +48,21 @@ def test_output_schema_is_the_workers_or_the_failures(make_tool):
 def test_text_is_made_of_the_structured_value(make_tool, renderer, text):
     """As the renderer says; non-ASCII letters stay readable."""
     structured = {"results": [{"a": "é"}]}
-    result = render.with_text(make_tool(renderer=renderer), ToolReply(structured=structured))
-    assert result.structured == structured
+    reply = Reply.of(ToolReply(structured=structured))
+    result = render.with_text(make_tool(renderer=renderer), reply)
+    assert result.value == structured
+    assert result.content == ()
     if text is None:
-        assert result.content == ()
+        assert result.text is None
     else:
-        assert json.loads(result.content[0].text) == text
-        assert "é" in result.content[0].text
+        assert json.loads(result.text) == text
+        assert "é" in result.text.decode()
+
+
+def test_text_of_a_reply_without_results_is_null(make_tool):
+    """The renderer "results" finds none."""
+    reply = Reply.of(ToolReply(structured={"items": []}))
+    assert render.with_text(make_tool(renderer="results"), reply).text == b"null"
 
 
 def test_content_of_the_worker_is_kept(make_tool):
@@ -61,7 +70,8 @@ def test_content_of_the_worker_is_kept(make_tool):
     reply = ToolReply(
         content=(TextContent(text="own"),), structured={"a": 1}, is_error=True, meta={"x": 1}
     )
-    result = render.tool_result(render.with_text(make_tool(renderer="json"), reply))
+    shown = render.with_text(make_tool(renderer="json"), Reply.of(reply))
+    result = render.tool_result(shown.decoded())
     assert [block.text for block in result.content] == ["own"]
     assert result.is_error
     assert result.meta == {"x": 1}

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from searchbus_bus import Worker
-from searchbus_contracts import ErrorCode, Fault, ToolCall, ToolReply
+from searchbus_contracts import ErrorCode, Fault, ToolCall
 from searchbus_edge.calls.faults import invalid_params
+from searchbus_edge.calls.reply import Reply
 from searchbus_edge.composites.lazy import add_lazy_tools
 from searchbus_edge.lists.view import View
 from searchbus_edge.requests.tool_calls import Served
@@ -27,7 +28,7 @@ class Calls:
         self.requests.append(request)
         if self.fault:
             raise self.fault
-        return Served(self.everything.tool_of[LAZY, "find_tools"], ToolReply(structured={"a": 1}))
+        return Served(self.everything.tool_of[LAZY, "find_tools"], Reply(structured=b'{"a":1}'))
 
 
 class Caller:

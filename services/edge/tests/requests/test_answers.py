@@ -45,7 +45,7 @@ def form(sent) -> tuple[int, bytes, bytes]:
 
 async def test_result_alone_is_plain_json(answer, sent):
     """With its length and status."""
-    await answer(BOTH).finish(b"{}", 400)
+    await answer(BOTH).finish(b"{}", status=400)
     assert form(sent) == (400, b"application/json", b"{}")
     assert dict(sent[0]["headers"])[b"content-length"] == b"2"
 
@@ -55,7 +55,7 @@ async def test_notification_makes_it_an_event_stream(answer, sent):
     found = answer(BOTH)
     await found.notify(b'{"a":1}')
     await found.ping()
-    await found.finish(b"{}", 400)
+    await found.finish(b"{}", status=400)
     assert form(sent) == (
         200,
         b"text/event-stream",
@@ -68,7 +68,7 @@ async def test_client_without_json_gets_an_event_stream(answer, sent):
     await answer("text/event-stream").finish(b"{}")
     assert form(sent)[:2] == (200, b"text/event-stream")
     sent.clear()
-    await answer("text/event-stream").finish(b"", 202)
+    await answer("text/event-stream").finish(b"", status=202)
     assert form(sent) == (202, b"application/json", b"")
 
 

@@ -55,9 +55,9 @@ class Server:
     async def message(self, received, message, answer) -> None:
         self.received.append(received)
         if isinstance(message, Invalid):
-            await answer.finish(encode_error(message.id, message.code, message.message), 400)
+            await answer.finish(encode_error(message.id, message.code, message.message), status=400)
         elif isinstance(message, Notification):
-            await answer.finish(b"", 202)
+            await answer.finish(b"", status=202)
         elif message.method == "hang":
             try:
                 await asyncio.Event().wait()

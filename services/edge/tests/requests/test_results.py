@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import mcp_types as types
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from searchbus_contracts.tools import (
     ResourceLink,
 )
 from searchbus_edge.calls.render import tool_result
+from searchbus_edge.calls.reply import Reply
 from searchbus_edge.requests.results import encode_reply, is_plain
 
 SERVER = {"name": "searchbus", "version": "1"}
@@ -53,9 +55,9 @@ def by_sdk(reply: ToolReply, revision: str) -> dict:
 @pytest.mark.parametrize("reply", PLAIN)
 def test_result_is_the_sdks(reply, revision):
     """Compared as JSON values."""
-    assert is_plain(reply)
-    encoded = encode_reply(5, reply, SERVER if revision >= "2026" else None)
-    assert json.loads(encoded) == by_sdk(reply, revision)
+    assert is_plain(Reply.of(reply))
+    encoded = encode_reply(5, Reply.of(reply), SERVER if revision >= "2026" else None)
+    assert json.loads(b"".join(encoded)) == by_sdk(reply, revision)
 
 
 JSON = st.recursive(
@@ -72,10 +74,13 @@ JSON = st.recursive(
     st.sampled_from(REVISIONS),
 )
 def test_any_structured_content_is_the_sdks(structured, revision):
-    """Every JSON object."""
-    reply = ToolReply(structured=structured)
-    encoded = encode_reply(5, reply, SERVER if revision >= "2026" else None)
-    assert json.loads(encoded) == by_sdk(reply, revision)
+    """Every JSON object, and its JSON as the text."""
+    reply = Reply.of(ToolReply(structured=structured))
+    shown = msgspec.structs.replace(reply, text=reply.structured)
+    encoded = b"".join(encode_reply(5, shown, SERVER if revision >= "2026" else None))
+    answer = json.loads(encoded)
+    assert answer == by_sdk(shown.decoded(), revision)
+    assert json.loads(answer["result"]["content"][0]["text"]) == structured
 
 
 @pytest.mark.parametrize(
@@ -91,7 +96,7 @@ def test_any_structured_content_is_the_sdks(structured, revision):
 )
 def test_other_replies_are_left_to_the_kernel(reply):
     """Their form is the SDK's business."""
-    assert not is_plain(reply)
+    assert not is_plain(Reply.of(reply))
 
 
 def test_revisions_are_those_of_the_sdk():

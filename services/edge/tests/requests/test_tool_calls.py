@@ -51,7 +51,7 @@ def call(build, registry, reader):
         request = ToolRequest(
             reader, registry.view("dictionary"), name, arguments, on_event=on_event
         )
-        return (await (calls or build()).call(request)).reply
+        return (await (calls or build()).call(request)).reply.decoded()
 
     return run
 
@@ -100,7 +100,7 @@ async def test_held_tool_is_refused_with_the_reason(build, registry, reader, dic
     """Before its service receives anything."""
     view = changed(registry.view("dictionary"), "look_up", held="its description changed")
     request = ToolRequest(reader, view, "look_up", {"word": "bus"})
-    reply = (await build().call(request)).reply
+    reply = (await build().call(request)).reply.decoded()
     assert reply.is_error
     assert "its description changed" in reply.content[0].text
     assert reply.structured["error"]["code"] == "unavailable"
@@ -143,7 +143,7 @@ async def test_deadline_of_the_caller_counts_too(build, registry, reader, dictio
     """A composite has less time than the tool that it calls."""
     request = ToolRequest(reader, registry.view("dictionary"), "slow", {}, timeout_s=0.05)
     served = await build().call(request)
-    assert served.reply.structured["error"]["code"] == "deadline_exceeded"
+    assert served.reply.value["error"]["code"] == "deadline_exceeded"
     assert dictionary.cancelled == 1
 
 
@@ -209,7 +209,7 @@ def call_tool(build, registry, reader, make_tool, caplog):
         audit = AuditLog()
         calls = build(audit=audit, **options)
         request = ToolRequest(reader, view, "call_tool", {"name": name, "arguments": arguments})
-        reply = (await calls.call(request)).reply
+        reply = (await calls.call(request)).reply.decoded()
         audit.close()
         return reply, [line["tool"] for line in audited(caplog)]
 

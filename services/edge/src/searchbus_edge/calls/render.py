@@ -15,7 +15,6 @@ from searchbus_contracts import (
     ResourceTemplate,
     ToolDescriptor,
     ToolReply,
-    encode,
 )
 from searchbus_contracts.tools import (
     UNTRUSTED,
@@ -26,6 +25,7 @@ from searchbus_contracts.tools import (
 )
 
 from ..lists.view import ListedTool
+from .reply import Reply
 
 __all__ = [
     "content_block",
@@ -40,7 +40,7 @@ __all__ = [
     "with_text",
 ]
 
-
+_parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 ERROR_SCHEMA: dict[str, Any] = {
     "type": "object",
     "title": "Failure",
@@ -90,19 +90,19 @@ def tool(listed: ListedTool) -> types.Tool:
     )
 
 
-def with_text(listed: ListedTool, reply: ToolReply) -> ToolReply:
+def with_text(listed: ListedTool, reply: Reply) -> Reply:
     """The reply with its text.
 
-    With the renderers "json" and "results" the text is made here, from the same value as the
-    structured content, so that the two cannot differ.
+    With the renderers "json" and "results" the text is the structured content or a part of it, byte
+    by byte, so that the two cannot differ.
     """
     renderer = listed.descriptor.renderer
-    structured = reply.structured
-    if reply.content or structured is None or renderer == "content":
+    text = reply.structured
+    if reply.content or text is None or renderer == "content":
         return reply
-    value = structured.get("results") if renderer == "results" else structured
-    text = TextContent(text=encode(value).decode())
-    return msgspec.structs.replace(reply, content=(text,))
+    if renderer == "results":
+        text = bytes(_parts.decode(text).get("results", b"null"))
+    return msgspec.structs.replace(reply, text=text)
 
 
 def tool_result(reply: ToolReply) -> types.CallToolResult:

@@ -37,6 +37,6 @@ async def _serve(calls: ToolCalls, name: str, call: Call, request: ToolCall) -> 
         for_composite=True,
     )  # fmt: skip
     try:
-        return (await calls.call(made)).reply
+        return (await calls.call(made)).reply.decoded()
     except MCPError as error:
         raise Fault(ErrorCode.INVALID_ARGUMENT, error.error.message) from None

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 from mcp.shared.exceptions import MCPError
 
-from searchbus_contracts import Actor, ErrorCode, Failure, Fault, ToolReply
+from searchbus_contracts import Actor, ErrorCode, Failure, Fault
 from searchbus_contracts.coverage import SourceCoverage
 
+from ..calls.reply import Reply
 from ..lists.registry import Registry
 from ..lists.visible import missing_role, visible
 from ..requests.tool_calls import ToolCalls, ToolRequest
@@ -118,12 +119,12 @@ class Web:
             raise _fault_of(reply)
         if reply.structured is None:
             raise Fault(ErrorCode.UPSTREAM_FAILED, "The web search failed.")
-        return reply.structured
+        return reply.value
 
 
-def _fault_of(reply: ToolReply) -> Fault:
+def _fault_of(reply: Reply) -> Fault:
     """The failure that an error reply describes; upstream_failed where it describes none."""
     try:
-        return Fault.of(msgspec.convert((reply.structured or {}).get("error"), Failure))
+        return Fault.of(msgspec.convert((reply.value or {}).get("error"), Failure))
     except msgspec.ValidationError:
         return Fault(ErrorCode.UPSTREAM_FAILED, "The web search failed.")

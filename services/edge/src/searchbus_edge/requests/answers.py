@@ -18,6 +18,8 @@ PING_INTERVAL_S = 15.0
 """As the SDK does: a proxy closes streams that are silent for long."""
 WATCH_AFTER_S = 0.02
 """Most requests end earlier, and need no task that waits for the client's disconnect."""
+_JOINED_BYTES = 64 * 1024
+"""A smaller body is one piece for the server, which writes it with the head at once."""
 
 _EVENT_STREAM = {
     "type": "http.response.start",
@@ -38,8 +40,9 @@ class Answer(Protocol):
     async def notify(self, message: bytes) -> None:
         """Send a JSON-RPC notification before the response."""
 
-    async def finish(self, message: bytes, status: int = 200) -> None:
-        """Send the JSON-RPC response; empty for a notification, which has none."""
+    async def finish(self, *parts: bytes, status: int = 200) -> None:
+        """Send the JSON-RPC response, in parts where it is large; empty for a notification, which
+        has none."""
 
 
 class HttpAnswer:
@@ -68,12 +71,12 @@ class HttpAnswer:
         if self._events:
             await self._stream(b": ping\r\n\r\n", more=True)
 
-    async def finish(self, message: bytes, status: int = 200) -> None:
+    async def finish(self, *parts: bytes, status: int = 200) -> None:
         """See Answer; a status other than 200 can be sent only where no stream has started."""
-        if self._streaming or (message and status == 200 and not self._json):
-            await self._stream(event(message), more=False)
+        if self._streaming or (any(parts) and status == 200 and not self._json):
+            await self._stream(event(b"".join(parts)), more=False)
         else:
-            await send_response(self._send, status, message)
+            await send_response(self._send, status, *parts)
 
     async def end(self) -> None:
         """End an event stream after the last response of a batch."""
@@ -159,15 +162,21 @@ def event(message: bytes) -> bytes:
 async def send_response(
     send: Any,
     status: int,
-    body: bytes,
+    *parts: bytes,
     headers: list[tuple[bytes, bytes]] | None = None,
 ) -> None:
     """Send a whole JSON response, or one without a body.
 
     Args:
+        parts: of the body; the server writes those of a large one without joining them.
         headers: further ones.
     """
-    length = (b"content-length", b"%d" % len(body))
+    size_bytes = sum(map(len, parts))
+    length = (b"content-length", b"%d" % size_bytes)
     fields = [_JSON_TYPE, length, *headers] if headers else [_JSON_TYPE, length]
     await send({"type": "http.response.start", "status": status, "headers": fields})
-    await send({"type": "http.response.body", "body": body})
+    if size_bytes > _JOINED_BYTES:
+        for part in parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        parts = ()
+    await send({"type": "http.response.body", "body": b"".join(parts)})

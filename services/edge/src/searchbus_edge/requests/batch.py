@@ -109,9 +109,9 @@ class _Streamed:
     async def notify(self, message: bytes) -> None:
         await self._stream.notify(message)
 
-    async def finish(self, message: bytes, status: int = 200) -> None:
-        if message:
-            await self._stream.notify(message)
+    async def finish(self, *parts: bytes, status: int = 200) -> None:
+        if any(parts):
+            await self._stream.notify(b"".join(parts))
 
 
 class _Kept:
@@ -123,8 +123,8 @@ class _Kept:
     async def notify(self, message: bytes) -> None:
         pass
 
-    async def finish(self, message: bytes, status: int = 200) -> None:
-        self.response = message
+    async def finish(self, *parts: bytes, status: int = 200) -> None:
+        self.response = b"".join(parts)
 
 
 def _checked(value: Any) -> Message:

@@ -155,12 +155,12 @@ class Endpoint:
     ) -> None:
         """Serve one message."""
         if isinstance(message, Invalid):
-            await answer.finish(encode_error(message.id, message.code, message.message), 400)
+            await answer.finish(encode_error(message.id, message.code, message.message), status=400)
         elif isinstance(message, Notification):
             if message.method == "notifications/cancelled":
                 await self._cancel(received, message)
             error = await self._kernel.notification(received, message)
-            await answer.finish(error or b"", 400 if error else 202)
+            await answer.finish(error or b"", status=400 if error else 202)
         elif is_modern(received.head.revision):  # whose clients cancel by closing the connection
             await self._request(received, message, answer)
         else:

@@ -144,7 +144,7 @@ class FastWay:
             return True
         if is_plain(served.reply):
             stamp = self._stamp if modern else None
-            await answer.finish(encode_reply(request.id, served.reply, stamp))
+            await answer.finish(*encode_reply(request.id, served.reply, stamp))
         else:
             received.served = served
             await self._kernel.request(received, request, answer)
@@ -180,7 +180,7 @@ class FastWay:
         if result is None:
             return False
         if isinstance(result, Failed):
-            await answer.finish(result.body, result.status)
+            await answer.finish(result.body, status=result.status)
             return True
         page = self._pages[key] = Raw(msgspec.json.encode(result))
         if len(self._pages) > _MAX_PAGES:
@@ -239,7 +239,7 @@ async def finish_error(answer: Answer, request: Request, error: ErrorData, *, mo
     """Answer with a JSON-RPC error."""
     status = ERROR_CODE_HTTP_STATUS.get(error.code, 200) if modern else 200
     body = encode_error(request.id, error.code, error.message, error.data)
-    await answer.finish(body, status)
+    await answer.finish(body, status=status)
 
 
 @lru_cache(maxsize=1024)

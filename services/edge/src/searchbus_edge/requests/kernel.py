@@ -161,25 +161,26 @@ class Kernel:
             params = request.decoded_params()
         except ValueError:
             message = "The body is not valid JSON."
-            await answer.finish(encode_error(None, types.PARSE_ERROR, message), 400)
+            await answer.finish(encode_error(None, types.PARSE_ERROR, message), status=400)
             return
         if params is not None and not isinstance(params, dict):
             refused = encode_error(request.id, types.INVALID_PARAMS, BAD_PARAMS)
-            await answer.finish(refused, 400)
+            await answer.finish(refused, status=400)
             return
         connection = self._connect(received.head, request, params)
         if isinstance(connection, InboundLadderRejection):
             status = ERROR_CODE_HTTP_STATUS.get(connection.code, 200)
             refused = encode_error(request.id, connection.code, connection.message, connection.data)
-            await answer.finish(refused, status)
+            await answer.finish(refused, status=status)
             return
         if request.method == "subscriptions/listen" and not received.head.accepts_events:
-            await answer.finish(encode_error(request.id, types.INVALID_REQUEST, _NO_STREAM), 406)
+            refused = encode_error(request.id, types.INVALID_REQUEST, _NO_STREAM)
+            await answer.finish(refused, status=406)
             return
         exchange = Exchange(received, answer, request.id, progress_token_from_params(params))
         outcome = await self._serve(exchange, request, params, connection)
         if isinstance(outcome, Failed):
-            await answer.finish(outcome.body, outcome.status)
+            await answer.finish(outcome.body, status=outcome.status)
         else:
             await answer.finish(encode_result(request.id, outcome))
 

@@ -10,17 +10,18 @@ from typing import Any
 
 from mcp_types import SERVER_INFO_META_KEY
 
-from searchbus_contracts import Content, TextContent, ToolReply
+from searchbus_contracts import Content, TextContent, encode
 from searchbus_contracts.tools import EmbeddedResource
 
-from .messages import RequestId, encode_result
+from ..calls.reply import Reply
+from .messages import RequestId
 
 __all__ = ["encode_reply", "is_plain"]
 
 _RESERVED = "io.modelcontextprotocol/"
 
 
-def is_plain(reply: ToolReply) -> bool:
+def is_plain(reply: Reply) -> bool:
     """Whether `encode_reply` covers a reply."""
     if reply.input_required is not None:
         return False
@@ -40,21 +41,32 @@ def _is_plain(block: Content) -> bool:
 
 
 def encode_reply(
-    request_id: RequestId, reply: ToolReply, server_info: dict[str, Any] | None
-) -> bytes:
-    """The JSON-RPC response.
+    request_id: RequestId, reply: Reply, server_info: dict[str, Any] | None
+) -> list[bytes]:
+    """The JSON-RPC response, in parts.
 
     Args:
         server_info: stands in `_meta` of results of revision 2026-07-28; None before.
     """
-    result: dict[str, Any] = {"content": reply.content, "isError": reply.is_error}
+    parts = [b'{"jsonrpc":"2.0","id":%b,"result":{"content":' % encode(request_id)]
+    if reply.text is None:
+        parts.append(encode(reply.content))
+    else:
+        parts += (b'[{"type":"text","text":"', _escaped(reply.text), b'"}]')
     if reply.structured is not None:
-        result["structuredContent"] = reply.structured
+        parts += (b',"structuredContent":', reply.structured)
+    rest: dict[str, Any] = {"isError": reply.is_error}
     meta = reply.meta
     if server_info is not None:
-        result["resultType"] = "complete"
+        rest["resultType"] = "complete"
         given = {key: value for key, value in (meta or {}).items() if value is not None}
         meta = {**given, SERVER_INFO_META_KEY: server_info}
     if meta is not None:
-        result["_meta"] = meta
-    return encode_result(request_id, result)
+        rest["_meta"] = meta
+    parts.append(b",%b}" % encode(rest)[1:])
+    return parts
+
+
+def _escaped(json: bytes) -> bytes:
+    """Compact JSON as the inside of a JSON text: it has no other letters that must be escaped."""
+    return json.replace(b"\\", rb"\\").replace(b'"', rb"\"")

@@ -27,7 +27,6 @@ from searchbus_contracts import (
     TextContent,
     ToolCall,
     ToolEvent,
-    ToolReply,
     encode,
 )
 
@@ -37,6 +36,7 @@ from ..calls.faults import failed_reply, internal_error, invalid_params
 from ..calls.input_required import require_capabilities
 from ..calls.limits import Limiter
 from ..calls.render import marked_untrusted, with_text
+from ..calls.reply import RawReply, Reply
 from ..calls.telemetry import name_tool, record_tool
 from ..lists.registry import Registry
 from ..lists.view import ListedTool, View
@@ -79,7 +79,7 @@ class Served(Struct, frozen=True):
     """The tool that replied, and its reply."""
 
     listed: ListedTool
-    reply: ToolReply
+    reply: Reply
 
 
 class ToolCalls:
@@ -162,7 +162,7 @@ class ToolCalls:
                 trace.get_current_span().set_attribute("error.type", fault.code)
             if fault.code == ErrorCode.INTERNAL:
                 raise internal_error() from None
-            return Served(listed, failed_reply(fault))
+            return Served(listed, _failed(fault))
 
     def _resolve(self, request: ToolRequest) -> ListedTool:
         """The tool of that name; a tool that the caller may not use is unknown to it."""
@@ -184,14 +184,14 @@ class ToolCalls:
         if descriptor.costly:
             await self._costly.admit(f"{actor.subject}/{descriptor.toolset}.{descriptor.name}")
 
-    async def _ask(self, listed: ListedTool, request: ToolRequest) -> ToolReply:
+    async def _ask(self, listed: ListedTool, request: ToolRequest) -> Reply:
         """Send the request to the tool's service; raises Fault."""
         descriptor = listed.descriptor
         hints = descriptor.annotations
         timeout_s = min(descriptor.timeout_ms / 1000, self._timeout_cap_s)
         if request.timeout_s is not None:
             timeout_s = min(timeout_s, request.timeout_s)
-        return await self._bus.request(
+        reply = await self._bus.request(
             self._bus.subjects.tool(descriptor.toolset, descriptor.name),
             ToolCall(
                 tool=descriptor.name,
@@ -200,7 +200,7 @@ class ToolCalls:
                 state=request.state,
                 client_capabilities=request.capabilities,
             ),
-            ToolReply,
+            RawReply,
             service=listed.service,
             timeout_s=timeout_s,
             actor=request.actor,
@@ -208,13 +208,14 @@ class ToolCalls:
             # After a lost worker or connection the work may have been done already.
             idempotent=hints is not None and bool(hints.read_only_hint or hints.idempotent_hint),
         )
+        return Reply.of(reply)
 
     async def _own_tool(self, listed: ListedTool, request: ToolRequest) -> Served:
         """find_tools and call_tool, over the view of `/mcp`."""
         everything = self.everything
         called = self._lazy.called(listed, request.arguments)
         if called is None:
-            reply = await self._lazy.find(everything, request.actor, request.arguments)
+            reply = Reply.of(await self._lazy.find(everything, request.actor, request.arguments))
             return Served(listed, with_text(listed, reply))
         return await self._call_tool(listed, called, replace(request, view=everything))
 
@@ -224,7 +225,7 @@ class ToolCalls:
         named = request.view.tools.get(called.name)
         if named is not None and named.descriptor.toolset == LAZY:
             message = f"{called.name} cannot be called through itself."
-            return Served(listed, failed_reply(Fault(ErrorCode.INVALID_ARGUMENT, message)))
+            return Served(listed, _failed(Fault(ErrorCode.INVALID_ARGUMENT, message)))
         try:
             return await self.call(
                 replace(request, name=called.name, arguments=called.arguments, raw_arguments=None)
@@ -234,7 +235,11 @@ class ToolCalls:
                 raise
             # The model chose name and arguments: an error result lets it correct them.
             hint = error.error.message.replace("tools/list shows", "find_tools finds")
-            return Served(listed, failed_reply(Fault(ErrorCode.INVALID_ARGUMENT, hint)))
+            return Served(listed, _failed(Fault(ErrorCode.INVALID_ARGUMENT, hint)))
+
+
+def _failed(fault: Fault) -> Reply:
+    return Reply.of(failed_reply(fault))
 
 
 def _held(listed: ListedTool) -> Fault:
@@ -256,14 +261,14 @@ def _validate(listed: ListedTool, request: ToolRequest) -> ToolRequest:
     return request
 
 
-def _outcome(reply: ToolReply) -> tuple[str, int]:
+def _outcome(reply: Reply) -> tuple[str, int]:
     """The outcome for the audit log, and the size of the text in bytes."""
     if reply.input_required is not None:
         return "input_required", 0
-    size_bytes = sum(len(b.text) for b in reply.content if isinstance(b, TextContent))
+    size_bytes = len(reply.text or b"")
+    size_bytes += sum(len(b.text.encode()) for b in reply.content if isinstance(b, TextContent))
     if not reply.is_error:
         return "ok", size_bytes
-    error = reply.structured.get("error") if reply.structured is not None else None
-    return str(error["code"]) if isinstance(
-        error, dict
-    ) and "code" in error else "error", size_bytes
+    error = (reply.value or {}).get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    return "error" if code is None else str(code), size_bytes

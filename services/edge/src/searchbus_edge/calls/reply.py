@@ -1,0 +1,98 @@
+"""The reply of a tool at the edge: its structured content stays the JSON that the worker wrote.
+
+A document of megabytes is decoded only where somebody must look inside, and encoded nowhere: its
+bytes are copied into the response, once as they are, and once escaped as the text of the result.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from searchbus_contracts import Content, TextContent, ToolReply, decode, encode
+from searchbus_contracts.tools import InputRequired
+
+__all__ = ["RawReply", "Reply"]
+
+_NOTHING = (b"", b"null")
+_PIECE_BYTES = 64 * 1024
+_letters = codecs.getincrementaldecoder("utf-8")
+
+
+class RawReply(Struct, frozen=True, kw_only=True):
+    """A ToolReply as it is read from the bus; its structured content is checked, not decoded."""
+
+    content: tuple[Content, ...] = ()
+    structured: Raw = Raw(b"")
+    is_error: bool = False
+    input_required: InputRequired | None = None
+    meta: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        given = memoryview(self.structured)
+        if given and given[0] not in b"{n":
+            raise ValueError("structured must be an object or null")
+        # The decoder has checked its form, but not its letters. In pieces, since a text of
+        # megabytes would take longer to allocate than to check.
+        check = _letters()
+        for start in range(0, len(given), _PIECE_BYTES):
+            check.decode(given[start : start + _PIECE_BYTES])
+        check.decode(b"", final=True)
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """A reply as the edge renders it.
+
+    Args:
+        structured: JSON of an object; None where the tool has none.
+        text: JSON that is shown as the only text; None where `content` has what is shown.
+    """
+
+    content: tuple[Content, ...] = ()
+    structured: bytes | None = None
+    text: bytes | None = None
+    is_error: bool = False
+    input_required: InputRequired | None = None
+    meta: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, reply: ToolReply | RawReply) -> Reply:
+        """A reply that was made here, or read from the bus."""
+        if isinstance(reply, RawReply):
+            structured = _compact(bytes(reply.structured))
+        else:
+            structured = encode(reply.structured)
+        return cls(
+            content=reply.content,
+            structured=None if structured in _NOTHING else structured,
+            is_error=reply.is_error,
+            input_required=reply.input_required,
+            meta=reply.meta,
+        )
+
+    @property
+    def value(self) -> Any:
+        """The structured content, decoded; None where there is none."""
+        return decode(self.structured, dict[str, Any]) if self.structured is not None else None
+
+    def decoded(self) -> ToolReply:
+        """The same as a ToolReply, for those who need its values."""
+        content = self.content
+        if self.text is not None:
+            content = (TextContent(text=self.text.decode()),)
+        return ToolReply(
+            content=content,
+            structured=self.value,
+            is_error=self.is_error,
+            input_required=self.input_required,
+            meta=self.meta,
+        )
+
+
+def _compact(json: bytes) -> bytes:
+    """JSON on one line, as an event stream needs it; our own workers send no other."""
+    if b"\n" in json or b"\r" in json or b"\t" in json:
+        return encode(decode(json, Any))
+    return json
