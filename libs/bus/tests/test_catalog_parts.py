@@ -9,6 +9,7 @@ from searchbus_bus.catalog_parts import OfferedCatalog
 from searchbus_contracts import (
     Catalog,
     CatalogPart,
+    CatalogRequest,
     Fault,
     PromptDescriptor,
     PromptMessage,
@@ -43,13 +44,13 @@ def catalog(count: int) -> Catalog:
 
 
 def hashes(offered: OfferedCatalog) -> list[str]:
-    return [part.hash for part in offered.reply(()).parts]
+    return [part.hash for part in offered.reply(CatalogRequest(parts=())).parts]
 
 
 def contents(offered: OfferedCatalog, wanted: list[str]) -> list[CatalogPart]:
     found: list[CatalogPart] = []
     while len(found) < len(wanted):
-        found += offered.reply(wanted[len(found) :]).parts
+        found += offered.reply(CatalogRequest(parts=tuple(wanted[len(found) :]))).parts
     return found
 
 
@@ -62,8 +63,8 @@ def test_hash_is_that_of_the_catalogue(count):
 
 def test_older_reader_and_small_catalogue_get_the_whole():
     """Without the field `parts`, and where parts would save nothing."""
-    assert OfferedCatalog(catalog(300)).reply(None) == catalog(300)
-    assert OfferedCatalog(catalog(3)).reply(()) == catalog(3)
+    assert OfferedCatalog(catalog(300)).reply(CatalogRequest()) == catalog(300)
+    assert OfferedCatalog(catalog(3)).reply(CatalogRequest(parts=())) == catalog(3)
 
 
 def test_parts_together_are_the_catalogue_in_its_order():
@@ -96,7 +97,7 @@ def test_reply_with_parts_fits_into_one_message():
     """Of many wanted parts the first ones are sent; the reader asks again for the others."""
     offered = OfferedCatalog(catalog(2000))
     wanted = hashes(offered)
-    sent = offered.reply(wanted)
+    sent = offered.reply(CatalogRequest(parts=tuple(wanted)))
     assert 0 < len(sent.parts) < len(wanted)
     assert len(encode(sent)) < 512 * 1024
     assert [part.hash for part in sent.parts] == wanted[: len(sent.parts)]
@@ -106,6 +107,8 @@ def test_unknown_parts_are_left_out():
     """The catalogue may have changed since they were listed."""
     offered = OfferedCatalog(catalog(300))
     first = hashes(offered)[0]
-    assert [part.hash for part in offered.reply(["0" * 32, first]).parts] == [first]
+    assert [part.hash for part in offered.reply(CatalogRequest(parts=("0" * 32, first))).parts] == [
+        first
+    ]
     with pytest.raises(Fault, match="no such parts"):
-        offered.reply(["0" * 32])
+        offered.reply(CatalogRequest(parts=("0" * 32,)))

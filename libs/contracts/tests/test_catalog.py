@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from msgspec.structs import replace
 
 from searchbus_contracts import (
     Catalog,
-    Fault,
     PromptArgument,
     PromptDescriptor,
     PromptMessage,
@@ -17,8 +14,6 @@ from searchbus_contracts import (
     ResourceTemplate,
     TextContent,
     ToolDescriptor,
-    decode_catalog,
-    encode,
 )
 
 TOOL = ToolDescriptor(
@@ -74,80 +69,9 @@ def test_toolsets_are_those_of_all_descriptors():
     assert Catalog(service="words").toolsets == ()
 
 
-def test_a_catalogue_survives_the_wire():
-    """Encoding and decoding gives the same catalogue and no refusals."""
-    assert decode_catalog(encode(CATALOG)) == (CATALOG, [])
-
-
-@pytest.mark.parametrize(
-    ("kind", "key", "broken", "name"),
-    [
-        ("tool", "tools", {"name": "bad name", "toolset": "x"}, "bad name"),
-        (
-            "tool",
-            "tools",
-            {"name": "x", "toolset": "y", "description": "d", "input_schema": {}},
-            "x",
-        ),
-        ("prompt", "prompts", {"name": "empty", "toolset": "y", "messages": []}, "empty"),
-        ("resource", "resources", {"uri": ""}, "(unnamed)"),
-        ("resource template", "resource_templates", 7, "(unreadable)"),
-    ],
-)
-def test_a_malformed_descriptor_is_left_out_with_its_name_and_reason(kind, key, broken, name):
-    """The others of the catalogue stay."""
-    body = json.loads(encode(CATALOG))
-    body[key].append(broken)
-    catalog, (refusal,) = decode_catalog(json.dumps(body).encode())
-    assert catalog == CATALOG
-    assert (refusal.kind, refusal.name) == (kind, name)
-    assert refusal.reason
-
-
-def test_the_name_of_a_refused_descriptor_is_cut():
-    """A refusal goes to the log, whatever a worker sends."""
-    body = {"service": "words", "tools": [{"name": "x" * 5000}]}
-    _, (refusal,) = decode_catalog(json.dumps(body).encode())
-    assert refusal.name == "x" * 80
-
-
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"service": "a b"}', b"\xff"])
-def test_an_unreadable_catalogue_is_a_fault(data):
-    """Without a service's name there is nothing to list."""
-    with pytest.raises(Fault) as caught:
-        decode_catalog(data)
-    assert caught.value.code == "invalid_argument"
-
-
 @pytest.mark.parametrize("bad", ["a b", "a.b", "", "x" * 65, "a\n"])
 def test_prompt_names_are_subject_tokens(bad):
     """The name, the toolset and the arguments' names."""
     for change in ({"name": bad}, {"toolset": bad}, {"arguments": (PromptArgument(name=bad),)}):
         with pytest.raises(ValueError, match="subject token"):
             replace(PROMPT, **change)
-
-
-def test_a_toolset_of_the_edge_is_refused_from_others():
-    """A worker cannot put its own tools in the place of find_tools."""
-    tool = {"name": "find_tools", "toolset": "lazy", "input_schema": {"type": "object"}}
-    for service, kept in (("ddg", 0), ("connector", 1)):
-        body = {"service": service, "tools": [{**tool, "description": "Finds."}]}
-        catalog, refusals = decode_catalog(json.dumps(body).encode())
-        assert (len(catalog.tools), len(refusals)) == (kept, 1 - kept)
-
-
-@pytest.mark.parametrize("reference", ["http://127.0.0.1/x", "file:///etc/passwd", "other.json"])
-def test_a_schema_that_refers_outside_is_refused(reference):
-    """Whoever reads it would fetch it."""
-    schema = {"type": "object", "properties": {"a": {"anyOf": [{"$ref": reference}]}}}
-    tool = {"name": "x", "toolset": "t", "description": "X.", "input_schema": schema}
-    _, (refusal,) = decode_catalog(json.dumps({"service": "t", "tools": [tool]}).encode())
-    assert "$ref" in refusal.reason
-
-
-def test_a_template_with_adjacent_variables_is_refused():
-    """Nobody can say where the one ends."""
-    template = {"uri_template": "a://{x}{y}", "name": "n", "toolset": "t"}
-    body = {"service": "t", "resource_templates": [template]}
-    _, (refusal,) = decode_catalog(json.dumps(body).encode())
-    assert "variables" in refusal.reason

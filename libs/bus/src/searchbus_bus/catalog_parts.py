@@ -2,18 +2,20 @@
 
 One changed tool among thousands changes one part, and a follower fetches only parts that it does
 not have. A part ends after a descriptor whose name has a certain checksum (content-defined
-chunking), so that an added or removed descriptor changes one part and moves no other.
+chunking), so that an added or removed descriptor changes one part and moves no other. A reader that
+can unpack gets parts compressed: an eighth of the bytes, for most tools.
 """
 
 from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from searchbus_contracts import Catalog, CatalogPart, ErrorCode, Fault
+from searchbus_contracts import Catalog, CatalogPart, CatalogRequest, ErrorCode, Fault
+from searchbus_contracts.catalog_packing import KINDS, pack
 from searchbus_contracts.codec import canonical
 
 __all__ = ["OfferedCatalog"]
@@ -23,14 +25,32 @@ _DESCRIPTORS_OF_A_PART = 32
 _WHOLE_BYTES = 64 * 1024
 """A smaller catalogue is always sent whole."""
 _REPLY_BYTES = 480 * 1024
-"""Parts of one reply together: less than one message, and quick to decode."""
-_KINDS = ("tools", "prompts", "resources", "resource_templates")
+"""Parts of one reply together, as they are sent: less than one message."""
+_UNPACKED_BYTES = 16 * 2**20
+"""Parts of one reply together, unpacked."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Part:
+    """
+    Args:
+        size_bytes: of its descriptors as JSON.
+        packed: the same part packed, once somebody asked for it.
+    """
+
     content: CatalogPart
     size_bytes: int
+    packed: CatalogPart | None = None
+
+    def form(self, packed: bool) -> tuple[CatalogPart, int]:
+        """The part as it is sent, and how many bytes that takes."""
+        if not packed:
+            return self.content, self.size_bytes
+        if self.packed is None:
+            kind = next(kind for kind in KINDS if getattr(self.content, kind))
+            lines = [canonical(item) for item in getattr(self.content, kind)]
+            self.packed = CatalogPart(hash=self.content.hash, packed=pack(kind, lines))
+        return self.packed, len(self.packed.packed) * 4 // 3
 
 
 class OfferedCatalog:
@@ -41,7 +61,7 @@ class OfferedCatalog:
         self._parts: dict[str, _Part] = {}
         whole = hashlib.sha256(b'{"service":' + canonical(catalog.service))
         self._size_bytes = 0
-        for kind in _KINDS:
+        for kind in KINDS:
             items: Sequence[Any] = getattr(catalog, kind)
             for number, encoded in enumerate(self._add_parts(kind, items)):
                 whole.update(b',"%s":[' % kind.encode() if number == 0 else b",")
@@ -52,32 +72,33 @@ class OfferedCatalog:
         self.digest = whole.hexdigest()[:32]
         """Equals `catalog.digest`, for which the catalogue need not be encoded again."""
 
-    def reply(self, wanted: Iterable[str] | None) -> Catalog:
-        """What answers a CatalogRequest.
+    def reply(self, request: CatalogRequest) -> Catalog:
+        """The reply to a request. Packing takes a while: use a thread.
 
-        Args:
-            wanted: the field `parts` of the request. As many of them are sent as fit into one
-                reply, at least one.
+        Of the wanted parts as many are sent as fit into one reply, at least one.
 
         Raises:
             Fault: not_found, where this catalogue has none of the wanted parts.
         """
-        if wanted is None or self._size_bytes <= _WHOLE_BYTES:
+        small = self._size_bytes <= _WHOLE_BYTES
+        if request.parts is None or (small and not request.packed):
             return self.catalog
-        hashes = list(wanted)
+        hashes = request.parts or (tuple(self._parts) if small else ())
         if not hashes:
             listed = tuple(CatalogPart(hash=name) for name in self._parts)
             return Catalog(service=self.catalog.service, parts=listed)
-        size_bytes = 0
+        size_bytes = unpacked_bytes = 0
         sent: list[CatalogPart] = []
         for name in hashes:
             part = self._parts.get(name)
             if part is None:
                 continue
-            size_bytes += part.size_bytes
-            if sent and size_bytes > _REPLY_BYTES:
+            form, form_bytes = part.form(request.packed)
+            size_bytes += form_bytes
+            unpacked_bytes += part.size_bytes
+            if sent and (size_bytes > _REPLY_BYTES or unpacked_bytes > _UNPACKED_BYTES):
                 break
-            sent.append(part.content)
+            sent.append(form)
         if not sent:
             raise Fault(ErrorCode.NOT_FOUND, "The catalogue has no such parts. List them again.")
         return Catalog(service=self.catalog.service, parts=tuple(sent))
@@ -91,7 +112,8 @@ class OfferedCatalog:
             size_bytes += len(encoded)
             if place + 1 == len(items) or _ends_part(item):
                 name = content.hexdigest()[:32]
-                part = CatalogPart(hash=name, **{kind: tuple(items[start : place + 1])})
+                descriptors: dict[str, Any] = {kind: tuple(items[start : place + 1])}
+                part = CatalogPart(hash=name, **descriptors)
                 self._parts[name] = _Part(part, size_bytes)
                 self._size_bytes += size_bytes
                 start, size_bytes, content = place + 1, 0, hashlib.sha256(kind.encode())

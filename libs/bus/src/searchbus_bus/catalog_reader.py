@@ -8,6 +8,7 @@ Descriptors of known parts stay the same objects, so that a reader can tell what
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from itertools import chain
 
@@ -44,7 +45,8 @@ class CatalogReader:
         """The catalogue behind a hash, and the descriptors that were left out of what was read now.
 
         Raises:
-            Fault: no worker sent it, or it is the catalogue of another service.
+            Fault: no worker sent it, it is the catalogue of another service, or a part does not fit
+                its hash.
             ValueError: the hash cannot be part of a subject.
         """
         catalog, refusals = await self._request(service, digest, ())
@@ -53,6 +55,9 @@ class CatalogReader:
             return catalog, refusals
         known = self._parts.setdefault(service, {})
         hashes = [part.hash for part in catalog.parts]
+        for part in catalog.parts:
+            if part != CatalogPart(hash=part.hash):  # small, and sent with its descriptors
+                known.setdefault(part.hash, part)
         while missing := [name for name in hashes if name not in known]:
             wanted = missing[:_PARTS_AT_ONCE]
             sent, refused = await self._request(service, digest, wanted)
@@ -73,15 +78,19 @@ class CatalogReader:
     ) -> tuple[Catalog, list[Refusal]]:
         body = await self._bus.request(
             self._bus.subjects.catalog(service, digest),
-            CatalogRequest(parts=tuple(parts)),
+            CatalogRequest(parts=tuple(parts), packed=True),
             msgspec.Raw,
             service=service,
             timeout_s=_TIMEOUT_S,
         )
-        catalog, refusals = decode_catalog(bytes(body))
+        # In a thread: half a megabyte of packed parts holds thousands of descriptors.
+        catalog, refusals = await asyncio.to_thread(decode_catalog, bytes(body))
         if catalog.service != service:
             telemetry.count_refused("service")
             raise Fault(ErrorCode.INTERNAL, f"It says that it is of {catalog.service}.")
+        for refusal in refusals:
+            if refusal.kind == "part":  # another worker may have a good one
+                raise Fault(ErrorCode.INTERNAL, refusal.reason)
         return catalog, refusals
 
 

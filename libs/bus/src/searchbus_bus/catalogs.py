@@ -96,6 +96,7 @@ class Catalogs:
         try:
             catalog, refusals = await self._reader.read(service, digest)
         except (Fault, ValueError) as error:
+            telemetry.count_refused("catalog")
             log.warning("the catalogue of %s could not be read: %s", service, error)
             return
         if service in self._known:

@@ -203,7 +203,7 @@ class Serving:
         self._record.metadata[CATALOG_KEY] = self._offered.digest
 
     async def _reply_catalog(self, call: Call, body: bytes) -> Catalog:
-        return self._offered.reply(decode(body, CatalogRequest).parts)
+        return await asyncio.to_thread(self._offered.reply, decode(body, CatalogRequest))
 
     async def _call_tool(self, call: Call, body: bytes) -> Any:
         request = decode(body, ToolCall)

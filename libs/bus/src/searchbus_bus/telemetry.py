@@ -74,7 +74,8 @@ _errors = meter.create_counter(
 )
 _refused = meter.create_counter(
     "searchbus.catalog.refused",
-    description="What workers announced and was ignored: descriptor, toolset, service.",
+    description="What workers announced and was ignored: descriptor, toolset, service, event, "
+    "instance; catalogues that could not be read (catalog).",
 )
 _reconnects = meter.create_counter(
     "searchbus.bus.reconnects", description="Connections to NATS that were lost and regained."
@@ -88,7 +89,7 @@ _failed = meter.create_counter(
 )
 
 
-REFUSED = ("descriptor", "toolset", "service", "event", "instance")
+REFUSED = ("descriptor", "toolset", "service", "event", "instance", "catalog")
 ERROR_KINDS = ("permission", "slow_consumer", "other", "store", "cancel")
 BACKGROUND = ("commit", "index")
 

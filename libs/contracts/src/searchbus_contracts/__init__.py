@@ -20,11 +20,10 @@ if TYPE_CHECKING:
         PromptArgument,
         PromptDescriptor,
         PromptMessage,
-        Refusal,
         ResourceDescriptor,
         ResourceTemplate,
-        decode_catalog,
     )
+    from .catalog_decoding import Refusal, decode_catalog
     from .codec import canonical, decode, encode
     from .control import Cancel, Ping, Pong
     from .errors import RETRYABLE, ErrorCode, Failure, Fault
@@ -121,8 +120,9 @@ __getattr__, __dir__ = lazy_exports(
         "catalog": (
             "ACKS_KEY", "CATALOG_KEY", "CONTRACT_KEY", "Catalog", "CatalogEvent", "CatalogPart",
             "CatalogRequest", "PromptArgument", "PromptDescriptor", "PromptMessage",
-            "Refusal", "ResourceDescriptor", "ResourceTemplate", "decode_catalog",
+            "ResourceDescriptor", "ResourceTemplate",
         ),
+        "catalog_decoding": ("Refusal", "decode_catalog"),
         "codec": ("canonical", "decode", "encode"),
         "control": ("Cancel", "Ping", "Pong"),
         "errors": ("RETRYABLE", "ErrorCode", "Failure", "Fault"),

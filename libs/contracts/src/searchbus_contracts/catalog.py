@@ -1,20 +1,17 @@
 """A worker's catalogue: its tools, prompts and resources, and the hash that names it (§8).
 
 The hash travels in `$SRV.INFO` metadata and in `evt.catalog.<service>` events; a reader that
-receives a new hash requests `catalog.<service>.<hash>` once. Catalogues are decoded descriptor by
-descriptor, so that a malformed one is left out with a reason and the others stay.
+receives a new hash requests `catalog.<service>.<hash>` once; see catalog_decoding.py.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 
-from .codec import canonical, decode
-from .errors import Fault
+from .codec import canonical
 from .subjects import check_tokens
 from .tools import Content, Name, ToolDescriptor
 
@@ -29,10 +26,8 @@ __all__ = [
     "PromptArgument",
     "PromptDescriptor",
     "PromptMessage",
-    "Refusal",
     "ResourceDescriptor",
     "ResourceTemplate",
-    "decode_catalog",
 ]
 
 ACKS_KEY = "acks"
@@ -124,6 +119,9 @@ class CatalogPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
     prompts: tuple[PromptDescriptor, ...] = ()
     resources: tuple[ResourceDescriptor, ...] = ()
     resource_templates: tuple[ResourceTemplate, ...] = ()
+    packed: Annotated[
+        bytes, Meta(description="Instead of its descriptors, where the request asked for it.")
+    ] = b""
 
 
 class Catalog(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -165,6 +163,9 @@ class CatalogRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "it is small. Absent: send the whole."
         ),
     ] = None
+    packed: Annotated[
+        bool, Meta(description="Send parts packed; with an empty `parts`, a small catalogue too.")
+    ] = False
 
 
 class CatalogEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -177,82 +178,3 @@ class CatalogEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: Annotated[
         dict[str, str], Meta(description="The worker's metadata, as in its $SRV.INFO replies.")
     ] = {}
-
-
-class Refusal(Struct, frozen=True, kw_only=True):
-    """A descriptor that was left out, and the reason."""
-
-    kind: str
-    name: str
-    reason: str
-
-
-class _RawPart(Struct, kw_only=True):
-    hash: str = ""
-    tools: tuple[msgspec.Raw, ...] = ()
-    prompts: tuple[msgspec.Raw, ...] = ()
-    resources: tuple[msgspec.Raw, ...] = ()
-    resource_templates: tuple[msgspec.Raw, ...] = ()
-
-
-class _RawCatalog(_RawPart, kw_only=True):
-    service: Name
-    parts: tuple[_RawPart, ...] = ()
-
-
-RESERVED_TOOLSETS = {"connector": "connector", "lazy": "connector"}
-"""Toolsets that belong to one service whatever others offer: those of the edge itself."""
-
-
-def decode_catalog(data: bytes) -> tuple[Catalog, list[Refusal]]:
-    """Decode a catalogue without its malformed descriptors, which are returned as refusals.
-
-    Raises:
-        Fault: invalid_argument where the catalogue as a whole cannot be decoded.
-    """
-    raw = decode(data, _RawCatalog)
-    refusals: list[Refusal] = []
-    parts = tuple(
-        CatalogPart(hash=part.hash, **_descriptors(part, raw.service, refusals))
-        for part in raw.parts
-    )
-    whole = _descriptors(raw, raw.service, refusals)
-    return Catalog(service=raw.service, parts=parts, **whole), refusals
-
-
-def _descriptors(raw: _RawPart, service: str, refusals: list[Refusal]) -> dict[str, Any]:
-    """The descriptors of each kind; those that are refused are added to `refusals`."""
-
-    def each(kind: str, items: tuple[msgspec.Raw, ...], target: Any) -> tuple[Any, ...]:
-        kept = []
-        for item in items:
-            try:
-                found = decode(bytes(item), target)
-                if RESERVED_TOOLSETS.get(found.toolset, service) != service:
-                    reason = f"the toolset {found.toolset} is reserved"
-                    refusals.append(Refusal(kind=kind, name=_name_of(item), reason=reason))
-                    continue
-                kept.append(found)
-            except Fault as fault:
-                refusals.append(
-                    Refusal(kind=kind, name=_name_of(item), reason=fault.failure.message)
-                )
-        return tuple(kept)
-
-    return {
-        "tools": each("tool", raw.tools, ToolDescriptor),
-        "prompts": each("prompt", raw.prompts, PromptDescriptor),
-        "resources": each("resource", raw.resources, ResourceDescriptor),
-        "resource_templates": each("resource template", raw.resource_templates, ResourceTemplate),
-    }
-
-
-class _Named(Struct):
-    name: str = "(unnamed)"
-
-
-def _name_of(item: msgspec.Raw) -> str:
-    try:
-        return decode(bytes(item), _Named).name[:80]
-    except Fault:
-        return "(unreadable)"
