@@ -4,8 +4,8 @@ Every answer is compared with what was asked: a text of its own, a document by a
 results that repeat the query.
 
 What is held is compared with what was held after a warm-up, in which every process and NATS were restarted
-once: each restart makes the edge busier for a moment than ever before, and resident memory keeps that
-peak. An edge and a worker are never restarted, so that both can be watched for the whole time.
+once, without the free memory that a process keeps from its busiest moment (watched.py). An edge and a worker are never
+restarted, so that both can be watched for the whole time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from searchbus_testing import serve
 from tests.fakes.ddg import FakeDuckDuckGo
 
 from .client import Client, Outcome
-from .fleet import Fleet, monitor, rss_mib
+from .fleet import Fleet, monitor
 from .scorecard import Measurement, at_least, at_most
 from .watched import holdings
 
@@ -141,10 +141,10 @@ class _Kept:
     async def held(self) -> _Held:
         (port,) = self.fleet.monitors()
         counts: dict[tuple[str, str], int] = {}
-        blocks = {}
+        memory_mib, blocks = {}, {}
         for name, pid in self.pids.items():
             found = await holdings(pid, self._report(self.fleet, name))
-            blocks[name] = found["blocks"]
+            memory_mib[name], blocks[name] = found["rss_mib"], found["blocks"]
             counts["tasks", name] = sum(found["tasks"].values())
             counts["descriptors", name] = psutil.Process(pid).num_fds()
         # A scraper on standby has one subscription, a working one many: the most of each service.
@@ -152,7 +152,7 @@ class _Kept:
             key = ("subscriptions", connection.get("name", ""))
             counts[key] = max(counts.get(key, 0), connection["subscriptions"])
         counts["consumers", "nats"] = int(monitor(port, "jsz").get("consumers", 0))
-        return _Held({name: rss_mib(pid) for name, pid in self.pids.items()}, blocks, counts)
+        return _Held(memory_mib, blocks, counts)
 
     @staticmethod
     def _report(fleet: Fleet, name: str) -> Path:

@@ -1,12 +1,14 @@
 """Runs a program that reports what it holds: `python -m tests.chaos.watched FILE searchbus_edge`.
 
-On SIGUSR1 it collects garbage and writes FILE: its tasks, and the memory blocks that Python uses. Unlike
-resident memory, these do not keep the peak of a busy moment.
+On SIGUSR1 it collects garbage, returns free memory to the system, and writes FILE: its tasks, its resident
+memory, and the memory blocks that Python uses. Without that, resident memory keeps the peak of the busiest
+moment.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import json
 import os
@@ -14,9 +16,12 @@ import runpy
 import signal
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+import psutil
 
 from searchbus_testing import until
 
@@ -30,7 +35,8 @@ async def holdings(pid: int, path: Path) -> dict[str, Any]:
         path: the FILE that it was started with.
 
     Returns:
-        tasks: number by coroutine. blocks: of memory. objects: number by type, the most frequent ones.
+        tasks: number by coroutine. rss_mib: resident memory. blocks: of Python's memory. objects:
+        number by type, the most frequent ones.
     """
     path.unlink(missing_ok=True)
     os.kill(pid, signal.SIGUSR1)
@@ -42,10 +48,18 @@ async def holdings(pid: int, path: Path) -> dict[str, Any]:
 def _report(path: Path) -> None:
     for _ in range(3):
         gc.collect()
+    with suppress(AttributeError, OSError):  # only glibc has it
+        ctypes.CDLL(None).malloc_trim(0)
+    rss_mib = psutil.Process().memory_info().rss / 2**20
     blocks = sys.getallocatedblocks()
     tasks = Counter(task.get_coro().__qualname__ for task in asyncio.all_tasks())  # type: ignore[union-attr]
     objects = Counter(type(thing).__qualname__ for thing in gc.get_objects())
-    report = {"tasks": tasks, "blocks": blocks, "objects": dict(objects.most_common(200))}
+    report = {
+        "tasks": tasks,
+        "rss_mib": rss_mib,
+        "blocks": blocks,
+        "objects": dict(objects.most_common(200)),
+    }
     part = path.with_suffix(".part")
     part.write_text(json.dumps(report))
     part.rename(path)
