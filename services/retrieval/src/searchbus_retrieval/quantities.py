@@ -1,13 +1,19 @@
 """Finds the quantities of a query in a passage, however they are spelled.
 
 `5.25 to 5.5 percent` stands in "5-1/4 to 5-1/2 percent" and in "5¼ to 5½ %": to words and vectors,
-these are different texts.
+these are different texts. A range is one quantity, and so is each of its ends. 75 basis points are .75
+percentage point, and 1 percent is neither.
+
+    Quantities("a cut of 50 basis points").share_in("lowered by 1/2 percentage point")    # 1.0
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 __all__ = ["Quantities"]
 
@@ -19,62 +25,128 @@ _VULGAR = {
 _PART = rf"(?:[1-9]\d?/(?:2|3|4|8|16|32)|[{''.join(_VULGAR)}])"
 _NUMBER = re.compile(
     r"(?<![\w.,/])\$?"
-    rf"(?:(?P<whole>\d{{1,9}})(?:[{_HYPHENS} ]?(?P<part>{_PART})|\.(?P<decimals>\d{{1,6}}))?"
+    rf"(?:(?P<whole>0|[1-9]\d{{0,8}})(?:[{_HYPHENS} ]?(?P<part>{_PART})|\.(?P<decimals>\d{{1,6}}))?"
     rf"|(?P<alone>{_PART}))(?![\w/]|[.,]\d)"
 )
 _UNIT = re.compile(
-    rf"[{_HYPHENS}\s]{{0,3}}(?:%|per ?cent|basis[{_HYPHENS}\s]points?|bps?\b|(?:m|b|tr)illion)"
-    rf"|\s*(?:to|and|[{_HYPHENS}])\s*\$?[\d{''.join(_VULGAR)}]",
+    rf"[{_HYPHENS}\s]{{0,3}}(?:(?P<point>percentage[{_HYPHENS}\s]points?)"
+    r"|(?P<percent>%|per ?cent)"
+    rf"|(?P<basis>basis[{_HYPHENS}\s]points?|bps?\b)|(?P<scale>m|b|tr)illion)",
     re.I,
 )
-"""A number that stands alone may be a year or a page."""
+_RANGE = re.compile(rf"\s*(?:to|and|[{_HYPHENS}])\s*(?=\$?[\d{''.join(_VULGAR)}])", re.I)
+"""Between the two ends of a range, or two amounts: the second one's unit is the first one's, too."""
+_SCALES = {"m": 10**6, "b": 10**9, "tr": 10**12}
+_SENTENCE_END = re.compile(r"[.;!?](?=\s)")
 _MAX_QUANTITIES = 8
 """Of one query."""
+
+_Kind = Literal["percent", "point", "amount", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantity:
+    """A number with its unit.
+
+    Attributes:
+        number: as it is written.
+        kind: "" where no unit is given; points are percentage points.
+        value: in the kind's base unit.
+        until: the other end of a range that begins here, as it is written.
+    """
+
+    number: Fraction
+    kind: _Kind
+    value: Fraction
+    until: Fraction | None = None
+
+    def stands_in(self, other: _Quantity) -> bool:
+        """Whether the other one is the same, or a range that begins with this one."""
+        if self.until is not None and self.until != other.until:
+            return False
+        if self.kind and other.kind:
+            return self.kind == other.kind and self.value == other.value
+        return self.number == other.number
 
 
 class Quantities:
     """The numbers of a query that have a unit, a fraction or a currency sign."""
 
     def __init__(self, query: str) -> None:
-        found = dict.fromkeys(
-            value
-            for match in _NUMBER.finditer(query)
-            if _tells(query, match) and (value := _value(match)) is not None
-        )
-        self._values = frozenset(list(found)[:_MAX_QUANTITIES])
+        found: dict[_Quantity, None] = {}
+        end_of_range: Fraction | None = None
+        for match in _NUMBER.finditer(query):
+            quantity = _read(query, match)
+            if quantity is None:
+                continue
+            if quantity.number != end_of_range:
+                found[quantity] = None
+            end_of_range = quantity.until
+        self._wanted = list(found)[:_MAX_QUANTITIES]
+        self._starts = sorted({start for wanted in self._wanted for start in _starts(wanted)})
 
     def __bool__(self) -> bool:
-        return bool(self._values)
+        return bool(self._wanted)
 
     @property
     def spellings(self) -> list[str]:
         """The usual spelling of the fractions among them, as `5-1/4`, to be found as words."""
-        return [_spelled(value) for value in sorted(self._values) if value % 1]
+        numbers = {n for q in self._wanted for n in (q.number, q.until) if n is not None}
+        return [_spelled(number) for number in sorted(numbers) if number % 1]
 
-    def share_in(self, *texts: str) -> float:
-        """The share of the quantities that one of the texts has, 0 to 1; 0 without quantities."""
-        if not self._values:
+    def share_in(self, *texts: str, counts: Callable[[str], bool] | None = None) -> float:
+        """The share of the quantities that the texts have, 0 to 1; 0 without quantities.
+
+        Args:
+            counts: whether a quantity counts, by the sentence in which it stands.
+        """
+        if not self._wanted:
             return 0.0
-        there = {
-            value
-            for text in texts
-            for match in _NUMBER.finditer(text)
-            if (value := _value(match)) in self._values and _tells(text, match)
-        }
-        return len(there) / len(self._values)
+        there: set[_Quantity] = set()
+        for text in texts:
+            for quantity, place in self._numbers(text):
+                same = {wanted for wanted in self._wanted if wanted.stands_in(quantity)}
+                if same <= there or (counts is not None and not counts(_sentence(text, place))):
+                    continue
+                there |= same
+        return len(there) / len(self._wanted)
+
+    def _numbers(self, text: str) -> Iterator[tuple[_Quantity, int]]:
+        """The quantities of a text that may be meant; to parse every number takes too long."""
+        for start in self._starts:
+            place = text.find(start)
+            while place >= 0:
+                # With its currency sign, where it has one.
+                match = place and _NUMBER.match(text, place - 1) or _NUMBER.match(text, place)
+                quantity = _read(text, match) if match else None
+                if quantity is not None:
+                    yield quantity, place
+                place = text.find(start, place + 1)
 
 
-def _tells(text: str, match: re.Match[str]) -> bool:
-    return (
-        match["part"] is not None
-        or match["decimals"] is not None
-        or match["alone"] is not None
-        or match[0].startswith("$")
-        or _UNIT.match(text, match.end()) is not None
-    )
+def _read(text: str, match: re.Match[str]) -> _Quantity | None:
+    """The quantity of a match, if it is one: a number alone may be a year or a page."""
+    number = _number(match)
+    if number is None:
+        return None
+    money = match[0].startswith("$")
+    unit, until = _UNIT.match(text, match.end()), None
+    between = None if unit else _RANGE.match(text, match.end())
+    if between and (following := _NUMBER.match(text, between.end())):
+        unit, until = _UNIT.match(text, following.end()), _number(following)
+        until = until if until is not None and until > number else None
+    if unit is None:
+        if not (money or between or number % 1 or match["decimals"]):
+            return None
+        return _Quantity(number, "amount" if money else "", number, until)
+    if unit["scale"]:
+        return _Quantity(number, "amount", number * _SCALES[unit["scale"].lower()], until)
+    if unit["basis"]:
+        return _Quantity(number, "point", number / 100, until)
+    return _Quantity(number, "point" if unit["point"] else "percent", number, until)
 
 
-def _value(match: re.Match[str]) -> Fraction | None:
+def _number(match: re.Match[str]) -> Fraction | None:
     part = match["part"] or match["alone"]
     fraction = Fraction(_VULGAR.get(part, part)) if part else Fraction(0)
     if fraction >= 1:
@@ -82,6 +154,30 @@ def _value(match: re.Match[str]) -> Fraction | None:
     if match["decimals"]:
         fraction = Fraction(f".{match['decimals']}")
     return int(match["whole"] or 0) + fraction
+
+
+def _starts(wanted: _Quantity) -> set[str]:
+    """What a spelling of the quantity begins with."""
+    numbers = {wanted.number}
+    if wanted.kind == "point":
+        numbers |= {wanted.value, wanted.value * 100}
+    if wanted.kind == "amount":
+        numbers |= {wanted.value / scale for scale in _SCALES.values()}
+    starts: set[str] = set()
+    for number in numbers:
+        starts.add(str(int(number)))
+        if number < 1:
+            starts |= {
+                f"{number.numerator * times}/{number.denominator * times}" for times in (1, 2, 4)
+            }
+            starts |= {sign for sign, part in _VULGAR.items() if Fraction(part) == number}
+    return starts
+
+
+def _sentence(text: str, place: int) -> str:
+    begin = max((m.end() for m in _SENTENCE_END.finditer(text, 0, place)), default=0)
+    end = _SENTENCE_END.search(text, place)
+    return text[begin : end.start() if end else len(text)]
 
 
 def _spelled(value: Fraction) -> str:
