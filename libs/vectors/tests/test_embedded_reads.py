@@ -22,7 +22,7 @@ def test_points_by_meaning_by_words_and_by_filter(tmp_path):
     assert uid(8) not in {found.id for found in by_meaning(engine, query(8), 300, odd)}
     among = by_meaning(engine, query(7), 9, None, [uid(1), uid(2)])
     assert {found.id for found in among} == {uid(1), uid(2)}
-    assert [found.id for found in by_words(engine, query(1, 1009), 5, None)] == [uid(9)]
-    assert by_words(engine, query(1), 5, None) == []
+    assert [found.id for found in by_words(engine, query(1, 1009).sparse, 5, None)] == [uid(9)]
+    assert by_words(engine, query(1).sparse, 5, None) == []
     assert sorted(ids_of(engine, odd)) == [uid(number) for number in range(1, 301, 2)]
     engine.close()

@@ -82,9 +82,20 @@ async def test_word_match_beyond_the_dense_candidates_has_a_cosine(store, name):
     await store.upsert(
         name, [Point(uid(99), {"n": 99}, Vectors(direction(5, 6), Sparse([77], [1.0])))]
     )
-    hits = await store.search(name, query(5, 77), limit=40, candidates=5)
-    found = {hit.payload["n"]: hit.cosine for hit in hits}
-    assert found[99] == pytest.approx(0.7071, abs=1e-3)
+    matches = await store.match(name, query(5, 77), candidates=5)
+    found = {match.id: match for match in matches}
+    assert len(found) == 6
+    assert found[uid(99)].cosine == pytest.approx(0.7071, abs=1e-3)
+    assert sorted(match.words for match in matches) == [0, 0, 0, 0, 0, 1]
+
+
+async def test_rare_word_has_a_higher_best_score_than_a_common_one(store, name):
+    """A word of no point has none."""
+    await store.upsert(name, [Point(uid(i), {"n": i}, vectors(i, 7)) for i in range(1, 9)])
+    await store.upsert(name, [Point(uid(9), {"n": 9}, vectors(1, 8))])
+    common, rare, absent = await store.best_by_word(name, Sparse([7, 8, 9], [1.0] * 3))
+    assert rare > common > absent == 0
+    assert await store.best_by_word(name, Sparse([], [])) == []
 
 
 async def test_query_without_terms_is_searched_by_meaning(store, name):
@@ -192,19 +203,19 @@ async def test_scroll_pages_in_order_without_gaps(store, name):
     assert seen == list(range(1, 26))
 
 
-async def test_explained_hits_have_both_ranks(store, name):
+async def test_explained_matches_have_both_ranks(store, name):
     """One found by both searches, and its share by words; without `explain` there is none."""
     await store.upsert(name, [point(i) for i in range(1, 6)])
-    hits = await store.search(name, query(3, 1003), limit=5, explain=True)
-    best = hits[0]
-    assert best.payload["n"] == 3
+    matches = await store.match(name, query(3, 1003), explain=True)
+    best = matches[0]
+    assert best.id == uid(3)
     assert (best.legs.meaning_rank, best.legs.words_rank) == (1, 1)
     assert best.legs.bm25 > 0
     assert best.legs.words_share == SPARSE_WEIGHT
-    others = [hit.legs for hit in hits[1:]]
+    others = [match.legs for match in matches[1:]]
     assert all((legs.words_rank, legs.words_share) == (None, 0.0) for legs in others)
-    plain = await store.search(name, query(3, 1003), limit=5)
-    assert [(h.id, h.score, h.legs) for h in plain] == [(h.id, h.score, None) for h in hits]
+    plain = await store.match(name, query(3, 1003))
+    assert [(m.id, m.score, m.legs) for m in plain] == [(m.id, m.score, None) for m in matches]
 
 
 async def test_missing_collection_is_a_typed_error(store):

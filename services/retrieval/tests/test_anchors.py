@@ -70,13 +70,13 @@ async def test_passages_of_an_earlier_release_are_found_by_their_text(earlier):
 
 
 async def test_document_of_an_earlier_release_is_read_once(earlier):
-    """The second search reads nothing more."""
+    """The second search reads its hits, and nothing more."""
     library, old = earlier
     await library.search("c", "pears and plums", limit=10)
     before = old.gets
-    assert before > 0
+    assert before > 1
     await library.search("c", "plums and pears", limit=10)
-    assert old.gets == before
+    assert old.gets == before + 1
 
 
 async def test_collection_of_an_earlier_release_gets_its_anchors_when_documents_change(earlier):

@@ -6,7 +6,6 @@ import pytest
 
 from searchbus_retrieval.chronology import order_of
 from searchbus_retrieval.profiles import Profile, load_profiles
-from searchbus_retrieval.quantities import Quantities
 from searchbus_vectors import Hit
 
 FIELDS = {"date": "datetime"}
@@ -20,7 +19,7 @@ def hit(key: str, date: str, text: str, score: float = 0.9, cosine: float = 0.7)
 def ordered(question: str, *hits: Hit) -> list[str]:
     order = order_of(FOMC, FIELDS, question)
     assert order is not None
-    return [h.id for h in order.apply(hits, Quantities(question))]
+    return [h.id for h in order.apply(hits, {}, dict.fromkeys(order.words, 1.0))]
 
 
 @pytest.mark.parametrize(
@@ -59,13 +58,52 @@ def test_first_that_has_the_words_comes_first():
     assert ordered("latest on the coronavirus", *hits)[:2] == ["late", "first"]
 
 
-def test_quantities_of_the_question_must_be_there():
-    """In any spelling."""
-    hits = (
-        hit("a", "2022-07-27", "target range of 2-1/4 to 2-1/2 percent"),
-        hit("b", "2023-07-26", "target range of 5\u20111/4 to 5\u20111/2 percent"),
+def test_most_of_the_quantities_must_be_there():
+    """However late the passage that has them."""
+    order = order_of(FOMC, FIELDS, "range of 5.25 to 5.5 percent for the first time")
+    assert order is not None
+    hits = [hit("a", "2022-07-27", "a range"), hit("b", "2023-07-26", "a range")]
+    assert [h.id for h in order.apply(hits, {"a": 0.5, "b": 1.0}, {})] == ["b", "a"]
+
+
+def test_rare_words_weigh_more():
+    """An early passage with the common words of the question does not take part."""
+    hits = [
+        hit("old", "1993-02-03", "trouble of borrowers was discussed"),
+        hit("meant", "2007-03-21", "subprime borrowers"),
+        hit("later", "2007-08-07", "subprime borrowers"),
+    ]
+    order = order_of(FOMC, FIELDS, "first trouble with subprime borrowers")
+    assert order is not None
+    assert order.words == {"troubl", "subprim", "borrow"}
+    rarity = {"troubl": 3.0, "subprim": 9.0, "borrow": 5.0}
+    assert [h.id for h in order.apply(hits, {}, rarity)] == ["meant", "later", "old"]
+
+
+def test_phrase_in_quotes_must_be_there():
+    """Where any passage has it, however far its score is behind."""
+    hits = [
+        hit("near", "2014-10-29", "for some considerable and long time"),
+        hit("meant", "2014-12-17", "for a considerable time", score=0.2),
+    ]
+    assert ordered('last with the phrase "considerable time"', *hits) == ["meant", "near"]
+    assert ordered('last with the phrase "patient"', *hits)[0] == "near"
+
+
+def test_order_is_that_within_the_period_and_the_type_that_are_named():
+    """Where any passage is of it."""
+    hits = [
+        hit("before", "2014-12-17", "a cut"), hit("within", "2015-01-28", "a cut"),
+        hit("last", "2015-12-16", "a cut"), hit("after", "2016-01-27", "a cut"),
+    ]  # fmt: skip
+    assert ordered("first cut of 2015", *hits)[:2] == ["within", "last"]
+    assert ordered("first cut of 1999", *hits)[0] == "before"
+    minutes = Hit(
+        "minutes", 0.9, 0.7, hits[0].payload | {"m": {"date": "2013-01-01", "type": "minutes"}}
     )
-    assert ordered("target range of 5.25 to 5.5 percent for the first time", *hits)[0] == "b"
+    order = order_of(FOMC, FIELDS | {"type": "keyword"}, "first minutes with a cut")
+    assert order is not None
+    assert [h.id for h in order.apply([*hits, minutes], {}, {})][0] == "minutes"
 
 
 def test_nothing_found_is_nothing():

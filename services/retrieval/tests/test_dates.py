@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_retrieval.dates import mentioned_periods
+from searchbus_retrieval.dates import Limit, mentioned_limits, mentioned_periods
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,20 @@ def test_periods(question, expected):
     """Each form of a date, in the order of the question."""
     found = [(p.start.isoformat(), p.end.isoformat()) for p in mentioned_periods(question)]
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("low at least through mid-2013", [Limit(date(2013, 9, 1), before=True)]),
+        ("to begin in October 2017", [Limit(date(2017, 11, 1), before=True)]),
+        ("after the 2003 easing", [Limit(date(2004, 1, 1), before=False)]),
+        ("in March 2022", []),
+    ],
+)
+def test_dates_that_are_only_mentioned_are_limits(question, expected):
+    """Documents that plan until a day are from before it."""
+    assert mentioned_limits(question) == expected
 
 
 @given(st.text(max_size=300))

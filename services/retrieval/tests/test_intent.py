@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_retrieval.intent import ASKED_LIFT, DATE_LIFT, TYPE_LIFT, preferences
+from searchbus_retrieval.intent import (
+    ASKED_LIFT,
+    DATE_LIFT,
+    LIMIT_LIFT,
+    NEAR_LIFT,
+    TYPE_LIFT,
+    preferences,
+)
 from searchbus_retrieval.profiles import load_profiles
 from searchbus_vectors import AnyOf, DateRange, Equals
 
@@ -44,6 +51,33 @@ def test_name_of_a_type_says_more_than_words_that_ask():
     assert found("the statement on which participants differed") == [
         (Equals("m.type", "statement"), TYPE_LIFT)
     ]
+
+
+def test_quantity_asks_for_the_type_that_decides_them():
+    """Unless other words ask for another type."""
+    assert found("threshold of 6-1/2 percent") == [(Equals("m.type", "statement"), ASKED_LIFT)]
+    assert found("why participants argued for 2 percent") == [
+        (Equals("m.type", "minutes"), ASKED_LIFT)
+    ]
+
+
+def test_dates_around_count_where_no_document_has_the_date():
+    """45 days before, 15 after."""
+    (exact,) = preferences(FOMC, FIELDS, "holdings shrink on 2022-06-01")
+    assert exact.instead is not None
+    assert exact.instead.lift == NEAR_LIFT
+    assert exact.instead.condition == AnyOf(
+        (DateRange("m.date", gte="2022-04-17", lt="2022-06-17"),)
+    )
+    assert exact.instead.instead is None
+
+
+def test_date_that_is_an_end_prefers_one_side_of_it():
+    """What is planned until then was said before."""
+    assert found("holdings shrink through 2022") == [
+        (DateRange("m.date", lt="2023-01-01"), LIMIT_LIFT)
+    ]
+    assert found("holdings after 2022") == [(DateRange("m.date", gte="2023-01-01"), LIMIT_LIFT)]
 
 
 def test_fields_that_a_collection_lacks_say_nothing():

@@ -18,7 +18,12 @@ def test_profile_of_a_folder_comes_before_the_shipped_one(tmp_path):
     assert profiles["laws"].date_field == "passed"
     assert profiles["laws"].named["act"].search("the ACT (new) of 1990") is not None
     assert profiles["fomc"].types == {}
-    assert load_profiles()["fomc"].types.keys() == {"minutes", "statement"}
+    shipped = load_profiles()["fomc"]
+    assert {name: kind.repeats for name, kind in shipped.types.items()} == {
+        "minutes": False,
+        "statement": True,
+    }
+    assert len(shipped.opposites) == 3
 
 
 @pytest.mark.parametrize("text", ["[", 'colour = "red"', "types = 3"])

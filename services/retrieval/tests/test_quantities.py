@@ -52,6 +52,36 @@ def test_years_and_pages_are_no_quantities(query):
     assert Quantities(query).share_in("2022 12 9/11") == 0.0
 
 
+@pytest.mark.parametrize(
+    ("query", "text", "share"),
+    [
+        ("cut by 50 basis points", "lowered by 1/2 percentage point", 1.0),
+        ("a rise of .5", "a rise of 0.5", 0.0),
+        ("half a point: 0.5 percentage point", "a 50-basis-point cut", 1.0),
+        ("to 1 percent", "by 1 percentage point", 0.0),
+        ("$600 billion", "$0.6 trillion", 1.0),
+        ("$600 billion", "$600 million", 0.0),
+        ("4.75 to 5 percent", "between 4-3/4 and 5 percent", 1.0),
+        ("4.75 to 5 percent", "to 4-3/4 percent, and inflation of 5 percent", 0.0),
+        ("4.75 percent", "a range of 4-3/4 to 5 percent", 1.0),
+        ("5 percent", "a range of 4-3/4 to 5 percent", 1.0),
+    ],
+)
+def test_units_and_ranges_count(query, text, share):
+    """Points are no percent; the two ends of a range are one quantity."""
+    assert Quantities(query).share_in(text) == share
+
+
+def test_quantity_counts_by_its_sentence():
+    """Where the caller says so."""
+    quantities = Quantities("1 percent")
+    text = "It rose. They kept it at 1 percent, and left. Then."
+    sentences = []
+    assert quantities.share_in(text, counts=lambda s: bool(sentences.append(s))) == 0.0
+    assert sentences == [" They kept it at 1 percent, and left"]
+    assert quantities.share_in(text, counts=lambda sentence: "kept" in sentence) == 1.0
+
+
 def test_share_of_several():
     """Half of them are half."""
     quantities = Quantities("from $60 billion to $25 billion")

@@ -2,31 +2,70 @@
 
 from __future__ import annotations
 
+import pytest
+
 from searchbus_retrieval.profiles import Profile, load_profiles
-from searchbus_retrieval.question import LITERAL_LIFT, QUANTITIES_LIFT, Question
+from searchbus_retrieval.question import LITERAL_LIFT, NAMES_LIFT, QUANTITIES_LIFT, Question
 from searchbus_vectors import CANDIDATES, Hit
 
+FOMC = load_profiles()["fomc"]
+FIELDS = {"date": "datetime", "type": "keyword"}
 
-def hit(text: str, date: str = "2022-03-16") -> Hit:
-    return Hit(text, 0.5, 0.7, {"title": "Pears", "text": text, "m": {"date": date}})
+
+def hit(
+    text: str, date: str = "2022-03-16", *, key: str = "", document: str = "d", **m: str
+) -> Hit:
+    payload = {"title": "Pears", "text": text, "document_id": document, "m": {"date": date, **m}}
+    return Hit(key or text, 0.5, 0.7, payload)
 
 
-def test_lifts_of_a_passage_add_up():
-    """For the question's own words, and for its quantities."""
+def test_passage_with_the_querys_own_words_is_lifted():
+    """And one with its rare names, by their share of the rarity."""
+    question = Question("trade of Chile and Peru", Profile(), {})
+    assert question.weighed_words == ["Chile", "Peru"]
+    assert question.lift(hit("trade of Chile and Peru")) == pytest.approx(LITERAL_LIFT)
+    question.weigh({"Chile": 12.0, "Peru": 3.0})
+    assert question.lift(hit("pears from Chile")) == pytest.approx(NAMES_LIFT)
+    assert question.lift(hit("pears from Peru")) == 0.0
+
+
+def test_passage_and_document_with_the_quantities_are_raised():
+    """In every spelling; the other passages of the document get the document's part."""
     question = Question("5.25 percent", Profile(), {})
-    assert question.lift(hit("a rate of 5-1/4 percent")) == QUANTITIES_LIFT
-    assert question.lift(hit("at 5.25 percent")) == LITERAL_LIFT + QUANTITIES_LIFT
-    assert question.lift(hit("apples")) == 0.0
     assert question.spelled == "5.25 percent 5-1/4"
+    with_it = hit("a rate of 5-1/4 percent")
+    hits = [hit("apples", document="a"), hit("none"), with_it]
+    assert [question.lift(h) for h in hits] == [0.0, 0.0, QUANTITIES_LIFT]
+    scores = {h.id: h.score for h in question.ordered(hits)}
+    raised = 0.5 + QUANTITIES_LIFT
+    assert scores == pytest.approx({with_it.id: raised, "none": raised, "apples": 0.5})
+
+
+def test_quantity_of_the_other_direction_does_not_count():
+    """By the words that the profile sets against each other."""
+    question = Question("rate raised to 1 percent in 2004", FOMC, {})
+    assert question.lift(hit("They lowered it to 1 percent.")) == 0.0
+    assert question.lift(hit("They increased it to 1 percent.")) == QUANTITIES_LIFT
+
+
+def test_first_of_repeated_announcements_comes_first():
+    """Unless the question has a date."""
+    hits = [
+        hit("purchases of $600 billion", "2010-12-14", key="a", type="statement", document="a"),
+        hit("purchases of $600 billion", "2010-11-03", key="b", type="statement", document="b"),
+    ]
+    question = Question("announcement of $600 billion", FOMC, FIELDS)
+    assert [h.id for h in question.ordered(hits)] == ["b", "a"]
+    question = Question("announcement of $600 billion in December 2010", FOMC, FIELDS)
+    assert [h.id for h in question.ordered(hits)] == ["a", "b"]
 
 
 def test_numbers_and_dates_are_looked_for_further_down():
     """Without a profile, no question has an order."""
-    fields = {"date": "datetime"}
-    assert Question("pears", Profile(), fields).candidates == CANDIDATES
-    assert Question("$600 billion", Profile(), fields).candidates > CANDIDATES
-    latest = Question("latest on pears", load_profiles()["fomc"], fields)
+    assert Question("pears", Profile(), FIELDS).candidates == CANDIDATES
+    assert Question("$600 billion", Profile(), FIELDS).candidates > CANDIDATES
+    latest = Question("latest on pears", FOMC, FIELDS)
     assert latest.candidates > CANDIDATES
     hits = [hit("pears"), hit("pears, too", "2023-02-01")]
     assert [h.id for h in latest.ordered(hits)] == ["pears, too", "pears"]
-    assert Question("latest on pears", Profile(), fields).ordered(hits) == hits
+    assert Question("latest on pears", Profile(), FIELDS).ordered(hits) == hits

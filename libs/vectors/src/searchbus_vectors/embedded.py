@@ -47,7 +47,7 @@ from .store import (
     StorageFull,
     VectorStore,
 )
-from .vectors import QueryVectors
+from .vectors import QueryVectors, Sparse
 
 __all__ = ["EmbeddedStore"]
 
@@ -243,7 +243,7 @@ class EmbeddedStore(VectorStore):
                 dense = by_meaning(engine, query, limit, condition, near)
             if len(dense) < limit:  # no index, or few of the nearest pass the filter
                 dense = by_meaning(engine, query, limit, condition)
-            return dense, by_words(engine, query, limit, condition)
+            return dense, by_words(engine, query.sparse, limit, condition)
 
         return await self._read(collection, work)
 
@@ -253,6 +253,21 @@ class EmbeddedStore(VectorStore):
         engine = (await self._shard(collection)).engine
         found = await self._read(collection, lambda: by_meaning(engine, query, len(ids), None, ids))
         return {candidate.id: candidate.score for candidate in found}
+
+    async def best_by_word(self, collection: str, words: Sparse) -> list[float]:
+        """One search by words for each."""
+        engine = (await self._shard(collection)).engine
+
+        def work() -> list[float]:
+            return [
+                max(
+                    (c.score for c in by_words(engine, Sparse([index], [1.0]), 1, None)),
+                    default=0.0,
+                )
+                for index in words.indices
+            ]
+
+        return await self._read(collection, work)
 
     def _check_space(self, least_bytes: float) -> None:
         free = self._free_bytes(self._folder)

@@ -9,7 +9,7 @@ import qdrant_edge as edge
 
 from .embedded_types import DENSE, SPARSE
 from .store import Candidate
-from .vectors import QueryVectors
+from .vectors import QueryVectors, Sparse
 
 __all__ = ["by_meaning", "by_words", "ids_of"]
 
@@ -31,12 +31,12 @@ def by_meaning(
 
 
 def by_words(
-    shard: edge.EdgeShard, query: QueryVectors, limit: int, condition: edge.Filter | None
+    shard: edge.EdgeShard, words: Sparse, limit: int, condition: edge.Filter | None
 ) -> list[Candidate]:
     """The points with the best BM25 score."""
-    if not query.sparse.indices:  # a query of stopwords alone has no terms
+    if not words.indices:  # a query of stopwords alone has no terms
         return []
-    terms = edge.SparseVector(query.sparse.indices, query.sparse.values)
+    terms = edge.SparseVector(words.indices, words.values)
     request = edge.QueryRequest(
         limit=limit, query=edge.Query.Nearest(terms, using=SPARSE), filter=condition,
         with_payload=False,

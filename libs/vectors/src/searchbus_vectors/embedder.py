@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from opentelemetry import trace
 
-from .vectors import QueryVectors, Vector, Vectors
+from .vectors import QueryVectors, Sparse, Vector, Vectors
 
 __all__ = ["Embedder"]
 
@@ -54,6 +54,10 @@ class Embedder(ABC):
         name = "embed query" if urgent else "embed documents"
         with _tracer.start_as_current_span(name, attributes={"texts": len(texts)}):
             return await self._embed_short(texts, urgent)
+
+    @abstractmethod
+    def words(self, text: str) -> Sparse:
+        """The words of a query: the sparse part of its vectors, which needs no model."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -42,13 +42,16 @@ class HashEmbedder(Embedder):
 
     model = "searchbus/hash-1"
 
+    def words(self, text: str) -> Sparse:
+        """Term ids of a query; each weighs 1."""
+        ids = sorted({_term_id(term) for term in _terms(text)})
+        return Sparse(ids, [1.0] * len(ids))
+
     async def close(self) -> None:
         """Nothing to free."""
 
     async def _embed_query(self, text: str) -> QueryVectors:
-        terms = set(_terms(text))
-        ids = sorted({_term_id(term) for term in terms})
-        return QueryVectors(hashed_vector(text).tolist(), Sparse(ids, [1.0] * len(ids)))
+        return QueryVectors(hashed_vector(text).tolist(), self.words(text))
 
     async def _embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         # In a thread: a large batch would delay the event loop.

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypeVar
 from .bm25 import document_vector, query_vector
 from .embedder import Embedder
 from .model_files import MODEL_NAME, resolve_model
-from .vectors import QueryVectors, Vector, Vectors
+from .vectors import QueryVectors, Sparse, Vector, Vectors
 
 if TYPE_CHECKING:
     from .dense_model import DenseModel
@@ -86,6 +86,10 @@ class ModelEmbedder(Embedder):
         dense = shared_model(resolve_model(folder, allow_download=allow_download))
         dense.embed(["warm up"])
         return cls(dense, threads, query_threads)
+
+    def words(self, text: str) -> Sparse:
+        """BM25's share of a query, as `embed_query` has it."""
+        return query_vector(text)
 
     async def close(self) -> None:
         """Wait for running batches and free the threads."""

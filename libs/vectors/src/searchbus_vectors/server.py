@@ -22,7 +22,7 @@ from .store import (
     StorageFull,
     VectorStore,
 )
-from .vectors import DIMENSIONS, QueryVectors
+from .vectors import DIMENSIONS, QueryVectors, Sparse
 
 __all__ = ["ServerStore"]
 
@@ -181,6 +181,22 @@ class ServerStore(VectorStore):
             ),
         )  # fmt: skip
         return {str(p.id): p.score for p in found.points}
+
+    async def best_by_word(self, collection: str, words: Sparse) -> list[float]:
+        """All words in one request."""
+        if not words.indices:
+            return []
+        requests = [
+            q.QueryRequest(
+                query=q.SparseVector(indices=[index], values=[1.0]), using=_SPARSE, limit=1,
+                with_payload=False,
+            )
+            for index in words.indices
+        ]  # fmt: skip
+        replies = await self._request(
+            collection, self._client.query_batch_points(collection, requests)
+        )
+        return [max((point.score for point in reply.points), default=0.0) for reply in replies]
 
     async def _request(self, collection: str, call: Awaitable[T]) -> T:
         try:

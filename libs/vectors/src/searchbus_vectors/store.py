@@ -19,7 +19,7 @@ from opentelemetry import trace
 
 from .filters import Filter
 from .fusion import SPARSE_WEIGHT, fuse
-from .vectors import QueryVectors, Vectors
+from .vectors import QueryVectors, Sparse, Vectors
 
 __all__ = [
     "Candidate",
@@ -28,6 +28,7 @@ __all__ = [
     "FieldType",
     "Hit",
     "Legs",
+    "Match",
     "Page",
     "Point",
     "Record",
@@ -96,7 +97,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Legs:
-    """What the two searches say of a hit; ranks from 1, None where it is not a candidate.
+    """What the two searches say of a match; ranks from 1, None where it is not a candidate.
 
     Args:
         bm25: 0 where no word of the query is in the passage.
@@ -110,18 +111,30 @@ class Legs:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """A search result: the fused score (0..1, within one query) and the cosine similarity.
+class Match:
+    """A point that a hybrid search found, without its payload.
 
-    Args:
+    Attributes:
+        score: fused, 0..1 within one search.
+        words: its BM25 score beside the best one's, 0..1; 0 where only the meaning found it.
         legs: of a search with `explain`.
     """
 
     id: str
     score: float
     cosine: float
-    payload: dict[str, Any]
+    words: float
     legs: Legs | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A search result: the fused score (0..1, within one query) and the cosine similarity."""
+
+    id: str
+    score: float
+    cosine: float
+    payload: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,45 +219,65 @@ class VectorStore(ABC):
     ) -> dict[str, float]:
         """The cosine similarity of the query to each of these points."""
 
+    @abstractmethod
+    async def best_by_word(self, collection: str, words: Sparse) -> list[float]:
+        """For each word alone, the best BM25 score that any point has: about twice its idf.
+
+        0 for a word that no point has.
+        """
+
     async def search(
-        self,
-        collection: str,
-        query: QueryVectors,
-        *,
-        limit: int | None,
-        where: Filter | None = None,
-        candidates: int = CANDIDATES,
-        explain: bool = False,
+        self, collection: str, query: QueryVectors, *, limit: int, where: Filter | None = None
     ) -> list[Hit]:
         """Hybrid search: candidates by meaning and by words, fused; best first.
 
         Args:
-            limit: `None`: every candidate of the two searches.
+            where: only points that match.
+        """
+        wanted = max(CANDIDATES, limit)
+        matches = await self.match(collection, query, where=where, candidates=wanted)
+        # Only now: a payload costs more to read than a score, and most are not needed.
+        records = await self.get(collection, [match.id for match in matches[:limit]])
+        payloads = {record.id: record.payload for record in records}
+        return [
+            Hit(match.id, match.score, match.cosine, payloads[match.id])
+            for match in matches
+            if match.id in payloads  # else it was deleted meanwhile
+        ]
+
+    async def match(
+        self,
+        collection: str,
+        query: QueryVectors,
+        *,
+        where: Filter | None = None,
+        candidates: int = CANDIDATES,
+        explain: bool = False,
+    ) -> list[Match]:
+        """The candidates of a hybrid search without their payloads; best first.
+
+        Args:
             where: only points that match.
             candidates: number of points from each of the two searches.
-            explain: whether hits have their `legs`.
+            explain: whether matches have their `legs`.
         """
         with _tracer.start_as_current_span(
             "store search",
             attributes={"db.system.name": "qdrant", "db.collection.name": collection,
-                        "searchbus.engine": self.engine, "searchbus.limit": limit or 0},
+                        "searchbus.engine": self.engine, "searchbus.candidates": candidates},
         ) as span:  # fmt: skip
-            wanted = max(candidates, limit or 0)
-            dense, sparse = await self._candidates(collection, query, where, wanted)
+            dense, sparse = await self._candidates(collection, query, where, candidates)
             cosine = {c.id: c.score for c in dense}
             by_words_only = [c.id for c in sparse if c.id not in cosine]
             if by_words_only:
                 cosine |= await self._cosines(collection, query, by_words_only)
-            ranked = fuse(cosine, {c.id: c.score for c in sparse if c.id in cosine})[:limit]
-            # Only now: a payload costs more to read than a score, and most are not needed.
-            records = await self.get(collection, [key for key, _ in ranked])
-            payloads = {record.id: record.payload for record in records}
-            span.set_attribute("searchbus.hits", len(payloads))
+            words = {c.id: c.score for c in sparse if c.id in cosine}
+            most = max(words.values(), default=0.0) or 1.0
+            span.set_attribute("searchbus.matches", len(cosine))
             legs = _legs(dense, sparse) if explain else {}
             return [
-                Hit(key, score, cosine[key], payloads[key], legs.get(key))
-                for key, score in ranked
-                if key in payloads  # else it was deleted meanwhile
+                Match(key, score, cosine[key], words.get(key, 0.0) / most, legs.get(key))
+                for key, score in fuse(cosine, words)
             ]
 
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Literal
 
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import Hit, terms
 
+from .dates import Period, mentioned_periods
+from .intent import wanted_type
+from .literal import Phrase
+from .names import has_word, quoted
 from .profiles import Profile
-from .quantities import Quantities
+from .ranking import metadata
 
 __all__ = ["Order", "order_of"]
 
 _ORDER_LIFT = 1.0
 """Of the first by date, above the best match; half of it for the second, a third for the next."""
 _BEHIND_BEST = 0.4
-_COSINE_BEHIND_BEST = 0.12
+_COSINE_BEHIND_BEST = 0.2
 """A passage further behind the best does not take part in the order of dates."""
+_SHARE_OF_WORDS = 0.85
+"""Of the most that any passage has of the question's words, each by its rarity."""
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
 _FIRST = re.compile(
     rf"\b(?:first|earliest)\b(?!\s+(?:quarter|half|day|week|month|of\s+(?:{_MONTHS})))", re.I
@@ -30,60 +37,90 @@ _LATEST = re.compile(
     re.I,
 )
 _ASKING = frozenset(
-    terms("first earliest latest most recent newest last time when mention speak say says appear")
+    terms(
+        "first earliest latest most recent newest last time times when ever mention speak say says"
+        " appear come came up refer describe discuss discussion call contain include use using word"
+        " phrase keep kept still raised"
+    )
 )
 """Words of such questions that say nothing of the passage."""
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """The question wants the first or the latest document that says something.
 
-    Args:
-        words: terms that the passage must have, as far as any passage has them.
+    Attributes:
+        words: how the words begin that a passage should have.
+        phrases: that it must have, where any passage has them.
+        periods: in which the document is, where any passage is.
+        wanted_type: value of the type field, where the question names it.
     """
 
-    date_field: str
+    profile: Profile
     wanted: Literal["first", "latest"]
     words: frozenset[str]
+    phrases: tuple[Phrase, ...] = ()
+    periods: tuple[Period, ...] = ()
+    wanted_type: str | None = None
 
-    def apply(self, ranked: Sequence[Hit], quantities: Quantities) -> list[Hit]:
+    def apply(
+        self, ranked: Sequence[Hit], shares: Mapping[str, float], rarity: Mapping[str, float]
+    ) -> list[Hit]:
         """Raise the hits that match best, in the order of their dates.
 
         Args:
-            quantities: of the question; a hit should have them all, too.
+            shares: id → share of the question's quantities; only hits with the most take part.
+            rarity: word → its weight.
         """
-        if not ranked:
-            return []
-        floor = ranked[0].score - _BEHIND_BEST
-        cosine_floor = max(hit.cosine for hit in ranked) - _COSINE_BEHIND_BEST
-        matching = [
-            hit
-            for hit in ranked
-            if hit.score >= floor and hit.cosine >= cosine_floor and self._date(hit)
-        ]
-        shares = {hit.id: quantities.share_in(*_texts(hit)) for hit in matching}
-        whole = max(shares.values(), default=0.0)
-        matching = [hit for hit in matching if shares[hit.id] == whole]
-        counts = {hit.id: self._count(hit) for hit in matching}
-        most = max(counts.values(), default=0)
-        chosen = [hit for hit in matching if counts[hit.id] == most]
+        chosen = self._chosen(ranked, shares, rarity)
         dates = sorted({self._date(hit) for hit in chosen}, reverse=self.wanted == "latest")
         places = {date: place for place, date in enumerate(dates)}
-        order = {hit.id: places[self._date(hit)] for hit in chosen}
-        best = ranked[0].score
-        lifted = [
-            replace(hit, score=best + _ORDER_LIFT / (1 + order[hit.id])) if hit.id in order else hit
-            for hit in ranked
-        ]
+        best = max((hit.score for hit in ranked), default=0.0)
+        raised = {
+            hit.id: replace(hit, score=best + _ORDER_LIFT / (1 + places[self._date(hit)]))
+            for hit in chosen
+        }
         # The sort is stable: passages of one date stay in their order.
-        return sorted(lifted, key=lambda hit: -hit.score)
+        return sorted((raised.get(hit.id, hit) for hit in ranked), key=lambda hit: -hit.score)
 
-    def _count(self, hit: Hit) -> int:
-        return len(self.words & set(terms(" ".join(_texts(hit)))))
+    def _chosen(
+        self, ranked: Sequence[Hit], shares: Mapping[str, float], rarity: Mapping[str, float]
+    ) -> list[Hit]:
+        cosine_floor = max((hit.cosine for hit in ranked), default=0.0) - _COSINE_BEHIND_BEST
+        found = [
+            hit
+            for hit in ranked
+            if hit.cosine >= cosine_floor
+            and self._date(hit)
+            and self.wanted_type in (None, metadata(hit, self.profile.type_field))
+        ]
+        found = [hit for hit in found if self._in_periods(hit)] or found
+        floor = max((hit.score for hit in ranked), default=0.0) - _BEHIND_BEST
+        near = [hit for hit in found if hit.score >= floor]
+        found = self._with_phrases(found) or near
+        most = max((shares.get(hit.id, 0.0) for hit in found), default=0.0)
+        found = [hit for hit in found if shares.get(hit.id, 0.0) == most]
+        weights = {hit.id: self._weight(hit, rarity) for hit in found}
+        least = _SHARE_OF_WORDS * max(weights.values(), default=0.0)
+        return [hit for hit in found if weights[hit.id] >= least]
+
+    def _with_phrases(self, hits: list[Hit]) -> list[Hit]:
+        if not self.phrases:
+            return []
+        return [hit for hit in hits if all(p.stands_in(*_texts(hit)) for p in self.phrases)]
+
+    def _in_periods(self, hit: Hit) -> bool:
+        date = self._date(hit)
+        return any(p.start.isoformat() <= date < p.end.isoformat() for p in self.periods)
+
+    def _weight(self, hit: Hit, rarity: Mapping[str, float]) -> float:
+        text = " ".join(_texts(hit)).lower()
+        return sum(rarity.get(word, 0.0) for word in self.words if has_word(text, word))
 
     def _date(self, hit: Hit) -> str:
-        return str((hit.payload.get("m") or {}).get(self.date_field) or "")
+        return metadata(hit, self.profile.date_field)
 
 
 def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -> Order | None:
@@ -96,8 +133,29 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
     rest = question
     for pattern in profile.named.values():
         rest = pattern.sub(" ", rest)
-    words = frozenset(term for term in terms(rest) if not term.isdecimal()) - _ASKING
-    return Order(profile.date_field, "first" if first else "latest", words)
+    wanted = wanted_type(profile, fields, question)
+    return Order(
+        profile,
+        "first" if first else "latest",
+        frozenset(_beginnings(rest)),
+        tuple(quoted(question)),
+        tuple(mentioned_periods(question)),
+        wanted.value if wanted is not None and wanted.named else None,
+    )
+
+
+def _beginnings(text: str) -> Iterator[str]:
+    """What every form of each word has in common with its stem: `polic` of policy."""
+    for word in _WORD.findall(text.lower()):
+        for stem in terms(word):
+            if stem not in _ASKING and not stem.isdecimal():
+                same = sum(
+                    1
+                    for _ in takewhile(
+                        lambda pair: pair[0] == pair[1], zip(word, stem, strict=False)
+                    )
+                )
+                yield word[:same]
 
 
 def _texts(hit: Hit) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-__all__ = ["Period", "mentioned_periods"]
+__all__ = ["Limit", "Period", "mentioned_limits", "mentioned_periods"]
 
 _MONTHS = (
     "january february march april may june july august september october november december"
@@ -32,13 +32,14 @@ _PATTERNS = (
     ),
     re.compile(rf"\b{_YEAR}\b"),
 )
-_FAR_END = re.compile(
-    r"\b(?:through|thru|until|till|by|before|after|beyond|to (?:begin|start|end) in)\s+"
+_LIMITING = re.compile(
+    r"\b(through|thru|until|till|by|before|after|beyond|to (?:begin|start|end) in)\s+"
     r"(?:the\s+)?(?:end\s+of\s+)?(?:the\s+)?$",
     re.I,
 )
 """Stands before a date that the document only mentions: "low at least through mid-2013" was said
 long before 2013."""
+_LATER = ("after", "beyond")
 _PARTS = {
     "early": (1, 4), "beginning of": (1, 3), "winter": (1, 3), "spring": (3, 6), "mid": (5, 8),
     "summer": (6, 9), "autumn": (9, 12), "fall": (9, 12), "late": (9, 12), "end of": (10, 12),
@@ -58,22 +59,47 @@ class Period:
         return (self.end - self.start).days
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A date that documents only mention: those that do are from before it, or from after it.
+
+    Attributes:
+        day: documents of earlier days are meant, or those of this day and later.
+    """
+
+    day: date
+    before: bool
+
+
 def mentioned_periods(question: str) -> list[Period]:
     """Every period that the question names, in order; each in its most exact form."""
+    return [period for period, limiting in _scan(question) if limiting is None]
+
+
+def mentioned_limits(question: str) -> list[Limit]:
+    """The dates that the question names as an end: "through the end of 2012", "after 2003"."""
+    return [
+        Limit(period.end, before=limiting not in _LATER)
+        for period, limiting in _scan(question)
+        if limiting is not None
+    ]
+
+
+def _scan(question: str) -> list[tuple[Period, str | None]]:
+    """Each period of the question, and the word before it that makes it a limit."""
     taken: list[tuple[int, int]] = []
-    found: list[tuple[int, Period]] = []
+    found: list[tuple[int, Period, str | None]] = []
     for pattern in _PATTERNS:
         for match in pattern.finditer(question):
-            if _FAR_END.search(question, 0, match.start()):
-                taken.append(match.span())
-                continue
             if any(match.start() < end and start < match.end() for start, end in taken):
                 continue
+            limiting = _LIMITING.search(question, 0, match.start())
             period = _period(match.groupdict())
-            if period is not None:
+            if period is not None or limiting:
                 taken.append(match.span())
-                found.append((match.start(), period))
-    return [period for _, period in sorted(found, key=lambda pair: pair[0])]
+            if period is not None:
+                found.append((match.start(), period, limiting[1].lower() if limiting else None))
+    return [(period, word) for _, period, word in sorted(found, key=lambda entry: entry[0])]
 
 
 def _period(parts: dict[str, str | None]) -> Period | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from searchbus_contracts.explanation import Explanation, LeftOut, Leg, Reading
 from searchbus_contracts.retrieval import SearchHit
-from searchbus_vectors import Hit
+from searchbus_vectors import Hit, Match
 
 from .question import Question
 from .ranking import Preference
@@ -46,28 +46,29 @@ class Answer:
 
 def explanations(
     question: Question,
-    overall: Sequence[Hit],
-    preferred: Sequence[tuple[Preference, Sequence[Hit]]],
+    overall: Sequence[Match],
+    preferred: Sequence[tuple[Preference, Sequence[Match]]],
     ranked: Sequence[Hit],
 ) -> dict[str, Explanation]:
     """Id → why the hit stands where it does.
 
     Args:
-        overall: hits of the search over all documents.
-        preferred: hits of the search for each preference.
-        ranked: the final ranking of them; what its scores have beyond fusion and boosts comes from
-            the order of dates.
+        overall: what the search over all documents found.
+        preferred: what the search for each preference found.
+        ranked: the final ranking of those that were read; what its scores have beyond fusion and
+            boosts comes from the other documents and passages: `Question.ordered`.
     """
-    fused: dict[str, Hit] = {}
+    fused: dict[str, Match] = {}
     boosts: dict[str, dict[str, float]] = {hit.id: question.lifts(hit) for hit in ranked}
-    for hits in (overall, *(hits for _, hits in preferred)):
-        for hit in hits:
-            if hit.id not in fused or fused[hit.id].score < hit.score:
-                fused[hit.id] = hit
-    for preference, hits in preferred:
-        for hit in hits:
-            known = boosts[hit.id]
-            known[preference.name] = known.get(preference.name, 0.0) + preference.lift
+    for matches in (overall, *(matches for _, matches in preferred)):
+        for match in matches:
+            if match.id not in fused or fused[match.id].score < match.score:
+                fused[match.id] = match
+    for preference, matches in preferred:
+        for match in matches:
+            if match.id in boosts:
+                known = boosts[match.id]
+                known[preference.name] = known.get(preference.name, 0.0) + preference.lift
     explained = {}
     for rank, hit in enumerate(ranked, 1):
         of_hit = boosts[hit.id]
@@ -76,7 +77,7 @@ def explanations(
     return explained
 
 
-def _explanation(rank: int, fused: Hit, boosts: Mapping[str, float]) -> Explanation:
+def _explanation(rank: int, fused: Match, boosts: Mapping[str, float]) -> Explanation:
     assert fused.legs is not None, "searched without explain"
     legs = fused.legs
     words = None

@@ -32,7 +32,9 @@ from searchbus_vectors import (
     Equals,
     Filter,
     Hit,
+    Match,
     QueryCache,
+    Sparse,
     VectorStore,
 )
 
@@ -41,7 +43,7 @@ from .explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, re
 from .faults import damaged_collection, typed
 from .profiles import Profile, load_profiles
 from .question import Question
-from .ranking import rank
+from .ranking import Preference, rank, worth_reading
 from .reading import DocumentReader
 from .records import field_specs, is_live, is_live_chunk, summary_of
 from .schemas import Schema, Schemas
@@ -61,6 +63,7 @@ class Library:
     ) -> None:
         self._store = store
         self._profiles = profiles
+        self._embedder = embedder
         self._queries = QueryCache(embedder)
         self._schemas = Schemas(store, embedder.model)
         self._writer = Writer(store, embedder, self._schemas)
@@ -176,35 +179,53 @@ class Library:
     async def _ranked(
         self, collection: str, question: Question, condition: Filter, limit: int, explain: bool
     ) -> Ranked:
-        """One search over all documents and one for each preference, merged by ranking.py.
-
-        A passage with the query's own words or quantities is ranked however far down the fusion
-        has it.
-        """
+        """One search over all documents and one for each preference, merged by ranking.py."""
         vectors = await self._queries.embed(question.query)
         if question.spelled != question.query:  # other words, but the same meaning
-            spelled = await self._queries.embed(question.spelled)
-            vectors = replace(vectors, sparse=spelled.sparse)
+            vectors = replace(vectors, sparse=self._embedder.words(question.spelled))
 
-        def search(where: Filter, most: int | None) -> Awaitable[list[Hit]]:
-            return self._store.search(
-                collection, vectors, limit=most, where=where, candidates=question.candidates,
-                explain=explain,
-            )  # fmt: skip
+        def match(where: Filter) -> Awaitable[list[Match]]:
+            return self._store.match(
+                collection, vectors, where=where, candidates=question.candidates, explain=explain
+            )
 
-        most = None if question.looks_far else limit
-        overall, *preferred = await asyncio.gather(
-            search(condition, None),
-            *(search(AllOf((condition, p.condition)), most) for p in question.preferences),
+        async def preferred(preference: Preference) -> tuple[Preference, list[Match]]:
+            found = await match(AllOf((condition, preference.condition)))
+            if not found and preference.instead is not None:
+                return await preferred(preference.instead)
+            return preference, found
+
+        overall, rarity, pairs = await asyncio.gather(
+            match(condition),
+            self._rarity(collection, question.weighed_words),
+            asyncio.gather(*map(preferred, question.preferences)),
         )
-        pairs = list(zip(question.preferences, preferred, strict=True))
+        question.weigh(rarity)
+        # Where dates or numbers decide, the right passage may be anywhere in each list.
+        most = None if question.looks_far else limit
+        ids = worth_reading(overall, [matches for _, matches in pairs], most)
+        records = await self._store.get(collection, ids)
+        payloads = {record.id: record.payload for record in records}
 
         def ranked() -> Ranked:
-            hits = question.ordered(rank(overall, pairs, question.lift))
+            hits = question.ordered(rank(overall, pairs, payloads, question.lift))
             return Ranked(hits, explanations(question, overall, pairs, hits) if explain else {})
 
-        # It reads the text of hundreds of passages, which would hold the event loop.
+        # It reads the text of a hundred passages or more, which would hold the event loop.
         return await asyncio.to_thread(ranked)
+
+    async def _rarity(self, collection: str, words: Sequence[str]) -> dict[str, float]:
+        """Word → the best BM25 score that any passage has for it."""
+        found = {word: self._embedder.words(word).indices for word in words}
+        ids = list(dict.fromkeys(index for indices in found.values() for index in indices))
+        if not ids:
+            return {}
+        scores = await self._store.best_by_word(collection, Sparse(ids, [1.0] * len(ids)))
+        score_of = dict(zip(ids, scores, strict=True))
+        return {
+            word: max((score_of[index] for index in indices), default=0.0)
+            for word, indices in found.items()
+        }
 
     async def get(self, collection: str | None, document_id: str) -> Document:
         """One whole document; without a collection, of the first that has it.

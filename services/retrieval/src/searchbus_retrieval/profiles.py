@@ -8,6 +8,12 @@ type its names and the words of questions that it answers. Every search of the c
     [types.minutes]
     names = ["minutes"]                     # "the minutes of March" means them
     asked_by = ["argued", "discussed"]      # they rather than others say who argued what
+    has_quantities = false                  # true where amounts and rates are decided in them
+    repeats = false                         # true where each says again what an earlier one said
+
+Groups of words that exclude each other, for the sentence in which a quantity stands:
+
+    opposites = [["raise", "increase"], ["lower", "cut"]]
 """
 
 from __future__ import annotations
@@ -30,10 +36,15 @@ class DocumentType(Struct, forbid_unknown_fields=True):
     Args:
         names: that questions call it by.
         asked_by: words of questions that this type answers better than others.
+        has_quantities: they rather than others answer questions with amounts, rates or shares.
+        repeats: these documents say again what earlier ones said, so that of several that match a
+            question alike the earliest answers it.
     """
 
     names: tuple[str, ...] = ()
     asked_by: tuple[str, ...] = ()
+    has_quantities: bool = False
+    repeats: bool = False
 
 
 class Profile(Struct, forbid_unknown_fields=True, dict=True):
@@ -43,11 +54,13 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
         date_field: metadata field with the date of what a document tells.
         type_field: metadata field with its type.
         types: value of that field → the type.
+        opposites: groups of words; what one group says excludes what the others say.
     """
 
     date_field: str | None = None
     type_field: str | None = None
     types: dict[str, DocumentType] = {}
+    opposites: tuple[tuple[str, ...], ...] = ()
 
     @cached_property
     def named(self) -> dict[str, re.Pattern[str]]:

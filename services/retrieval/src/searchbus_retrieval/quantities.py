@@ -1,8 +1,8 @@
 """Finds the quantities of a query in a passage, however they are spelled.
 
 `5.25 to 5.5 percent` stands in "5-1/4 to 5-1/2 percent" and in "5¼ to 5½ %": to words and vectors,
-these are different texts. A range is one quantity, and so is each of its ends. 75 basis points are .75
-percentage point, and 1 percent is neither.
+these are different texts. A range is one quantity, and so is each of its ends. 75 basis points are
+.75 percentage point, and 1 percent is neither.
 
     Quantities("a cut of 50 basis points").share_in("lowered by 1/2 percentage point")    # 1.0
 """
@@ -35,7 +35,7 @@ _UNIT = re.compile(
     re.I,
 )
 _RANGE = re.compile(rf"\s*(?:to|and|[{_HYPHENS}])\s*(?=\$?[\d{''.join(_VULGAR)}])", re.I)
-"""Between the two ends of a range, or two amounts: the second one's unit is the first one's, too."""
+"""Between the ends of a range, or two amounts: the second one's unit is the first one's, too."""
 _SCALES = {"m": 10**6, "b": 10**9, "tr": 10**12}
 _SENTENCE_END = re.compile(r"[.;!?](?=\s)")
 _MAX_QUANTITIES = 8
@@ -117,7 +117,7 @@ class Quantities:
             place = text.find(start)
             while place >= 0:
                 # With its currency sign, where it has one.
-                match = place and _NUMBER.match(text, place - 1) or _NUMBER.match(text, place)
+                match = (place and _NUMBER.match(text, place - 1)) or _NUMBER.match(text, place)
                 quantity = _read(text, match) if match else None
                 if quantity is not None:
                     yield quantity, place
@@ -136,7 +136,7 @@ def _read(text: str, match: re.Match[str]) -> _Quantity | None:
         unit, until = _UNIT.match(text, following.end()), _number(following)
         until = until if until is not None and until > number else None
     if unit is None:
-        if not (money or between or number % 1 or match["decimals"]):
+        if not (money or number % 1 or match["decimals"]):
             return None
         return _Quantity(number, "amount" if money else "", number, until)
     if unit["scale"]:

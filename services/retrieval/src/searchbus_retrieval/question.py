@@ -1,26 +1,34 @@
-"""A question to one collection, read once: its phrase, quantities, dates, types and order."""
+"""A question to one collection, read once: phrase, quantities, names, dates, types, order."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import CANDIDATES, Hit
 
 from .chronology import order_of
-from .intent import preferences
+from .dates import mentioned_periods
+from .directions import Directions
+from .events import choose_within_events, raise_earliest
+from .intent import preferences, wanted_type
 from .literal import Phrase
+from .names import LEAST_RARITY, has_word, name_words
 from .profiles import Profile
 from .quantities import Quantities
+from .ranking import in_order
 
 __all__ = ["Question"]
 
 LITERAL_LIFT = 1.0
 """As much as the best score without any lift."""
 QUANTITIES_LIFT = 0.3
-"""Of a passage with every quantity of the query."""
-_MORE_CANDIDATES = 200
+"""Of a passage with every quantity of the query, and as much again if its document has them all."""
+NAMES_LIFT = 0.4
+"""Of a passage with every rare name of the query."""
+_MORE_CANDIDATES = 150
 """Where dates or numbers decide, words and meaning put the right passage further down."""
 
 
@@ -36,9 +44,18 @@ class Question:
     def __init__(self, query: str, profile: Profile, fields: Mapping[str, FieldType]) -> None:
         self.query = query
         self.preferences = preferences(profile, fields, query)
+        self._profile = profile
+        self._wanted = wanted_type(profile, fields, query)
+        self._has_events = profile.date_field in fields
+        self._has_dates = self._has_events and bool(mentioned_periods(query))
         self._phrase = Phrase(query)
         self._quantities = Quantities(query)
+        self._directions = Directions(profile.opposites, query)
         self._order = order_of(profile, fields, query)
+        self._words = [*name_words(query), *(self._order.words if self._order else ())]
+        self._names: list[str] = []
+        self._rarity: Mapping[str, float] = {}
+        self._shares: dict[str, float] = {}
 
     @property
     def spelled(self) -> str:
@@ -55,6 +72,17 @@ class Question:
         """Passages that each search should contribute."""
         return _MORE_CANDIDATES if self.looks_far else CANDIDATES
 
+    @property
+    def weighed_words(self) -> list[str]:
+        """The words of which the ranking needs to know how rare they are."""
+        return self._words
+
+    def weigh(self, rarity: Mapping[str, float]) -> None:
+        """Take the rarity of `weighed_words`: the best score that any passage has for each."""
+        self._rarity = rarity
+        names = name_words(self.query)
+        self._names = [name for name in names if rarity.get(name, 0.0) >= LEAST_RARITY]
+
     def is_literal(self, hit: Hit) -> bool:
         """Whether the query stands in the passage word for word."""
         return self._phrase.stands_in(hit.payload["text"], hit.payload["title"])
@@ -66,10 +94,10 @@ class Question:
 
     def lifts(self, hit: Hit) -> dict[str, float]:
         """What the passage's own text adds to its score, by reason."""
-        texts = hit.payload["title"], hit.payload["text"]
         return {
             "literal": LITERAL_LIFT if self.is_literal(hit) else 0.0,
-            "quantities": QUANTITIES_LIFT * self._quantities.share_in(*texts),
+            "names": NAMES_LIFT * self._share_of_names(hit),
+            "quantities": QUANTITIES_LIFT * self._share_of_quantities(hit),
         }
 
     def lift(self, hit: Hit) -> float:
@@ -77,5 +105,39 @@ class Question:
         return sum(self.lifts(hit).values())
 
     def ordered(self, ranked: Sequence[Hit]) -> list[Hit]:
-        """The hits with the first or the latest in front, where the question asks for it."""
-        return list(ranked) if self._order is None else self._order.apply(ranked, self._quantities)
+        """The hits in the order that documents, types, events and dates give them."""
+        shares = {hit.id: self._share_of_quantities(hit) for hit in ranked}
+        hits = self._by_document(ranked, shares) if self._quantities else list(ranked)
+        if self._wanted is not None and self._has_events:
+            hits = choose_within_events(hits, self._profile, self._wanted)
+            repeats = self._profile.types[self._wanted.value].repeats
+            if self._quantities and repeats and not self._has_dates and self._order is None:
+                hits = raise_earliest(hits, self._profile, self._wanted, shares)
+        return hits if self._order is None else self._order.apply(hits, shares, self._rarity)
+
+    def _share_of_names(self, hit: Hit) -> float:
+        if not self._names:
+            return 0.0
+        text = f"{hit.payload['title']} {hit.payload['text']}"
+        there = sum(self._rarity[name] for name in self._names if has_word(text, name))
+        return there / sum(self._rarity[name] for name in self._names)
+
+    def _share_of_quantities(self, hit: Hit) -> float:
+        if not self._quantities:
+            return 0.0
+        if hit.id not in self._shares:
+            counts = self._directions.agree if self._directions else None
+            texts = hit.payload["title"], hit.payload["text"]
+            self._shares[hit.id] = self._quantities.share_in(*texts, counts=counts)
+        return self._shares[hit.id]
+
+    def _by_document(self, ranked: Sequence[Hit], shares: Mapping[str, float]) -> list[Hit]:
+        """Every passage of a document gains by its passage with the most quantities."""
+        most: dict[str, float] = {}
+        for hit in ranked:
+            key = hit.payload["document_id"]
+            most[key] = max(most.get(key, 0.0), shares[hit.id])
+        return in_order(
+            replace(hit, score=hit.score + QUANTITIES_LIFT * most[hit.payload["document_id"]])
+            for hit in ranked
+        )
