@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+from contextlib import AsyncExitStack
 
 import httpx
 import pytest
+import uvloop
 
 from searchbus_runtime.server import HttpServer, bind
 
@@ -72,6 +74,23 @@ async def test_forced_stop_does_not_wait_for_open_requests():
         await reached.wait()
         await server.stop(force=True)
         request.cancel()
+
+
+def test_clients_that_come_at_once_wait_for_few_turns():
+    """uvloop accepts one connection of a listening handle in a turn of the loop."""
+    clients, turns = 16, 8
+
+    async def accepted() -> int:
+        async with HttpServer.serving(hello) as server, AsyncExitStack() as stack:
+            for _ in range(clients):  # the kernel completes them, before the server accepts
+                address = (server.host, server.port)
+                stack.callback(socket.create_connection(address, timeout=60).close)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            return len(server._server.server_state.connections)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(accepted()) == clients
 
 
 async def test_connections_send_at_once():

@@ -23,6 +23,9 @@ __all__ = ["HttpServer", "bind"]
 
 _BACKLOG = 2048
 _POLL_S = 0.01
+_ACCEPTS_PER_TURN = 8
+"""uvloop accepts one connection of each listening handle in a turn of the loop. With one handle,
+the last of 16 clients that connect to a busy server waited 16 turns, 60 ms."""
 
 
 def bind(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
@@ -50,10 +53,14 @@ class _Server(uvicorn.Server):
 
 
 async def _serve(server: _Server, listener: socket.socket) -> None:
+    handles = [listener, *(listener.dup() for _ in range(_ACCEPTS_PER_TURN - 1))]
     try:
-        await server.serve(sockets=[listener])
+        await server.serve(sockets=handles)
     except SystemExit:  # uvicorn's way to report a failed start
         raise RuntimeError("the application failed while it started; the log says why") from None
+    finally:
+        for handle in handles:
+            handle.close()
 
 
 class HttpServer:
