@@ -51,7 +51,7 @@ SETTLE_S = 120.0
 
 async def soak(folder: Path, *, short: bool, seconds: float = 0.0) -> list[Measurement]:
     """Calls of four kinds; kill -9 and SIGTERM in turn, and NATS killed after each round."""
-    seconds = seconds or (20.0 if short else 45.0)
+    seconds = seconds or (16.0 if short else 45.0)
     every_s = min(30.0, seconds / 8)
     long = seconds >= LONG_S
     ddg = FakeDuckDuckGo(latency_s=0.02)

@@ -84,6 +84,18 @@ class Echo(Toolset, name="echo"):
         return arguments.text
 
 
+def _toolset(name: str) -> Toolset:
+    class Once(Toolset, name=name):
+        """A toolset that is never seen again."""
+
+        @tool(title="Say")
+        async def say_it(self, call: Call, arguments: Text) -> str:
+            """The text."""
+            return arguments.text
+
+    return Once()
+
+
 async def start(broker: Any, service: str, *tools: Any) -> tuple[Bus, Any]:
     bus = broker.connect()
     worker = Worker(service)
@@ -118,8 +130,9 @@ async def restarts(world: World, folder: Any, rounds: tuple[int, ...]) -> list[C
 
         for number in range(1, max(rounds) + 1):
             workers = [await start(broker, "echo", Echo(hangs=n == 0)) for n in range(3)]
-            once = await start(broker, f"once{number}")
+            once = await start(broker, f"once{number}", _toolset(f"once{number}"))
             await edge.directory.refresh()
+            assert edge.registry.view(f"once{number}").tools
             assert edge.registry.view(None).tools
             await asyncio.gather(*(call(n) for n in range(60)))
             for place, (bus, serving) in enumerate(workers):
@@ -133,6 +146,7 @@ async def restarts(world: World, folder: Any, rounds: tuple[int, ...]) -> list[C
             if number in rounds:
                 await asyncio.sleep(60)
                 await edge.directory.refresh()
+                assert edge.registry.view(None)
                 found.append(sizes(edge))
     return found
 

@@ -58,6 +58,15 @@ async def test_view_is_kept_until_something_changes(registry, directory, broker)
     assert registry.toolsets == ["dictionary", "atlas", "zoo"]
 
 
+async def test_nothing_is_kept_of_a_toolset_that_is_gone(registry, directory, monkeypatch):
+    """Its tools may be thousands."""
+    assert registry.view("atlas").tools
+    monkeypatch.setattr(directory, "owner", {"dictionary": "dictionary"}.get)
+    monkeypatch.setattr(directory, "generation", directory.generation + 1)
+    registry.view(None)
+    assert set(registry._views) == {None}
+
+
 async def test_unchanged_tool_keeps_its_validator(registry, directory, broker):
     """It takes long to make, and another service's change is no reason."""
     before = registry.view(None).tools

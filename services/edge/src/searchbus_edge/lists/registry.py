@@ -122,8 +122,10 @@ class Registry:
             (template_pattern(template.uri_template), template)
             for template, _ in self._of(owned, toolset, lambda c: c.resource_templates)
         )
-        if toolset is None:  # it has every tool: those that are gone are forgotten
+        if toolset is None:  # it has every tool: what is gone is forgotten
             self._valid = {id(tool.descriptor): tool.descriptor for tool in view.tools.values()}
+            for gone in [t for t in self._views if t is not None and not self.offers(t)]:
+                del self._views[gone]
         return replace(view, templates=templates)
 
     def _add_own(self, view: View) -> None:
