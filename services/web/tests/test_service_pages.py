@@ -82,11 +82,14 @@ async def test_long_page_is_cut_with_a_way_to_the_rest(web):
         (item,) = await web.extract(url)
         body = re.search(r"<untrusted_text_\w+>\n(.*)\n</untrusted", item["content"], re.S)[1]
         parts.append(body)
+        assert item["end"] - item["start"] == len(body)
+        assert item.get("truncated", False) is ("For the rest" in item["content"])
         following = re.search(r"For the rest extract (\S+)\]$", item["content"])
         if following is None:
             break
         assert len(body) <= 50_000
         url = following[1]
+        assert item["cursor"] == url
     assert len(parts) >= 2
     assert len("".join(parts)) > 60_000
     (beyond,) = await web.extract("http://pages.example.org/article#searchbus-start=999999")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from types import SimpleNamespace
 
 import msgspec
@@ -46,7 +47,7 @@ class FakeExtractor:
 
     async def extract(self, urls, *, timeout_s, caller):
         missing = [ExtractedPage(url, "", "http_404", "Gone.") for url in urls[1:]]
-        return [ExtractedPage(urls[0], "text", "ok"), *missing]
+        return [ExtractedPage(urls[0], "text", "ok", None, urls[0]), *missing]
 
 
 @pytest.fixture
@@ -104,12 +105,20 @@ async def test_each_search_has_its_query(tools, metasearch):
 async def test_items_of_an_extraction(tools):
     """A message only where there is no content."""
     reply = await tools.web_extract_content(CALL, WebExtract(urls=["http://a", "http://b"]))
-    assert msgspec.to_builtins(reply) == {
-        "items": [
-            {"url": "http://a", "content": "text", "status": "ok"},
-            {"url": "http://b", "content": "", "status": "http_404", "message": "Gone."},
-        ]
-    }
+    found, missing = msgspec.to_builtins(reply)["items"]
+    assert found.pop("content").split("\n")[1] == "text"
+    assert found == {
+        "url": "http://a", "status": "ok", "start": 0, "end": 4, "chars": 4,
+        "content_hash": hashlib.sha256(b"text").hexdigest(),
+    }  # fmt: skip
+    assert missing == {"url": "http://b", "content": "", "status": "http_404", "message": "Gone."}
+
+
+@pytest.mark.parametrize("most", [99, 1_000_001])
+def test_budget_outside_its_limits_is_refused(most):
+    """The name is the same as in every other tool."""
+    with pytest.raises(msgspec.ValidationError, match=r"\$.max_tokens"):
+        msgspec.convert({"urls": ["http://a"], "max_tokens": most}, WebExtract)
 
 
 @pytest.mark.parametrize("costly", [False, True])

@@ -24,6 +24,8 @@ from .retrieval import (
     IngestRequest,
     ListReply,
     ListRequest,
+    QuoteReply,
+    QuoteRequest,
     SearchReply,
     SearchRequest,
 )
@@ -73,6 +75,7 @@ CHANNELS: tuple[Channel, ...] = (
     Channel("toolindex.search", "Find tools, prompts, resources.", FindRequest, FindReply),
     Channel("retrieval.search", "Search documents.", SearchRequest, SearchReply),
     Channel("retrieval.get", "Get a whole document.", GetRequest, Document),
+    Channel("retrieval.quote", "Find a quotation in a document.", QuoteRequest, QuoteReply),
     Channel("retrieval.list", "List documents or collections.", ListRequest, ListReply),
     Channel("retrieval.ingest", "Store documents, idempotently.", IngestRequest, IngestReply),
     Channel("retrieval.delete", "Delete documents or a collection.", DeleteRequest, DeleteReply),

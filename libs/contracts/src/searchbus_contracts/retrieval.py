@@ -32,6 +32,9 @@ __all__ = [
     "ListRequest",
     "Metadata",
     "NewDocument",
+    "QuoteDifference",
+    "QuoteReply",
+    "QuoteRequest",
     "SearchHit",
     "SearchReply",
     "SearchRequest",
@@ -144,6 +147,47 @@ class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
     start: int = 0
     end: Annotated[int | None, Meta(description="Null: the text's end.")] = None
     chars: Annotated[int | None, Meta(description="Length of the whole text.")] = None
+    content_hash: ContentHash = None
+
+
+class QuoteRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Find a quotation in a document; without a collection, every readable one is searched."""
+
+    document_id: DocumentId
+    quote: Annotated[
+        str, Meta(description="1 to 2000 characters without white space, else invalid_argument.")
+    ]
+    collection: Name | None = None
+
+
+class QuoteDifference(Struct, frozen=True):
+    """What a quotation says and what stands in the document; one of them may be empty."""
+
+    quote: str
+    document: str
+
+
+class QuoteReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a quotation stands, or the nearest place."""
+
+    collection: Name
+    document_id: DocumentId
+    title: str
+    match: Annotated[
+        Literal["exact", "equivalent", "nearest", "none"],
+        Meta(
+            description="equivalent: only case, white space, dashes, quotation marks differ. "
+            "none: the document has nothing like it; then start and end are 0."
+        ),
+    ]
+    start: int = 0
+    end: int = 0
+    text: Annotated[str, Meta(description="The document's text from start to end.")] = ""
+    similarity: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    differences: Annotated[
+        tuple[QuoteDifference, ...], Meta(description="Of the nearest place, in order, at most 20.")
+    ] = ()
+    url: str | None = None
     content_hash: ContentHash = None
 
 

@@ -1,6 +1,6 @@
 """Parts of texts: sentences, budgets of tokens, where a quotation stands."""
 
-from .budget import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, excerpt, share
+from .budget import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, beginning, excerpt, share
 from .quotes import MAX_QUOTE_CHARS, Difference, Place, find_quote
 from .sentences import Span, sentences
 from .tokens import MAX_CHARS_PER_TOKEN, Ruler, count
@@ -15,6 +15,7 @@ __all__ = [
     "Place",
     "Ruler",
     "Span",
+    "beginning",
     "count",
     "excerpt",
     "find_quote",

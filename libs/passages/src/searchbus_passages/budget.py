@@ -12,9 +12,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from .sentences import Span, sentences, whole_letter
-from .tokens import Ruler
+from .tokens import MAX_CHARS_PER_TOKEN, Ruler
 
-__all__ = ["DEFAULT_TOKENS", "MAX_TOKENS", "MIN_TOKENS", "excerpt", "share"]
+__all__ = ["DEFAULT_TOKENS", "MAX_TOKENS", "MIN_TOKENS", "beginning", "excerpt", "share"]
 
 DEFAULT_TOKENS = 25_000
 MIN_TOKENS = 100
@@ -77,6 +77,20 @@ def _longest_first(spans: Sequence[Span], ruler: Ruler, limit: int) -> Span | No
     end = ruler.reach(spans[0].start, limit)
     last = bisect_right(spans, end, key=lambda span: span.end) - 1
     return Span(spans[0].start, spans[last].end) if last >= 0 else None
+
+
+def beginning(text: str, limit: int) -> int:
+    """The end of the longest beginning of a text, of whole sentences, with at most `limit` tokens.
+
+    It is cut between words where no sentence fits; 0 where nothing does.
+    """
+    text = text[: MAX_CHARS_PER_TOKEN * (limit + 1)]
+    ruler = Ruler(text)
+    if ruler.between(0, len(text)) <= limit:
+        return len(text)
+    first = len(text) - len(text.lstrip())
+    found = excerpt(text, ruler, limit - ruler.between(0, first))
+    return 0 if found is None else found.end
 
 
 def _best_run(

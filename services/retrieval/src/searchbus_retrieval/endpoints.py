@@ -1,4 +1,4 @@
-"""The typed endpoints `retrieval.{search,get,list,ingest,delete}` for other services."""
+"""The typed endpoints `retrieval.{search,get,quote,list,ingest,delete}` for other services."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from searchbus_contracts.retrieval import (
     ListReply,
     ListRequest,
     NewDocument,
+    QuoteReply,
+    QuoteRequest,
     SearchReply,
     SearchRequest,
 )
@@ -23,6 +25,7 @@ from searchbus_contracts.retrieval import (
 from .access import OPEN, Access
 from .library import Library
 from .multi_collection import search_collections
+from .quotes import Quotes
 from .relevance import only_relevant
 
 __all__ = ["RetrievalEndpoints"]
@@ -33,11 +36,12 @@ WRITERS = ("searchbus-operator",)
 
 
 class RetrievalEndpoints:
-    """Search, get and list check the caller's roles; ingest and delete need those of `WRITERS`."""
+    """What reads checks the caller's roles; ingest and delete need those of `WRITERS`."""
 
     def __init__(self, library: Library, access: Access = OPEN) -> None:
         self._library = library
         self._access = access
+        self._quotes = Quotes()
 
     @endpoint
     async def search(self, call: Call, request: SearchRequest) -> SearchReply:
@@ -68,6 +72,14 @@ class RetrievalEndpoints:
         return await self._library.get_from(
             readable, request.document_id, start=request.start, end=request.end
         )
+
+    @endpoint
+    async def quote(self, call: Call, request: QuoteRequest) -> QuoteReply:
+        """Where a quotation stands in a document, or the nearest place and how it differs."""
+        names = [request.collection] if request.collection else await self._library.names()
+        readable = self._access.readable(call.actor, names)
+        document = await self._library.get_from(readable, request.document_id)
+        return await self._quotes.find(document, request.quote)
 
     @endpoint
     async def list_(self, call: Call, request: ListRequest) -> ListReply:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from searchbus_bus import Call, Toolset, tool
 from searchbus_contracts import ToolAnnotations, ToolDescriptor
 from searchbus_contracts.coverage import SourceCoverage, shown
 from searchbus_contracts.queries import check_query
+from searchbus_passages import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS
 
 from .arguments import MAX_QUERY_CHARS, TIME_RANGES, read_time_range, read_urls
 from .domains import read_domains
-from .extraction.extractor import ExtractedPage, Extractor
+from .extraction.extractor import Extractor
+from .extraction.fitting import WebExtractItem, fit
 from .metasearch import Metasearch
 from .providers.base import Query, SearchResults
 
@@ -77,6 +80,14 @@ class WebExtract(Struct, forbid_unknown_fields=True, rename="camel"):
     urls: Annotated[
         list[str], Meta(min_length=1, max_length=5, description="Up to 5 http or https URLs")
     ]
+    max_tokens: Annotated[
+        int,
+        Meta(
+            ge=MIN_TOKENS,
+            le=MAX_TOKENS,
+            description="Of the answer, shared by the pages; longer ones are cut at sentences",
+        ),
+    ] = field(default=DEFAULT_TOKENS, name="max_tokens")
 
 
 class WebResult(Struct, omit_defaults=True, rename="camel"):
@@ -101,15 +112,6 @@ class WebSearchResponse(Struct, omit_defaults=True):
         list[SourceCoverage],
         Meta(description="What each provider gave; absent where all gave fresh results"),
     ] = []
-
-
-class WebExtractItem(Struct, omit_defaults=True):
-    """One page."""
-
-    url: str
-    content: Annotated[str, Meta(description="Untrusted text of the page, between marks")]
-    status: Annotated[str, Meta(description="ok or an error code")]
-    message: Annotated[str, Meta(description="Why there is no content")] | UnsetType = UNSET
 
 
 class WebExtractResponse(Struct):
@@ -231,7 +233,8 @@ class WebTools(Toolset, name="web"):
         pages = await self._extractor.extract(
             urls, timeout_s=call.remaining_s, caller=call.actor.subject
         )
-        return WebExtractResponse([_item(page) for page in pages])
+        # Counting tokens and hashing take milliseconds for a long page.
+        return WebExtractResponse(await asyncio.to_thread(fit, pages, arguments.max_tokens))
 
     async def _search(self, call: Call, given_query: str, query: Query) -> WebSearchResponse:
         found = await self._metasearch.search(query, actor=call.actor, timeout_s=call.remaining_s)
@@ -254,7 +257,3 @@ def _response(query: str, found: SearchResults) -> WebSearchResponse:
         for result in found.results
     ]
     return WebSearchResponse(query, results, list(found.notes), shown(found.coverage))
-
-
-def _item(page: ExtractedPage) -> WebExtractItem:
-    return WebExtractItem(page.url, page.content, page.status, page.message or UNSET)

@@ -7,13 +7,14 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_web.extraction.envelope import clean_text, envelope, start_of
+from searchbus_web.extraction.envelope import clean_text, envelope, part_of, start_of
 
 
 @given(st.text(max_size=300))
 def test_no_text_breaks_out_of_its_envelope(text):
     """Its marks are random; invisible characters are removed."""
-    shown = envelope(clean_text(text), "http://a.org/", 0)
+    clean = clean_text(text)
+    shown = envelope(clean, "http://a.org/", 0, len(clean))
     mark = re.match(r"<untrusted_text_(\w{8})>\n", shown)[1]
     assert shown.endswith(f"\n</untrusted_text_{mark}>")
     assert shown.count(f"untrusted_text_{mark}") == 2
@@ -41,8 +42,10 @@ def test_long_text_is_cut_at_a_paragraph_with_a_way_to_the_rest():
     text = "\n\n".join(f"Paragraph {n} of the text." for n in range(40))
     start, parts = 0, []
     while True:
-        shown = envelope(text, "http://a.org/", start, max_chars=200)
+        part = part_of(text, start, max_chars=200)
+        shown = envelope(text, "http://a.org/", *part)
         parts.append(re.search(r">\n(.*)\n</untrusted", shown, re.S)[1])
+        assert parts[-1] == text[slice(*part)]
         notice = re.search(r"For the rest extract (\S+)\]$", shown)
         if notice is None:
             break

@@ -7,7 +7,9 @@ import secrets
 
 from searchbus_upstream.text import inert, visible
 
-__all__ = ["MAX_CHARS", "START_FRAGMENT", "clean_text", "envelope", "start_of"]
+__all__ = [
+    "MAX_CHARS", "START_FRAGMENT", "clean_text", "envelope", "part_of", "rest_of", "start_of",
+]  # fmt: skip
 
 MAX_CHARS = 50_000
 START_FRAGMENT = "searchbus-start="
@@ -32,24 +34,34 @@ def start_of(url: str) -> tuple[str, int]:
     return url, 0
 
 
-def envelope(text: str, url: str, start: int, *, max_chars: int = MAX_CHARS) -> str:
-    """Return the part of a text from `start` on, between marks that the text cannot contain.
+def part_of(text: str, start: int, *, max_chars: int = MAX_CHARS) -> tuple[int, int]:
+    """The part of a text from `start` on, without the white space around it, as offsets.
 
-    A longer text is cut, at the end of a paragraph where one is near; a notice says how to get the
-    rest.
-
-    Args:
-        start, max_chars: in characters of the whole text.
+    A longer part is cut, at the end of a paragraph where one is near.
     """
-    part = text[start:]
+    end = len(text)
+    if end - start > max_chars:
+        paragraph = text.rfind("\n\n", start + int(max_chars * 0.8), start + max_chars)
+        end = paragraph if paragraph > 0 else start + max_chars
+    part = text[start:end]
+    return end - len(part.lstrip()), start + len(part.rstrip())
+
+
+def envelope(text: str, url: str, start: int, end: int) -> str:
+    """`text[start:end]` between marks that the text cannot contain.
+
+    Where the text goes on, a notice says how to get the rest.
+    """
     notice = ""
-    if len(part) > max_chars:
-        end = part.rfind("\n\n", int(max_chars * 0.8), max_chars)
-        part = part[: end if end > 0 else max_chars]
-        following = start + len(part)
+    if text[end:].strip():
         notice = (
-            f"\n[Characters {start} to {following} of {len(text)}. "
-            f"For the rest extract {url}#{START_FRAGMENT}{following}]"
+            f"\n[Characters {start} to {end} of {len(text)}. "
+            f"For the rest extract {rest_of(url, end)}]"
         )
     mark = secrets.token_hex(4)
-    return f"<untrusted_text_{mark}>\n{part.strip()}\n</untrusted_text_{mark}>{notice}"
+    return f"<untrusted_text_{mark}>\n{text[start:end]}\n</untrusted_text_{mark}>{notice}"
+
+
+def rest_of(url: str, end: int) -> str:
+    """The URL that stands for a page's text from `end` on."""
+    return f"{url}#{START_FRAGMENT}{end}"

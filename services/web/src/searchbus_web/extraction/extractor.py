@@ -13,7 +13,7 @@ from searchbus_contracts import Fault, decode, encode
 from searchbus_upstream import Fetched, SharedCache
 
 from ..providers.tavily import Tavily
-from .envelope import envelope, start_of
+from .envelope import start_of
 from .fetching import Fetcher, NotFetched
 from .pool import ReaderPool
 from .reading import PageBytes
@@ -46,16 +46,20 @@ _FOR_TAVILY = {
 
 @dataclass(frozen=True, slots=True)
 class ExtractedPage:
-    """One page: `content` where the status is ok, else `message` says why there is none.
+    """One page: its whole `text` where the status is ok, else `message` says why there is none.
 
     Args:
         url: as requested.
+        page_url: without the fragment that names the start.
+        start: where the requested part begins, in characters of the text.
     """
 
     url: str
-    content: str
+    text: str
     status: str
     message: str | None = None
+    page_url: str = ""
+    start: int = 0
 
 
 class _PageOutcome(msgspec.Struct, omit_defaults=True):
@@ -110,7 +114,7 @@ class Extractor:
             for i in failed:
                 url, start = start_of(pages[i].url)
                 if url in texts:
-                    pages[i] = ExtractedPage(pages[i].url, envelope(texts[url], url, start), "ok")
+                    pages[i] = _page(pages[i].url, texts[url], url, start)
         return pages
 
     async def _extract(self, requested: str, left_s: float, caller: str) -> ExtractedPage:
@@ -130,10 +134,7 @@ class Extractor:
         outcome = decode(cached.value, _PageOutcome)
         if outcome.status != "ok":
             return ExtractedPage(requested, "", outcome.status, outcome.message)
-        if start and start >= len(outcome.text):
-            message = f"The text has only {len(outcome.text)} characters."
-            return ExtractedPage(requested, "", "invalid_url", message)
-        return ExtractedPage(requested, envelope(outcome.text, url, start), "ok")
+        return _page(requested, outcome.text, url, start)
 
     async def _outcome(self, url: str, left_s: float, caller: str) -> _PageOutcome:
         try:
@@ -171,3 +172,10 @@ class Extractor:
         except Fault as fault:
             log.info("Tavily could not extract %d pages: %s", len(urls), fault.code)
         return texts
+
+
+def _page(requested: str, text: str, url: str, start: int) -> ExtractedPage:
+    if start and start >= len(text):
+        message = f"The text has only {len(text)} characters."
+        return ExtractedPage(requested, "", "invalid_url", message)
+    return ExtractedPage(requested, text, "ok", None, url, start)
