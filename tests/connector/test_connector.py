@@ -59,8 +59,9 @@ async def test_search_then_fetch_everything(stack, mode, path):
     """Both sources, one page once, every url opens, every id resolves."""
     async with Client(stack.url + path, mode=mode) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
-        assert {"search", "fetch", "research_brief"} <= set(names)
-        assert path == "/mcp" or set(names) == {"search", "fetch", "research_brief"}
+        own = {"search", "fetch", "research_brief", "verify_quote"}
+        assert own <= set(names)
+        assert path == "/mcp" or set(names) == own
         assert path == "/mcp/connector" or "aaa_search" in names
         found = only_text(await client.call_tool("search", {"query": "whales"}), SEARCH)["results"]
         assert len(found) == 10

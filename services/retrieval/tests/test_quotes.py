@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import msgspec
 import pytest
 
 from searchbus_bus import MemoryBroker
@@ -12,7 +9,6 @@ from searchbus_contracts import Actor, Fault
 from searchbus_contracts.document_ids import document_id, hash_of_text
 from searchbus_contracts.retrieval import QuoteReply, QuoteRequest
 from searchbus_retrieval.access import Access
-from searchbus_retrieval.quotes import Quotes
 from searchbus_retrieval.service import build_worker
 
 from .conftest import FOMC
@@ -75,16 +71,3 @@ async def test_failures_are_typed(quote, arguments, code):
     with pytest.raises(Fault) as caught:
         await quote(**arguments)
     assert caught.value.code == code
-
-
-async def test_long_comparison_leaves_the_loop_free(fomc_library):
-    """Other work runs many times before it ends."""
-    document = await fomc_library.get("fomc", ID)
-    large = msgspec.structs.replace(document, text="a cat sat on mats. " * 150_000)
-    comparing = asyncio.ensure_future(Quotes().find(large, "a dog sat on a mat " * 50))
-    turns = 0
-    while not comparing.done():
-        await asyncio.sleep(0)
-        turns += 1
-    assert (await comparing).match == "nearest"
-    assert turns > 20

@@ -1,6 +1,7 @@
 """Parts of texts: sentences, budgets of tokens, where a quotation stands."""
 
 from .budget import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, beginning, excerpt, share
+from .comparing import Comparisons
 from .quotes import MAX_QUOTE_CHARS, Difference, Place, find_quote
 from .sentences import Span, sentences
 from .tokens import MAX_CHARS_PER_TOKEN, Ruler, count
@@ -11,6 +12,7 @@ __all__ = [
     "MAX_QUOTE_CHARS",
     "MAX_TOKENS",
     "MIN_TOKENS",
+    "Comparisons",
     "Difference",
     "Place",
     "Ruler",

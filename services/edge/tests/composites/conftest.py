@@ -11,6 +11,8 @@ from searchbus_contracts import Actor, ToolCall, ToolDescriptor, ToolReply
 from searchbus_contracts.retrieval import (
     Document,
     GetRequest,
+    QuoteReply,
+    QuoteRequest,
     SearchHit,
     SearchReply,
     SearchRequest,
@@ -22,6 +24,7 @@ from searchbus_edge.composites.ids import Ids
 from searchbus_edge.composites.web import Web
 from searchbus_edge.lists.registry import Registry
 from searchbus_edge.requests.tool_calls import ToolCalls
+from searchbus_passages import find_quote
 
 IDS = Ids(b"k" * 32)
 SEARCHER = Actor(subject="a", roles=("WEB",))
@@ -57,13 +60,26 @@ class Retrieval:
             chunk_count=1, metadata={"year": 2024, "empty": None},
         )  # fmt: skip
 
+    @endpoint
+    async def quote(self, call: Call, request: QuoteRequest) -> QuoteReply:
+        place = find_quote("all", request.quote)
+        return QuoteReply(
+            collection=request.collection or "books", document_id=request.document_id, title="",
+            match=place.match, start=place.start, end=place.end, text="all", content_hash="h",
+        )  # fmt: skip
 
-def web_worker(replies: dict[str, ToolReply]) -> Worker:
+
+def web_worker(replies: dict[str, ToolReply | tuple[ToolReply, ...]]) -> Worker:
+    """Gives one reply always, or several one after the other."""
     worker = Worker("web")
     for name in ("web_search", "web_extract_content"):
 
         async def answer(call: Call, request: ToolCall) -> ToolReply:
-            return replies[request.tool]
+            reply = replies[request.tool]
+            if isinstance(reply, tuple):
+                reply, *rest = reply
+                replies[request.tool] = tuple(rest)
+            return reply
 
         worker.add_tool(
             ToolDescriptor(name=name, toolset="web", description="x", required_roles=("WEB",),

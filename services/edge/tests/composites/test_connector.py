@@ -1,4 +1,4 @@
-"""search, fetch and research_brief over sources that the tests control."""
+"""search, fetch, verify_quote and research_brief over sources that the tests control."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from msgspec import to_builtins
 from searchbus_bus import declared_tools
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault
 from searchbus_contracts.coverage import COVERAGE
-from searchbus_edge.composites.connector import Brief, Connector, Fetch, Search, build_worker
+from searchbus_edge.composites.connector import Brief, Connector, Search, build_worker
 from searchbus_edge.composites.coverage import FAILURES
-from searchbus_edge.composites.sources import Fetched, Found, Hit
+from searchbus_edge.composites.fetching import Fetch
+from searchbus_edge.composites.quoting import VerifyQuote, found_in
+from searchbus_edge.composites.sources import Anchor, Fetched, Found, Hit, Quoted
+from searchbus_passages import find_quote
 
 REFUSED = Fault(ErrorCode.UPSTREAM_BLOCKED, "Refused.", retry_after_ms=9)
 WORDS = ("Some", "Others")
@@ -47,12 +50,18 @@ class Source:
             raise Fault(ErrorCode.UPSTREAM_FAILED, "Gone.")
         if hit.id.endswith(":2"):
             return []
-        return [f"{word} {hit.id} heard {word} {hit.id} {n}" for n, word in enumerate(WORDS)]
+        texts = [f"{word} {hit.id} heard {word} {hit.id} {n}" for n, word in enumerate(WORDS)]
+        return [Quoted(texts[0], Anchor(7, 7 + len(texts[0]), "h")), Quoted(texts[1])]
 
-    async def fetch(self, hit_id, *, actor, timeout_s):
+    async def fetch(self, hit_id, *, actor, timeout_s, start=0, end=None):
         if not hit_id.startswith(f"{self.name}:"):
             return None
-        return Fetched(hit_id, "Title", TEXT, "https://x")
+        part = TEXT[start:end]
+        return Fetched(hit_id, "Title", part, "https://x", start=start, length=len(TEXT))
+
+    async def quote(self, hit_id, quote, *, actor, timeout_s):
+        page = await self.fetch(hit_id, actor=actor, timeout_s=timeout_s)
+        return None if page is None else found_in(page, find_quote(page.text, quote))
 
 
 @pytest.fixture
@@ -67,11 +76,11 @@ def call():
     return SimpleNamespace(actor=actor, remaining_s=5.0, progress=progress, steps=steps)
 
 
-def test_three_tools_are_declared():
+def test_four_tools_are_declared():
     """Read-only, with their time limits."""
     tools = {tool.name: tool for tool in declared_tools(Connector)}
     assert {name: tool.timeout_ms for name, tool in tools.items()} == {
-        "search": 20_000, "fetch": 45_000, "research_brief": 60_000,
+        "search": 20_000, "fetch": 45_000, "research_brief": 60_000, "verify_quote": 45_000,
     }  # fmt: skip
     assert all(tool.annotations.read_only_hint for tool in tools.values())
     assert all(tool.renderer == "json" for tool in tools.values())
@@ -183,6 +192,39 @@ async def test_fetch_finds_the_source_of_an_id(call):
     assert (await connector.fetch(call, Fetch(" b:0 "))).text == TEXT
     with pytest.raises(Fault, match="no such id"):
         await connector.fetch(call, Fetch("c:0"))
+
+
+async def test_part_of_a_text_is_fetched_by_its_offsets(call):
+    """Exactly that part, with what is needed to see it in the whole."""
+    connector = Connector([(Source("a"), 1)])
+    found = await connector.fetch(call, Fetch("a:0#7-22"))
+    assert found.text == TEXT[7:22] == "sing long songs"
+    assert found.metadata == {
+        "start": "7", "end": "22", "chars": str(len(TEXT)), "untrusted": "true",
+    }  # fmt: skip
+    assert (await connector.fetch(call, Fetch("a:0#7-"))).text == TEXT[7:]
+    with pytest.raises(Fault, match="part 7-7 is empty"):
+        await connector.fetch(call, Fetch("a:0#7-7"))
+
+
+async def test_quotation_is_verified_at_the_source_of_its_id(call):
+    """With an id for fetch, which gives that text."""
+    connector = Connector([(Source("a"), 1), (Source("b"), 1)])
+    found = await connector.verify_quote(call, VerifyQuote("b:0", "sing short songs"))
+    assert (found.match, found.text, found.untrusted) == ("nearest", "sing long songs", True)
+    assert [(d.quote, d.text) for d in found.differences] == [("short", "long")]
+    assert found.id == "b:0#7-22"
+    assert (await connector.fetch(call, Fetch(found.id))).text == found.text
+    with pytest.raises(Fault, match="no such id"):
+        await connector.verify_quote(call, VerifyQuote("c:0", "songs"))
+
+
+async def test_passages_of_a_brief_have_their_places(call):
+    """Where the source knows them."""
+    found = await Connector([(Source("a"), 1)]).research_brief(call, Brief("Which whales sing?"))
+    first, second = to_builtins(found.value)["passages"][:2]
+    assert (first["start"], first["end"], first["content_hash"]) == (7, 32, "h")
+    assert "start" not in second
 
 
 async def test_brief_reads_the_best_and_cites_them(call):

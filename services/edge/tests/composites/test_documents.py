@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Fault
+from searchbus_edge.composites.sources import Anchor, Hit, Quoted
 
 from .conftest import IDS, OPTIONS
 
@@ -46,6 +47,38 @@ async def test_document_is_fetched_by_its_id(setup):
     assert await documents.fetch("web:x", **OPTIONS) is None
     with pytest.raises(Fault, match="no such id"):
         await documents.fetch(IDS.of_document("books", "x" * 513), **OPTIONS)
+
+
+async def test_part_of_a_document_of_an_earlier_service_is_cut_here(setup):
+    """It gives the whole text whatever part is asked for."""
+    documents, *_ = setup
+    found = await documents.fetch(IDS.of_document("books", "d/1"), start=1, end=2, **OPTIONS)
+    assert (found.text, found.start, found.chars) == ("l", 1, 3)
+
+
+@pytest.mark.parametrize(
+    "hit_id", [IDS.of_document("books", "d/1"), "0f0c3d52-6f3b-5a35-9d0e-3f5b8f0a7c11"]
+)
+async def test_quotation_is_found_by_the_service(setup, hit_id):
+    """By the id of a result or by a document's bare id; other ids are another source's."""
+    documents, *_ = setup
+    found = await documents.quote(hit_id, "all", **OPTIONS)
+    assert (found.match, found.id, found.content_hash) == ("exact", f"{hit_id}#0-3", "h")
+    assert found.url.startswith("https://edge.example/documents/books/")
+    assert (await documents.quote(hit_id, "qqq", **OPTIONS)).id == hit_id
+    assert await documents.quote("web:x", "all", **OPTIONS) is None
+    with pytest.raises(Fault, match="no such id"):
+        await documents.quote(IDS.of_document("books", "x" * 513), "all", **OPTIONS)
+
+
+async def test_passages_have_the_places_of_their_hits(setup):
+    """A part of a passage has its own place."""
+    documents, *_ = setup
+    text = "Whales sing long songs in the deep sea every winter."
+    hit = Hit("doc:a:b", "T", "https://x", "documents/a", (f" {text}",), (Anchor(10, 63, "h"),))
+    assert await documents.passages("Which whales sing?", hit, **OPTIONS) == [
+        Quoted(text, Anchor(11, 63, "h"))
+    ]
 
 
 async def test_passages_of_a_document_come_with_its_hit(setup):

@@ -63,22 +63,21 @@ def test_question_in_a_script_without_spaces():
     assert from_page("\u4f11\u6687\u306f\u4f55\u65e5", "", page) == []
 
 
-def test_passages_of_marked_text_are_cut_and_marked():
-    """Each has the marks of its text: the reader must not take it for an instruction."""
+def test_text_without_sentences_is_cut_between_words():
+    """Each passage is a part of the page."""
     many = "whales sing songs of the very deep blue sea " * 100
-    (passage,) = from_page("whales", f"<untrusted_text_ab>{many}</untrusted_text_ab>")
-    inner = passage.removeprefix("<untrusted_text_ab>\n").removesuffix("\n</untrusted_text_ab>")
-    assert len(inner) == MAX_PASSAGE_CHARS
-    assert len(passage) == len(inner) + len("<untrusted_text_ab>\n\n</untrusted_text_ab>")
-    assert "untrusted" not in inner
+    (passage,) = from_page("whales", many)
+    assert MAX_PASSAGE_CHARS / 2 < len(passage) <= MAX_PASSAGE_CHARS
+    assert passage in many
 
 
-def test_snippet_of_a_marked_page_is_marked_too():
-    """It comes from the same page."""
-    text = f"<untrusted_text_x>\n{OTHER}\n</untrusted_text_x>"
-    assert from_page("whales", text, "Whales live in salt water.") == [
-        "<untrusted_text_x>\nWhales live in salt water.\n</untrusted_text_x>"
-    ]
+def test_long_passage_of_a_document_ends_with_a_sentence():
+    """It is a part of the passage that was found."""
+    found = f"  {WHALES}\r\n" * 40
+    (passage,) = from_document("whales", "T", [found])
+    assert passage in found
+    assert passage.endswith("winter.")
+    assert MAX_PASSAGE_CHARS - 2 * len(WHALES) < len(passage) <= MAX_PASSAGE_CHARS
 
 
 def test_short_paragraphs_are_no_passages():

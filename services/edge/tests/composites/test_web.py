@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from searchbus_contracts import Fault, ToolReply
@@ -89,7 +91,61 @@ async def test_passages_are_those_of_the_page(setup):
         "web",
         ("They sing, these whales, from dusk until morning.",),
     )
-    assert await web.passages("Which whales sing?", hit, **OPTIONS) == [
+    found = await web.passages("Which whales sing?", hit, **OPTIONS)
+    assert [quoted.text for quoted in found] == [
         "<untrusted_text_a>\nThey sing, these whales, from dusk until morning.\n</untrusted_text_a>",
         "<untrusted_text_a>\nWhales sing long songs in the sea at night.\n</untrusted_text_a>",
     ]
+
+
+def page(text: str, start: int = 0, most: int = 40):
+    """Replies of web_extract_content for the parts of one page."""
+    end = min(len(text), start + most)
+    content = f"<untrusted_text_a>\n{text[start:end]}\n</untrusted_text_a>\n[Characters of it.]"
+    item = {
+        "url": "https://x", "content": content, "status": "ok", "start": start, "end": end,
+        "chars": len(text), "content_hash": hashlib.sha256(text.encode()).hexdigest(),
+    }  # fmt: skip
+    return ToolReply(structured={"items": [item]})
+
+
+WHALES = "Whales sing long songs in the sea at night.\n\nNobody knows why they do it for hours."
+
+
+async def test_fetched_page_has_its_place_and_hash(setup):
+    """The text without marks and notices, which the answer puts around it."""
+    _, web, _, replies = setup
+    replies["web_extract_content"] = page(WHALES, 7)
+    found = await web.fetch(IDS.of_page("https://x"), start=7, end=22, **OPTIONS)
+    assert (found.text, found.start, found.chars) == ("sing long songs", 7, len(WHALES))
+    assert (found.mark, found.content_hash) == (
+        "untrusted_text_a",
+        hashlib.sha256(WHALES.encode()).hexdigest(),
+    )
+
+
+async def test_passages_of_a_page_have_their_places(setup):
+    """A snippet has none."""
+    _, web, _, replies = setup
+    replies["web_extract_content"] = page(WHALES, most=1000)
+    hit = Hit(
+        IDS.of_page("https://x"), "X", "https://x", "web", ("Whales sing, as some say, too.",)
+    )
+    found = await web.passages("Which whales sing songs?", hit, **OPTIONS)
+    places = {quoted.text.split("\n")[1]: quoted.anchor for quoted in found}
+    assert places.pop("Whales sing, as some say, too.", None) is None
+    ((text, anchor),) = places.items()
+    assert WHALES[anchor.start : anchor.end] == text
+
+
+async def test_quotation_is_compared_with_the_whole_page(setup):
+    """Its parts are read one after the other."""
+    _, web, _, replies = setup
+    replies["web_extract_content"] = page(WHALES), page(WHALES, 40), page(WHALES, 80)
+    found = await web.quote(IDS.of_page("https://x"), "Nobody knows when they do it", **OPTIONS)
+    assert (found.match, found.text) == ("nearest", "Nobody knows why they do it")
+    assert WHALES[found.start : found.end] == found.text
+    assert await web.quote("doc:books:1", "x", **OPTIONS) is None
+    replies["web_extract_content"] = page(WHALES, most=1000)
+    with pytest.raises(Fault, match="at most 2000"):
+        await web.quote(IDS.of_page("https://x"), "x" * 2001, **OPTIONS)

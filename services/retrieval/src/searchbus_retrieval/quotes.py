@@ -1,24 +1,19 @@
-"""Finds quotations in documents, a few at a time and beside the event loop."""
+"""Finds quotations in documents."""
 
 from __future__ import annotations
 
-import asyncio
-
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.retrieval import Document, QuoteDifference, QuoteReply
-from searchbus_passages import find_quote
+from searchbus_passages import Comparisons
 
 __all__ = ["Quotes"]
 
-_AT_ONCE = 2
-"""The largest document takes a thread two seconds."""
-
 
 class Quotes:
-    """Compares quotations with texts."""
+    """Compares quotations with documents."""
 
     def __init__(self) -> None:
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._comparisons = Comparisons()
 
     async def find(self, document: Document, quote: str) -> QuoteReply:
         """Where a quotation stands in a whole document.
@@ -27,8 +22,7 @@ class Quotes:
             Fault: invalid_argument; the quotation is empty or too long.
         """
         try:
-            async with self._slots:
-                place = await asyncio.to_thread(find_quote, document.text, quote)
+            place = await self._comparisons.find(document.text, quote)
         except ValueError as error:
             raise Fault(ErrorCode.INVALID_ARGUMENT, f"{error}.") from None
         return QuoteReply(

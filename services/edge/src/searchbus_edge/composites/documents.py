@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from urllib.parse import quote
@@ -13,14 +14,18 @@ from searchbus_contracts.retrieval import (
     MAX_TOP_K,
     Document,
     GetRequest,
+    QuoteReply,
+    QuoteRequest,
     SearchHit,
     SearchReply,
     SearchRequest,
 )
 
 from .ids import Ids, unknown_id
+from .parts import Part
 from .passages import from_document
-from .sources import MAX_QUERY_CHARS, Fetched, Found, Hit
+from .quoting import Difference, QuoteFound
+from .sources import MAX_QUERY_CHARS, Anchor, Fetched, Found, Hit, Quoted
 
 __all__ = ["Documents"]
 
@@ -28,6 +33,7 @@ _SURE_COSINE = 0.62
 """Below it the documents rarely answer the question, and count half beside other sources. One in
 eight questions about FOMC documents stays below it, and nine in ten questions about aircraft."""
 _MAX_ID_CHARS = 512
+_DOCUMENT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
 class Documents:
@@ -101,6 +107,7 @@ class Documents:
                 url=self._url(hits[0].url, collection, document_id),
                 source=f"{self.name}/{collection}",
                 texts=tuple(hit.text for hit in hits[:passages]),
+                anchors=tuple(_anchor(hit) for hit in hits[:passages]),
                 weight=1.0 if sure else 0.5,
             )
             for (collection, document_id), hits in of_document.items()
@@ -108,34 +115,47 @@ class Documents:
 
     async def passages(
         self, question: str, hit: Hit, *, actor: Actor, timeout_s: float
-    ) -> list[str]:
+    ) -> list[Quoted]:
         """See Source; the search has already read them."""
-        return from_document(question, hit.title, hit.texts)
+        return [_quoted(text, hit) for text in from_document(question, hit.title, hit.texts)]
 
-    async def fetch(self, hit_id: str, *, actor: Actor, timeout_s: float) -> Fetched | None:
+    async def fetch(
+        self, hit_id: str, *, actor: Actor, timeout_s: float, start: int = 0, end: int | None = None
+    ) -> Fetched | None:
         """See Source."""
-        named = self._ids.document(hit_id)
+        named = self._named(hit_id)
         if named is None:
             return None
-        document = await self.get(*named, actor=actor, timeout_s=timeout_s)
+        document = await self.get(*named, actor=actor, timeout_s=timeout_s, start=start, end=end)
+        text = document.text
+        if document.chars is None:  # a service of an earlier release gives the whole text
+            text = text[start:end]
         metadata = {
             key: str(value) for key, value in document.metadata.items() if value is not None
         }
         return Fetched(
             id=hit_id,
             title=document.title or document.document_id,
-            text=document.text,
+            text=text,
             url=self._url(document.url, document.collection, document.document_id),
             metadata={"source": "documents", "collection": document.collection, **metadata},
+            start=start,
+            length=len(document.text) if document.chars is None else document.chars,
+            content_hash=document.content_hash,
         )
 
     async def get(
-        self, collection: str, document_id: str, *, actor: Actor, timeout_s: float
+        self,
+        collection: str | None,
+        document_id: str,
+        *,
+        actor: Actor,
+        timeout_s: float,
+        start: int = 0,
+        end: int | None = None,
     ) -> Document:
-        """One document; raises Fault(not_found)."""
-        if len(document_id) > _MAX_ID_CHARS:
-            raise unknown_id()
-        request = GetRequest(collection=collection, document_id=document_id)
+        """One document, or a part of its text; raises Fault(not_found, invalid_argument)."""
+        request = GetRequest(collection=collection, document_id=document_id, start=start, end=end)
         return await self._bus.send_hedged(
             Request(
                 self._bus.subjects.endpoint(self._SERVICE, "get"), request, Document,
@@ -144,7 +164,62 @@ class Documents:
             self._hedge_get,
         )  # fmt: skip
 
+    async def quote(
+        self, hit_id: str, quote: str, *, actor: Actor, timeout_s: float
+    ) -> QuoteFound | None:
+        """See Source; the retrieval service compares, since it has the text."""
+        named = self._named(hit_id)
+        if named is None:
+            return None
+        collection, document_id = named
+        found = await self._bus.request(
+            self._bus.subjects.endpoint(self._SERVICE, "quote"),
+            QuoteRequest(collection=collection, document_id=document_id, quote=quote),
+            QuoteReply,
+            service=self._SERVICE,
+            timeout_s=timeout_s,
+            actor=actor,
+        )
+        there = found.match != "none"
+        return QuoteFound(
+            match=found.match,
+            id=str(Part(hit_id, found.start, found.end)) if there else hit_id,
+            title=found.title or found.document_id,
+            url=self._url(found.url, found.collection, found.document_id),
+            start=found.start,
+            end=found.end,
+            text=found.text,
+            similarity=found.similarity,
+            differences=[Difference(d.quote, d.document) for d in found.differences],
+            content_hash=found.content_hash,
+        )
+
+    def _named(self, hit_id: str) -> tuple[str | None, str] | None:
+        """(collection, document id); None for the collection of a bare id, as search_fomc has."""
+        if _DOCUMENT_ID.fullmatch(hit_id):
+            return None, hit_id
+        named = self._ids.document(hit_id)
+        if named is not None and len(named[1]) > _MAX_ID_CHARS:
+            raise unknown_id()
+        return named
+
     def _url(self, url: str | None, collection: str, document_id: str) -> str:
         if url and url.startswith(("http://", "https://")):
             return url
         return f"{self._base_url}/documents/{collection}/{quote(document_id, safe='')}"
+
+
+def _anchor(hit: SearchHit) -> Anchor | None:
+    if hit.start is None or hit.end is None:
+        return None
+    return Anchor(hit.start, hit.end, hit.content_hash)
+
+
+def _quoted(passage: str, hit: Hit) -> Quoted:
+    """A part of one of the hit's texts, with its place."""
+    for text, anchor in zip(hit.texts, hit.anchors, strict=False):
+        offset = text.find(passage)
+        if anchor is not None and offset >= 0:
+            start = anchor.start + offset
+            return Quoted(passage, Anchor(start, start + len(passage), anchor.content_hash))
+    return Quoted(passage)

@@ -7,6 +7,8 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from searchbus_passages import sentences
+
 __all__ = ["distinct", "from_document", "from_page", "marked"]
 
 MAX_PASSAGES = 2
@@ -23,7 +25,7 @@ _MOST_NAMES = 0.5
 _SHINGLE_WORDS = 4
 _WORD = re.compile(r"\w+")
 _SUFFIX = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_BLANK_LINES = re.compile(r"\n\s*\n")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _MARKS_OF_UNTRUSTED_TEXT = re.compile(r"</?(untrusted_text_\w+)>")
 _ASKING_WORDS = frozenset(
@@ -43,7 +45,7 @@ def from_document(question: str, title: str, passages: Iterable[str]) -> list[st
     """
     beyond_title = set(_words(question)) - set(_words(title))
     return [
-        passage.strip()[:MAX_PASSAGE_CHARS]
+        next(_cut(passage), passage.strip())
         for passage in passages
         if beyond_title & _said_once(passage) or _is_prose(passage)
     ][:MAX_PASSAGES]
@@ -52,25 +54,21 @@ def from_document(question: str, title: str, passages: Iterable[str]) -> list[st
 def from_page(question: str, text: str, snippet: str = "") -> list[str]:
     """The passages of a page with the most words of the question; of equal ones the first.
 
-    A text between marks of untrusted text gives passages between the same marks.
+    Each but the snippet is exactly a part of the text.
 
     Args:
         text: the page's text, empty where it could not be read.
         snippet: what the search showed of the page.
     """
     wanted = set(_words(question))
-    plain = _MARKS_OF_UNTRUSTED_TEXT.sub("", text)
     shares = {}
-    for passage in (snippet.strip(), *_cut(plain)):
+    for passage in (snippet.strip()[:MAX_PASSAGE_CHARS], *_cut(text)):
         words = set(_words(passage))
         if len(words - wanted) >= _LEAST_BEYOND_QUESTION:
             shares[passage] = len(words & wanted) / (len(wanted) or 1)
     floor = max(_LEAST_SHARE, _SHARE_OF_BEST * max(shares.values(), default=0.0))
     ranked = sorted(shares, key=lambda passage: -shares[passage])
-    picked = distinct(passage for passage in ranked if shares[passage] >= floor)
-    picked = [passage[:MAX_PASSAGE_CHARS] for passage in picked[:MAX_PASSAGES]]
-    mark = _MARKS_OF_UNTRUSTED_TEXT.search(text)
-    return picked if mark is None else marked(picked, mark[1])
+    return distinct(passage for passage in ranked if shares[passage] >= floor)[:MAX_PASSAGES]
 
 
 def marked(passages: Iterable[str], mark: str | None = None) -> list[str]:
@@ -97,15 +95,18 @@ def distinct(passages: Iterable[str], known: Iterable[str] = ()) -> list[str]:
 
 def _cut(text: str) -> Iterator[str]:
     """Paragraphs; a long one is cut between sentences."""
-    for paragraph in re.split(r"\n\s*\n", text):
-        current = ""
-        for sentence in _SENTENCE_END.split(paragraph.strip()):
-            if current and len(current) + len(sentence) >= MAX_PASSAGE_CHARS:
-                yield current
-                current = ""
-            current = f"{current} {sentence}" if current else sentence
-        if current:
-            yield current
+    start = 0
+    for blank in (*_BLANK_LINES.finditer(text), None):
+        end = len(text) if blank is None else blank.start()
+        first = last = None
+        for span in sentences(text, start, end):
+            if first is not None and last is not None and span.end - first > MAX_PASSAGE_CHARS:
+                yield text[first:last]
+                first = None
+            first, last = span.start if first is None else first, span.end
+        if first is not None:
+            yield text[first:last]
+        start = end if blank is None else blank.end()
 
 
 def _words(text: str) -> list[str]:

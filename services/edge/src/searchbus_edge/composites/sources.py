@@ -9,14 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from searchbus_contracts import Actor, Failure
 from searchbus_contracts.coverage import SourceCoverage
 
-__all__ = ["MAX_QUERY_CHARS", "Fetched", "Found", "Hit", "Source"]
+if TYPE_CHECKING:
+    from .quoting import QuoteFound
+
+__all__ = ["MAX_QUERY_CHARS", "Anchor", "Fetched", "Found", "Hit", "Quoted", "Source"]
 
 MAX_QUERY_CHARS = 1000
+
+
+class Anchor(NamedTuple):
+    """Where a passage stands: characters `start` to `end` of the text with this hash."""
+
+    start: int
+    end: int
+    content_hash: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """A passage as it is shown; without an anchor where its text is not known whole."""
+
+    text: str
+    anchor: Anchor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +46,7 @@ class Hit:
         url: an address that a person can open.
         source: `documents/<collection>` or `web`.
         texts: the passages or the snippet that were found, best first.
+        anchors: of each of the texts; empty where they have none.
         weight: the confidence of its source, 0 to 1.
     """
 
@@ -35,6 +55,7 @@ class Hit:
     url: str
     source: str
     texts: tuple[str, ...] = ()
+    anchors: tuple[Anchor | None, ...] = ()
     weight: float = 1.0
 
 
@@ -54,13 +75,28 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A whole document or page."""
+    """A document or page, or a part of it.
+
+    Args:
+        start: where the text begins in the whole text, in characters.
+        length: of the whole text; None: the text is its rest.
+        mark: of untrusted text, between which a page's text is shown.
+    """
 
     id: str
     title: str
     text: str
     url: str
     metadata: dict[str, str] = field(default_factory=dict)
+    start: int = 0
+    length: int | None = None
+    content_hash: str | None = None
+    mark: str | None = None
+
+    @property
+    def chars(self) -> int:
+        """Length of the whole text."""
+        return self.start + len(self.text) if self.length is None else self.length
 
 
 class Source(Protocol):
@@ -78,8 +114,25 @@ class Source(Protocol):
 
     async def passages(
         self, question: str, hit: Hit, *, actor: Actor, timeout_s: float
-    ) -> list[str]:
+    ) -> list[Quoted]:
         """The passages of one of its hits that answer the question; raises Fault."""
 
-    async def fetch(self, hit_id: str, *, actor: Actor, timeout_s: float) -> Fetched | None:
-        """The text behind an id; None for ids of other sources; raises Fault(not_found)."""
+    async def fetch(
+        self, hit_id: str, *, actor: Actor, timeout_s: float, start: int = 0, end: int | None = None
+    ) -> Fetched | None:
+        """The text behind an id, or a part of it that may end earlier.
+
+        None for ids of other sources.
+
+        Raises:
+            Fault: not_found; invalid_argument, where the text ends before `start`.
+        """
+
+    async def quote(
+        self, hit_id: str, quote: str, *, actor: Actor, timeout_s: float
+    ) -> QuoteFound | None:
+        """Where a quotation stands in the text behind an id; None for ids of other sources.
+
+        Raises:
+            Fault: not_found; invalid_argument, for a quotation that cannot be compared.
+        """

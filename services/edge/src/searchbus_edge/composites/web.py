@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,16 +11,21 @@ from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault
 from searchbus_contracts.coverage import SourceCoverage
+from searchbus_passages import MAX_TOKENS, Comparisons
 
 from ..calls.reply import Reply
 from ..lists.registry import Registry
 from ..lists.visible import missing_role, visible
 from ..requests.tool_calls import ToolCalls, ToolRequest
 from .ids import Ids, unknown_id
-from .passages import from_page
-from .sources import MAX_QUERY_CHARS, Fetched, Found, Hit
+from .passages import from_page, marked
+from .quoting import QuoteFound, found_in
+from .sources import MAX_QUERY_CHARS, Anchor, Fetched, Found, Hit, Quoted
 
 __all__ = ["Web"]
+
+_START_FRAGMENT = "searchbus-start="
+_MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
 
 
 class Web:
@@ -32,6 +39,7 @@ class Web:
         self._calls = calls
         self._ids = ids
         self._registry = registry
+        self._comparisons = Comparisons()
 
     def absence(self, actor: Actor) -> Failure | None:
         """See Source."""
@@ -72,26 +80,72 @@ class Web:
 
     async def passages(
         self, question: str, hit: Hit, *, actor: Actor, timeout_s: float
-    ) -> list[str]:
-        """See Source; of the page's text and its snippet."""
-        fetched = await self.fetch(hit.id, actor=actor, timeout_s=timeout_s)
-        return from_page(question, fetched.text if fetched is not None else "", *hit.texts)
+    ) -> list[Quoted]:
+        """See Source; of the page's text and its snippet, between marks."""
+        page = await self.fetch(hit.id, actor=actor, timeout_s=timeout_s)
+        if page is None:
+            raise unknown_id()
+        return [_quoted(text, page) for text in from_page(question, page.text, *hit.texts)]
 
-    async def fetch(self, hit_id: str, *, actor: Actor, timeout_s: float) -> Fetched | None:
-        """See Source."""
+    async def fetch(
+        self, hit_id: str, *, actor: Actor, timeout_s: float, start: int = 0, end: int | None = None
+    ) -> Fetched | None:
+        """See Source; the text may end before `end`, since one extraction has a limit."""
         url = self._ids.page(hit_id)
         if url is None:
             return None
-        found = await self._call(self._EXTRACT, {"urls": [url]}, actor, timeout_s)
+        part = url if start == 0 else f"{url}#{_START_FRAGMENT}{start}"
+        arguments = {"urls": [part], "max_tokens": MAX_TOKENS}
+        found = await self._call(self._EXTRACT, arguments, actor, timeout_s)
         (item,) = found["items"]
         if item["status"] != "ok":
+            beyond = start and item["status"] == "invalid_url"
             why = item.get("message") or ""
             raise Fault(
-                ErrorCode.UPSTREAM_FAILED,
+                ErrorCode.INVALID_ARGUMENT if beyond else ErrorCode.UPSTREAM_FAILED,
                 f"The page could not be read ({item['status']}). {why}".strip(),
                 retryable=item["status"] in ("timeout", "unreachable", "dns"),
             )
-        return Fetched(hit_id, url, item["content"], url, {"source": "web"})
+        first = item.get("start", start)
+        marked_text = _MARKED.match(item["content"])
+        mark, text = marked_text.groups() if marked_text else (None, item["content"])
+        return Fetched(
+            hit_id,
+            url,
+            text if end is None else text[: max(0, end - first)],
+            url,
+            {"source": "web"},
+            start=first,
+            length=item.get("chars"),
+            content_hash=item.get("content_hash"),
+            mark=mark,
+        )
+
+    async def quote(
+        self, hit_id: str, quote: str, *, actor: Actor, timeout_s: float
+    ) -> QuoteFound | None:
+        """See Source; the whole page is read, in parts."""
+        page = await self._whole(hit_id, actor, timeout_s)
+        if page is None:
+            return None
+        try:
+            place = await self._comparisons.find(page.text, quote)
+        except ValueError as error:
+            raise Fault(ErrorCode.INVALID_ARGUMENT, f"{error}.") from None
+        return found_in(page, place)
+
+    async def _whole(self, hit_id: str, actor: Actor, timeout_s: float) -> Fetched | None:
+        """A page with its whole text; only white space between its parts may differ."""
+        page = await self.fetch(hit_id, actor=actor, timeout_s=timeout_s)
+        if page is None:
+            return None
+        text = " " * page.start + page.text
+        while len(text) < page.chars:
+            part = await self.fetch(hit_id, actor=actor, timeout_s=timeout_s, start=len(text))
+            if part is None or not part.text or part.content_hash != page.content_hash:
+                raise Fault(ErrorCode.UNAVAILABLE, "The page changed while it was read. Try again.")
+            text += "\n" * (part.start - len(text)) + part.text
+        return replace(page, text=text, start=0)
 
     def _allowed(self, tool: tuple[str, str], actor: Actor) -> Any:
         listed = self._registry.view(None).tool_of.get(tool)
@@ -128,3 +182,13 @@ def _fault_of(reply: Reply) -> Fault:
         return Fault.of(msgspec.convert((reply.value or {}).get("error"), Failure))
     except msgspec.ValidationError:
         return Fault(ErrorCode.UPSTREAM_FAILED, "The web search failed.")
+
+
+def _quoted(passage: str, page: Fetched) -> Quoted:
+    """A passage between the page's marks; its snippet has no place in the text."""
+    start = page.text.find(passage)
+    (text,) = marked([passage], page.mark)
+    if start < 0 or page.content_hash is None:
+        return Quoted(text)
+    first = page.start + start
+    return Quoted(text, Anchor(first, first + len(passage), page.content_hash))

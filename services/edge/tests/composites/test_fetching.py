@@ -1,0 +1,93 @@
+"""The result of fetch: the specification's object, never larger than its budget."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from searchbus_contracts import Fault, encode
+from searchbus_edge.composites.fetching import fit
+from searchbus_edge.composites.parts import Part
+from searchbus_edge.composites.sources import Fetched
+from searchbus_passages import DEFAULT_TOKENS, count
+
+PROSE = "The Committee decided to raise the range. Nobody voted \u201cno\u201d!\r\n" * 3000
+TABLE = "| 5\u20111/4 | 12.5 |\n" * 4000
+TEXTS = st.sampled_from(
+    [PROSE, TABLE, "x" * 99_000, "\U0001f350\u9be8" * 20_000, "\ufeffShort.", "e\u0301" * 40_000]
+)
+
+
+def fetched(
+    text: str, start: int = 0, length: int | None = None, mark: str | None = None
+) -> Fetched:
+    return Fetched(
+        "doc:a:b",
+        "Title",
+        text,
+        "https://x.example",
+        {"source": "documents"},
+        start,
+        length,
+        "h" * 64,
+        mark,
+    )
+
+
+def test_text_that_fits_is_whole():
+    """Only its hash is added to the metadata."""
+    found = fit(Part("doc:a:b"), fetched("Short text."), DEFAULT_TOKENS)
+    assert encode(found) == encode({
+        "id": "doc:a:b", "title": "Title", "text": "Short text.", "url": "https://x.example",
+        "metadata": {"source": "documents", "content_hash": "h" * 64, "untrusted": "true"},
+    })  # fmt: skip
+
+
+@settings(max_examples=30)
+@given(TEXTS, st.integers(300, 30_000), st.sampled_from([None, "untrusted_text_ab12cd34"]))
+def test_budget_holds_and_the_text_is_a_beginning(text, most, mark):
+    """Counted over the JSON that the model reads."""
+    found = fit(Part("doc:a:b"), fetched(text, mark=mark), most)
+    assert count(encode(found).decode()) <= most
+    inner = (
+        found.text if mark is None else found.text.split("\n", 1)[1].removesuffix(f"\n</{mark}>")
+    )
+    assert text.startswith(inner)
+    assert (inner != text) is (found.metadata.get("truncated") == "true")
+
+
+@pytest.mark.parametrize("text", [PROSE, TABLE])
+def test_cursor_leads_through_the_whole_text(text):
+    """The parts, one after the other, are the text."""
+    part, parts = Part("doc:a:b"), []
+    while True:
+        rest = fetched(text[part.start : part.end], part.start, len(text))
+        found = fit(part, rest, 9000)
+        parts.append(found.text)
+        if "truncated" not in found.metadata:
+            break
+        assert found.metadata["end"] == str(part.start + len(found.text))
+        part = Part.of(found.metadata["cursor"])
+    assert len(parts) > 3
+    assert "".join(parts) == text
+
+
+def test_cut_text_ends_with_a_sentence():
+    """So that nothing is quoted that the document does not say."""
+    assert fit(Part("doc:a:b"), fetched(PROSE), 5000).text.endswith(("range.", "!"))
+
+
+def test_requested_part_ends_where_it_should():
+    """More text behind it is no truncation; a cursor stays inside the part."""
+    whole = fit(Part("doc:a:b", 10, 20), fetched(PROSE[10:20], 10, len(PROSE)), 5000)
+    assert whole.metadata["end"] == "20"
+    assert "truncated" not in whole.metadata
+    cut = fit(Part("doc:a:b", 10, 90_000), fetched(PROSE[10:50_000], 10, len(PROSE)), 5000)
+    assert cut.metadata["cursor"].endswith("-90000")
+
+
+def test_budget_that_is_too_small_is_refused():
+    """With what the document takes without its text."""
+    with pytest.raises(Fault, match=r"max_tokens is 100, but the document has \d+ without"):
+        fit(Part("doc:a:b"), fetched(PROSE), 100)
