@@ -20,7 +20,12 @@ async def test_edge_follows_the_services_and_ends_with_its_context(bus, tmp_path
         await bus.serve(edge.connector)
         await edge.directory.refresh()
         assert edge.registry.toolsets == ["connector"]
-        assert list(edge.registry.view(None).tools) == ["fetch", "research_brief", "search", "verify_quote"]
+        assert list(edge.registry.view(None).tools) == [
+            "fetch",
+            "research_brief",
+            "search",
+            "verify_quote",
+        ]
         endpoint = edge.endpoints.get("connector")
         assert endpoint is edge.endpoints.get("connector")
         assert edge.endpoints.get("absent") is None
