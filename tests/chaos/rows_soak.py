@@ -62,7 +62,7 @@ async def soak(folder: Path, *, short: bool, seconds: float = 0.0) -> list[Measu
         await fleet.ready("search_fomc")
         await fleet.ready("web_search")
         await _ingest(fleet)
-        mixed = _Mixed(fleet)
+        mixed = _Mixed(fleet, short=short)
         async with restarts.every(every_s):  # a whole round, where there is the time
             await mixed.run((restarts.kinds + 1) * every_s if long else seconds / 10)
         await fleet.ready(workers=3)
@@ -217,8 +217,9 @@ class _Restarts:
 class _Mixed:
     """Sends calls of four kinds and judges their answers."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, *, short: bool) -> None:
         self._fleet = fleet
+        self._short = short
         self._chance = random.Random(11)
         self.outcomes: Counter[str] = Counter()
         self.calls = 0
@@ -228,7 +229,7 @@ class _Mixed:
         tasks: set[asyncio.Task[None]] = set()
         start_s = time.monotonic()
         number = 0
-        async with Client(self._fleet.ports) as client:
+        async with Client(self._fleet.ports, short=self._short) as client:
             while (due_s := number / RATE_PER_S) < seconds:
                 await asyncio.sleep(max(0.0, start_s + due_s - time.monotonic()))
                 task = asyncio.create_task(self._one(client))

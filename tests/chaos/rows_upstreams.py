@@ -16,7 +16,7 @@ from tests.fakes.ddg import FakeDuckDuckGo
 from tests.fakes.web import FakeWeb
 
 from .client import Client, counts
-from .fleet import Fleet, monitor
+from .fleet import READY_S, Fleet, monitor
 from .scorecard import Measurement, at_least, at_most
 from .upstreams import hostile
 
@@ -36,7 +36,7 @@ async def refused(folder: Path, *, short: bool) -> list[Measurement]:
             tavily_rpm=60 * LIMIT_PER_S, web_providers='["tavily"]',
         )  # fmt: skip
         await fleet.ready("web_search")
-        async with Client(fleet.ports) as client:
+        async with Client(fleet.ports, short=short) as client:
             calls = []
             for number in range(round(3 * LIMIT_PER_S * seconds)):
                 calls.append(asyncio.create_task(
@@ -65,7 +65,7 @@ async def harmful(folder: Path, *, short: bool) -> list[Measurement]:
                           tavily_api_keys='["key"]', tavily_url=f"http://{address}",
                           extract_tavily="false")  # fmt: skip
         await fleet.ready("web_extract_content")
-        async with Client(fleet.ports) as client:
+        async with Client(fleet.ports, short=short) as client:
             for number in range(4):  # the processes that read pages are up
                 page = f"http://page.example.org/page/{number}"
                 await client.call("web_extract_content", {"urls": [page]})
@@ -110,13 +110,13 @@ async def scraper_blocked(folder: Path, *, short: bool) -> list[Measurement]:
     async with serve(ddg.app) as url, Fleet(folder) as fleet:
         await fleet.edge()
         await _scrapers(fleet, url, 3)
-        async with Client(fleet.ports) as client:
+        async with Client(fleet.ports, short=short) as client:
             await _searches(client, 12, 4.0, "warm")
             ddg.blocked = {"127.0.0.12"}
             during = await _searches(client, 40 if short else 80, 4.0, "blocked")
             ddg.blocked = set()
             seen = len(ddg.requests)
-            give_up_s = time.monotonic() + 20
+            give_up_s = time.monotonic() + (60 if short else 20)
             rejoined = False
             number = 0
             while not rejoined and time.monotonic() < give_up_s:
@@ -141,7 +141,7 @@ async def scrapers_for_long(
         await fleet.edge()
         await _scrapers(fleet, url, 6)
         ddg.blocked = {"127.0.0.13"}
-        async with Client(fleet.ports) as client:
+        async with Client(fleet.ports, short=short) as client:
             await _searches(client, 24, 4.0, "warm")
             before = _consumers(fleet)
             searches = await _searches(client, round(2 * seconds), 2.0, "long")
@@ -163,7 +163,7 @@ async def _scrapers(fleet: Fleet, url: str, count: int) -> None:
         )  # fmt: skip
     await fleet.ready("web_search")
     async with Client(fleet.ports) as client:
-        give_up_s = time.monotonic() + 60
+        give_up_s = time.monotonic() + READY_S
         while time.monotonic() < give_up_s:
             if (await client.call("web_search", {"query": "ready"})).kind == "answer":
                 break
