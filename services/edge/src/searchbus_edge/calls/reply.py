@@ -31,8 +31,10 @@ class RawReply(Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        if not len(self.structured):
+            return
         given = memoryview(self.structured)
-        if given and given[0] not in b"{n":
+        if given[0] not in b"{n":
             raise ValueError("structured must be an object or null")
         # The decoder has checked its form, but not its letters. In pieces, since a text of
         # megabytes would take longer to allocate than to check.
@@ -61,7 +63,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     def of(cls, reply: ToolReply | RawReply) -> Reply:
         """A reply that was made here, or read from the bus."""
         if isinstance(reply, RawReply):
-            structured = _compact(bytes(reply.structured))
+            structured = _compact(bytes(reply.structured)) if len(reply.structured) else b""
         else:
             structured = encode(reply.structured)
         return cls(
