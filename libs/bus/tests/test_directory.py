@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -195,3 +196,27 @@ async def test_a_malformed_event_is_ignored_and_logged(connect_bus, directory, c
     await directory._on_event(bus.subjects.catalog_event("alpha"), b"{")
     assert names(directory) == ["one"]
     assert "is malformed and ignored" in caplog.text
+
+
+async def test_change_is_published_once_it_is_prepared(connect_bus):
+    """Readers see the listing before it until then; a preparation that fails is tried again."""
+    prepared, told, go_on = [], [], asyncio.Event()
+
+    async def prepare(listing) -> None:
+        prepared.append(listing)
+        if len(prepared) == 1:
+            raise RuntimeError("It broke.")
+        await go_on.wait()
+
+    directory = Directory(
+        await connect_bus(), refresh_s=0.05, prepare=prepare, on_change=lambda: told.append(1)
+    )
+    await directory.start()
+    await (await connect_bus()).serve(tool_worker("alpha", "one"))
+    await until(lambda: len(prepared) == 2)
+    assert (directory.catalogs, directory.owner("alpha"), told) == ((), None, [])
+    go_on.set()
+    await until(lambda: told == [1])
+    assert directory.listing is prepared[1]
+    assert directory.owner("alpha") == "alpha"
+    await directory.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_bus.owners import Owners
+from searchbus_bus.owners import Owners, claims
 
 
 @pytest.fixture
@@ -64,3 +64,10 @@ def test_each_refused_offer_is_logged_and_counted_once(now_s, caplog, monkeypatc
     found.update({"aaa": ["web"]})
     assert counted == ["toolset", "toolset"]
     assert caplog.text.count("is ignored") == 2
+
+
+def test_service_that_is_away_gives_way():
+    """Only where another one that is there offers the toolset."""
+    offers = {"gone": ("shared", "own"), "here": ("shared",)}
+    assert claims(offers, {"here"}) == {"gone": ("own",), "here": ("shared",)}
+    assert claims(offers, {"gone", "here"}) == offers

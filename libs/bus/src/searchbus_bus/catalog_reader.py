@@ -67,7 +67,7 @@ class CatalogReader:
             known |= found
             refusals += refused
         kept = self._parts[service] = {name: known[name] for name in hashes}
-        return _joined(service, list(kept.values())), refusals
+        return await asyncio.to_thread(_joined, service, list(kept.values())), refusals
 
     def forget(self, service: str) -> None:
         """Drop the parts of a service."""

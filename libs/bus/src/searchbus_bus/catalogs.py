@@ -99,8 +99,8 @@ class Catalogs:
             telemetry.count_refused("catalog")
             log.warning("the catalogue of %s could not be read: %s", service, error)
             return
-        if service in self._known:
-            _log_changes(self._known[service], catalog)
+        # In a thread, for catalogues of thousands.
+        toolsets = await asyncio.to_thread(_look_over, self._known.get(service), catalog)
         for refusal in refusals:
             telemetry.count_refused("descriptor")
             log.warning(
@@ -109,17 +109,21 @@ class Catalogs:
             if self._on_refusal is not None:
                 self._on_refusal(service, refusal)
         self._known[service], self._digests[service] = catalog, digest
-        self.toolsets[service] = catalog.toolsets
+        self.toolsets[service] = toolsets
         self._on_read()
 
 
-def _log_changes(old: Catalog, new: Catalog) -> None:
-    """Log what a model or a caller should not meet unnoticed of tools that are known."""
-    known = {(tool.toolset, tool.name): tool for tool in old.tools}
-    for tool in new.tools:
+def _look_over(old: Catalog | None, new: Catalog) -> tuple[str, ...]:
+    """The toolsets of a catalogue that was read.
+
+    Logs what a model or a caller should not meet unnoticed of tools that are known.
+    """
+    known = {(tool.toolset, tool.name): tool for tool in old.tools} if old is not None else {}
+    for tool in new.tools if known else ():
         before = known.get((tool.toolset, tool.name))
         if before is not None and before is not tool and (found := changes(before, tool)):
             log.warning(
                 "%s: the tool %s of toolset %s changed: %s",
                 new.service, tool.name, tool.toolset, "; ".join(found),
             )  # fmt: skip
+    return new.toolsets

@@ -18,7 +18,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from searchbus_contracts import (
     ACKS_KEY,
@@ -32,8 +32,9 @@ from searchbus_contracts import (
 from . import telemetry
 from .bus import Bus
 from .catalogs import Catalogs
+from .listing import Listing
 from .metrics import LiveGauge
-from .owners import Owners
+from .owners import Owners, claims
 from .pinging import silent_instances
 from .presence import Absence, Instance, Presence, started_ms
 from .tasks import end_task, wait_for_event
@@ -65,6 +66,7 @@ class Directory:
         lost_grace_s: how long a service stays listed whose last worker vanished without a word.
         refresh_s: time between rounds of discovery, in seconds; events report most changes at once.
         on_change: called after `catalogs` changed.
+        prepare: awaited with what is published next, before it is.
         on_refusal: called with (service, refusal) for every malformed descriptor.
         declared: toolset → the service that it belongs to; see `owners`.
     """
@@ -78,6 +80,7 @@ class Directory:
         lost_grace_s: float = 86_400.0,
         refresh_s: float = 5.0,
         on_change: Callable[[], None] | None = None,
+        prepare: Callable[[Listing], Awaitable[None]] | None = None,
         on_refusal: Callable[[str, Refusal], None] | None = None,
         declared: Mapping[str, str] | None = None,
     ) -> None:
@@ -85,18 +88,17 @@ class Directory:
         self._wake = asyncio.Event()
         self._refresh_s = refresh_s
         self._on_change = on_change
+        self._prepare = prepare
         self._presence = Presence(expected=expected, grace_s=grace_s, lost_grace_s=lost_grace_s)
         self._read = Catalogs(bus, on_read=self._wake.set, on_refusal=on_refusal)
         self._ownership = Owners(declared or {}, grace_s=grace_s)
-        self._owners: dict[str, str] = {}
         self._refreshing = asyncio.Lock()
         self._updating = asyncio.Lock()
         self._following: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
         self._events: Subscription | None = None
         self.rounds = 0
-        self.generation = 0
-        self.catalogs: tuple[Catalog, ...] = ()
+        self.listing = Listing()
 
     async def start(self) -> None:
         """Discover all services once and follow changes from then on.
@@ -118,6 +120,16 @@ class Directory:
         await self._read.close()
         if self._events is not None:
             await self._events.unsubscribe()
+
+    @property
+    def generation(self) -> int:
+        """Increases whenever catalogues or owners change."""
+        return self.listing.generation
+
+    @property
+    def catalogs(self) -> tuple[Catalog, ...]:
+        """The catalogue of each service that is listed."""
+        return self.listing.catalogs
 
     @property
     def discovered(self) -> bool:
@@ -152,7 +164,7 @@ class Directory:
 
     def owner(self, toolset: str) -> str | None:
         """The service that a toolset belongs to; None for an unknown toolset."""
-        return self._owners.get(toolset)
+        return self.listing.owners.get(toolset)
 
     async def refresh(self) -> None:
         """Run a round of discovery now.
@@ -256,32 +268,20 @@ class Directory:
                 self._bus.fleet.follow(name, instances if every else ())
             # Whoever starts waits for all: an edge is ready once it can list what there is.
             await self._read.read(wanted, patience_s=_PATIENCE_S if self.discovered else None)
-            self._publish()
+            await self._publish()
 
-    def _publish(self) -> None:
-        catalogs = self._read.all
-        owners = self._ownership.update(self._claims())
-        same = len(catalogs) == len(self.catalogs) and all(map(_is, catalogs, self.catalogs))
-        if same and owners == self._owners:
+    async def _publish(self) -> None:
+        offers = self._read.toolsets
+        there = {s for s in offers if self.present(s) or self._presence.is_restarting(s)}
+        owners = self._ownership.update(claims(offers, there))
+        listing = self.listing.following(self._read.all, owners)
+        if listing is None:
             return
-        self.catalogs, self._owners = catalogs, owners
-        self.generation += 1
+        if self._prepare is not None:
+            await self._prepare(listing)
+        self.listing = listing
         if self._on_change is not None:
             self._on_change()
-
-    def _claims(self) -> dict[str, tuple[str, ...]]:
-        """Service → the toolsets that it offers. One that is away for longer than a restart gives
-        way to one that is there.
-        """
-        offers = self._read.toolsets
-        there = {
-            name for name in offers if self.present(name) or self._presence.is_restarting(name)
-        }
-        taken = {toolset for name in there for toolset in offers[name]}
-        return {
-            name: toolsets if name in there else tuple(t for t in toolsets if t not in taken)
-            for name, toolsets in offers.items()
-        }
 
 
 _away: LiveGauge[Directory] = LiveGauge(
@@ -290,7 +290,3 @@ _away: LiveGauge[Directory] = LiveGauge(
     lambda directory: [(1, {"worker": absence.service}) for absence in directory.absences],
     description="Services that this process knows of and that have no worker.",
 )
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other

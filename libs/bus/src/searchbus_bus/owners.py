@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from . import telemetry
 
-__all__ = ["Owners"]
+__all__ = ["Owners", "claims"]
 
 log = logging.getLogger("searchbus.bus")
 
@@ -93,3 +93,19 @@ class Owners:
             gone = holding.service not in offered
             if gone or (holding.lost_s is not None and now_s - holding.lost_s > self._grace_s):
                 del self._held[toolset]
+
+
+def claims(
+    offers: Mapping[str, Collection[str]], there: Collection[str]
+) -> dict[str, tuple[str, ...]]:
+    """Service → the toolsets that it claims: a service that is away gives way to one that is there.
+
+    Args:
+        offers: service → the toolsets of its catalogue.
+        there: services that have workers, or had until a moment ago.
+    """
+    taken = {toolset for service in there for toolset in offers[service]}
+    return {
+        service: tuple(t for t in toolsets if service in there or t not in taken)
+        for service, toolsets in offers.items()
+    }

@@ -107,6 +107,7 @@ async def open_edge(
             grace_s=settings.grace_s,
             lost_grace_s=settings.lost_grace_s,
             on_change=changes.notify,
+            prepare=lambda listing: registry.prepare(listing),
             declared=declared,
         )
         cursors = Cursors(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import contextmanager
 
 import pytest
@@ -135,8 +136,11 @@ async def test_a_held_tool_stays_listed_as_it_was(directory, pinning, file, now_
         for tool in catalog.tools
     )
     others = tuple(c for c in directory.catalogs if c is not catalog)
-    directory.catalogs = (*others, replace(catalog, tools=new))
-    directory.generation += 1
+    directory.listing = dataclasses.replace(
+        directory.listing,
+        generation=directory.generation + 1,
+        catalogs=(*others, replace(catalog, tools=new)),
+    )
     for toolset in (None, "dictionary"):
         held = registry.view(toolset).tools["look_up"]
         assert held.descriptor == before.descriptor

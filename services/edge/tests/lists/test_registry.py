@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import threading
+
 import pytest
 from msgspec import structs
 
-from searchbus_bus import Worker
+from searchbus_bus import Directory, Worker
 from searchbus_contracts.resources import template_pattern
+from searchbus_edge.lists import offers
 from searchbus_edge.lists.registry import Registry
+
+from ..conftest import dictionary_worker
 
 
 def names(registry, toolset=None):
@@ -58,13 +64,16 @@ async def test_view_is_kept_until_something_changes(registry, directory, broker)
     assert registry.toolsets == ["dictionary", "atlas", "zoo"]
 
 
-async def test_nothing_is_kept_of_a_toolset_that_is_gone(registry, directory, monkeypatch):
+async def test_nothing_is_kept_of_a_toolset_that_is_gone(registry, directory):
     """Its tools may be thousands."""
     assert registry.view("atlas").tools
-    monkeypatch.setattr(directory, "owner", {"dictionary": "dictionary"}.get)
-    monkeypatch.setattr(directory, "generation", directory.generation + 1)
+    directory.listing = dataclasses.replace(
+        directory.listing, generation=directory.generation + 1, owners={"dictionary": "dictionary"}
+    )
+    await registry.prepare(directory.listing)
     registry.view(None)
     assert set(registry._views) == {None}
+    assert registry._upcoming == {}
 
 
 async def test_unchanged_tool_keeps_its_validator(registry, directory, broker):
@@ -82,6 +91,39 @@ async def test_unchanged_tool_keeps_its_validator(registry, directory, broker):
     assert not taken.is_of("look_up", taken.descriptor, "atlas", "")
     assert not taken.is_of("atlas_look_up", taken.descriptor, "atlas", "its roles changed")
     assert not taken.is_of("atlas_look_up", before["say"].descriptor, "atlas", "")
+
+
+async def test_views_are_made_in_a_thread_before_a_change_is_published(
+    bus, dictionary, broker, monkeypatch
+):
+    """Thousands of new tools must not hold the requests that run."""
+    threads: dict[str, set[int]] = {}
+    check = offers.has_valid_schema
+
+    def noting(tool):
+        threads.setdefault(tool.name, set()).add(threading.get_ident())
+        return check(tool)
+
+    monkeypatch.setattr(offers, "has_valid_schema", noting)
+    await broker.connect(name="dictionary").serve(dictionary_worker(dictionary))
+    directory = Directory(bus, prepare=lambda listing: registry.prepare(listing))
+    registry = Registry(directory, ())
+    await directory.start()
+    assert "say" in registry.view(None).tools
+    assert "say" in registry.view("dictionary").tools
+    worker = Worker("zoo")
+    worker.add_tool(
+        structs.replace(registry.view(None).tools["say"].descriptor, toolset="zoo"), None
+    )
+    await broker.connect(name="zoo").serve(worker)
+    await directory.refresh()
+    upcoming = registry._upcoming[None]
+    assert registry.view(None) is upcoming
+    assert "zoo_say" in upcoming.tools
+    assert list(registry.view("zoo").tools) == ["say"]
+    assert threads
+    assert all(threading.get_ident() not in found for found in threads.values())
+    await directory.close()
 
 
 async def test_own_tools_come_last_and_only_while_offered(directory, make_tool):

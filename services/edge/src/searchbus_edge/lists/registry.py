@@ -2,28 +2,31 @@
 
 On `/mcp` a name belongs to the first toolset in the configured order; a later toolset's tool is
 listed as `<toolset>_<name>`. On `/mcp/<toolset>` every name is the toolset's own. Views are
-immutable and rebuilt when the directory's generation changes.
+immutable and rebuilt when the directory's generation changes. What is slow about that, the checks
+of new tools (offers.py), is done beside the event loop, before the directory publishes them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from searchbus_bus import Directory
-from searchbus_contracts import Catalog, ToolDescriptor, is_token
-from searchbus_contracts.resources import template_pattern
-from searchbus_contracts.schemas import foreign_dialect
+from searchbus_bus.listing import Listing
+from searchbus_contracts import ToolDescriptor, is_token
+from searchbus_runtime.pins import Reviewed
 
+from .offers import Offer, Offers, has_valid_schema
 from .pinning import Pinning
-from .view import ListedTool, View, validator
+from .view import ListedTool, View
 
 __all__ = ["Registry"]
 
 log = logging.getLogger("searchbus.edge")
-T = TypeVar("T")
 
 
 class Registry:
@@ -48,19 +51,42 @@ class Registry:
     ) -> None:
         self._directory = directory
         self._order = tuple(order)
-        self._own = {tool.toolset: tuple(own) for tool in own}
+        self._own_toolsets = dict.fromkeys(tool.toolset for tool in own)
+        self._own = tuple(tool for tool in own if has_valid_schema(tool))
         self._own_offered = own_offered
         self._pinned = tuple(pinned)
         self._pinning = pinning
         self._views: dict[str | None, View] = {}
-        self._valid: dict[int, ToolDescriptor] = {}
+        self._offers = self._prepared = Offers()
+        self._upcoming: dict[str | None, View] = {}
+        self._checking = threading.Lock()
+
+    async def prepare(self, listing: Listing) -> None:
+        """Check what is new in a listing, and make the views that are in use, in a thread."""
+        version = (listing.generation, self._own_offered(), self._pins_generation)
+        self._prepared, self._upcoming = await asyncio.to_thread(
+            self._prepare, listing, version, [None, *(name for name in self._views if name)]
+        )
+
+    def _prepare(
+        self, listing: Listing, version: tuple[int, bool, int], toolsets: Sequence[str | None]
+    ) -> tuple[Offers, dict[str | None, View]]:
+        offers = self._check(listing, version[2])
+        views: dict[str | None, View] = {}
+        for toolset in toolsets:
+            if toolset is None or toolset in offers.of or toolset in self._own_toolsets:
+                views[toolset] = self._build(toolset, version, offers, views.get(None))
+                views[toolset].prepare()
+        return offers, views
 
     @property
     def toolsets(self) -> list[str]:
         """All toolsets, in naming order."""
-        names = {t for catalog in self._directory.catalogs for t in catalog.toolsets}
-        own = list(self._own) if self._own_offered() else []
-        return [*sorted(names - set(self._own), key=self._rank), *own]
+        return self._toolsets(self._directory.listing, own_offered=self._own_offered())
+
+    def _toolsets(self, listing: Listing, *, own_offered: bool) -> list[str]:
+        names = listing.owners.keys() - self._own_toolsets.keys()
+        return [*sorted(names, key=self._rank), *(self._own_toolsets if own_offered else ())]
 
     @property
     def unseen(self) -> list[str]:
@@ -69,18 +95,51 @@ class Registry:
 
     def offers(self, toolset: str) -> bool:
         """Whether there is such a toolset now."""
-        if toolset in self._own:
+        if toolset in self._own_toolsets:
             return self._own_offered()
         return self._directory.owner(toolset) is not None
 
     def view(self, toolset: str | None) -> View:
         """What `/mcp` (None) or `/mcp/<toolset>` offers now."""
-        pins = self._pinning.generation if self._pinning is not None else 0
+        pins = self._pins_generation
         version = (self._directory.generation, self._own_offered(), pins)
         view = self._views.get(toolset)
         if view is None or view.version != version:
-            view = self._views[toolset] = self._build(toolset, version)
+            offers = self._current(pins)
+            view = self._upcoming.pop(toolset, None)
+            if view is None or view.version != version:
+                everything = None if toolset is None else self.view(None)
+                view = self._build(toolset, version, offers, everything)
+            self._views[toolset] = view
+            if toolset is None:  # it has every tool: what is gone is forgotten
+                for gone in [t for t in self._views if t is not None and not self.offers(t)]:
+                    del self._views[gone]
         return view
+
+    @property
+    def _pins_generation(self) -> int:
+        return self._pinning.generation if self._pinning is not None else 0
+
+    def _current(self, pins: int) -> Offers:
+        """The offers of what the directory has published."""
+        listing = self._directory.listing
+        if self._prepared.listing is listing:
+            self._offers = self._prepared
+        if self._offers.listing is not listing or self._offers.pins != pins:
+            self._offers = self._prepared = self._check(listing, pins)
+        return self._offers
+
+    def _check(self, listing: Listing, pins: int) -> Offers:
+        # One at a time: a review of pins writes what it approves.
+        with self._checking:
+            return self._prepared.following(
+                listing, pins, self._review, left_out=self._own_toolsets.keys()
+            )
+
+    def _review(self, toolset: str, service: str, tools: Sequence[ToolDescriptor]) -> Reviewed:
+        if self._pinning is None:
+            return Reviewed(tuple(tools))
+        return self._pinning.review(toolset, service, tools)
 
     def _rank(self, toolset: str) -> tuple[int, str]:
         try:
@@ -88,100 +147,77 @@ class Registry:
         except ValueError:
             return len(self._order), toolset
 
-    def _build(self, toolset: str | None, version: tuple[int, bool, int]) -> View:
-        owned = [
-            catalog
-            for catalog in self._directory.catalogs
-            if toolset is None or toolset in catalog.toolsets
-        ]
-        view = View(
-            version,
-            toolset,
-            services={t: s for t in self.toolsets if (s := self._directory.owner(t))},
-        )
+    def _build(
+        self,
+        toolset: str | None,
+        version: tuple[int, bool, int],
+        offers: Offers,
+        everything: View | None,
+    ) -> View:
+        """Merge the offers.
+
+        Args:
+            everything: the view of `/mcp`, for any other.
+        """
+        owners = offers.listing.owners
+        toolsets = self._toolsets(offers.listing, own_offered=version[1])
+        view = View(version, toolset, services={t: owners[t] for t in toolsets if t in owners})
         before = self._views[toolset].tool_of if toolset in self._views else {}
-        held: dict[tuple[str, str], str] = {}
-        for tool, service in self._of(owned, toolset, lambda c: self._approved(c, held)):
-            listed = self._listed_name(view.tools, tool.toolset, tool.name)
-            if listed is not None and self._has_valid_schema(tool):
-                key = (tool.toolset, tool.name)
-                found = before.get(key)
-                reason = held.get(key, "")
-                # An unchanged tool keeps its compiled validator.
-                if found is None or not found.is_of(listed, tool, service, reason):
-                    found = ListedTool(listed, tool, service, reason)
-                view.tools[listed] = view.tool_of[key] = found
-        self._add_own(view)
-        for prompt, _ in self._of(owned, toolset, lambda catalog: catalog.prompts):
+        names = sorted(offers.of, key=self._rank) if toolset is None else [toolset]
+        found = {name: offers.of[name] for name in names if name in offers.of}
+        for name, offer in found.items():
+            self._add_tools(view, name, offer, before)
+        self._add_own(view, everything)
+        for prompt in (prompt for offer in found.values() for prompt in offer.prompts):
             listed = self._listed_name(view.prompts, prompt.toolset, prompt.name)
             if listed is not None:
                 view.prompts[listed] = prompt
-        for resource, _ in self._of(owned, toolset, lambda catalog: catalog.resources):
+        for resource in (resource for offer in found.values() for resource in offer.resources):
             view.resources.setdefault(resource.uri, resource)
-        templates = tuple(
-            (template_pattern(template.uri_template), template)
-            for template, _ in self._of(owned, toolset, lambda c: c.resource_templates)
-        )
-        if toolset is None:  # it has every tool: what is gone is forgotten
-            self._valid = {id(tool.descriptor): tool.descriptor for tool in view.tools.values()}
-            for gone in [t for t in self._views if t is not None and not self.offers(t)]:
-                del self._views[gone]
+        templates = tuple(template for offer in found.values() for template in offer.templates)
         return replace(view, templates=templates)
 
-    def _add_own(self, view: View) -> None:
-        """Add the edge's own tools to `/mcp` and, with the pinned tools, to their own endpoint."""
-        own = [tool for tools in self._own.values() for tool in tools]
-        if not view.version[1] or (view.toolset is not None and view.toolset not in self._own):
+    def _add_tools(
+        self,
+        view: View,
+        toolset: str,
+        offer: Offer,
+        before: Mapping[tuple[str, str], ListedTool],
+    ) -> None:
+        if view.tools.keys().isdisjoint(offer.tools):
+            view.tools.update(offer.tools)
+            view.tool_of.update(offer.tool_of)
             return
-        for tool in own:
+        for name, tool in offer.tools.items():
+            listed = self._listed_name(view.tools, toolset, name)
+            if listed is None:
+                continue
+            found = tool
+            if listed != name:
+                known = before.get((toolset, name))
+                # An unchanged tool keeps its compiled validator.
+                if known is None or not known.is_of(
+                    listed, tool.descriptor, tool.service, tool.held
+                ):
+                    known = replace(tool, name=listed)
+                found = known
+            view.tools[listed] = view.tool_of[toolset, name] = found
+
+    def _add_own(self, view: View, everything: View | None) -> None:
+        """Add the edge's own tools to `/mcp` and, with the pinned tools, to their own endpoint."""
+        if not view.version[1] or (
+            view.toolset is not None and view.toolset not in self._own_toolsets
+        ):
+            return
+        for tool in self._own:
             listed = self._listed_name(view.tools, tool.toolset, tool.name)
-            if listed is not None and self._has_valid_schema(tool):
+            if listed is not None:
                 found = ListedTool(listed, tool, "")
                 view.tools[listed] = view.tool_of[tool.toolset, tool.name] = found
-        if view.toolset is not None:
-            everything = self.view(None).tools
+        if everything is not None:
             for name in self._pinned:
-                if name in everything:
-                    view.tools.setdefault(name, everything[name])
-
-    def _approved(
-        self, catalog: Catalog, held: dict[tuple[str, str], str]
-    ) -> Iterable[ToolDescriptor]:
-        """The tools that may be listed; `held` receives why some may not be called."""
-        if self._pinning is None:
-            return catalog.tools
-        approved: list[ToolDescriptor] = []
-        for toolset in catalog.toolsets:
-            if self._directory.owner(toolset) != catalog.service:
-                continue
-            tools = catalog.tools_of(toolset)
-            reviewed = self._pinning.review(toolset, catalog.service, tools)
-            approved += reviewed.tools
-            for name, found in reviewed.held.items():
-                held[toolset, name] = "; ".join(found.reasons)
-        return approved
-
-    def _of(
-        self,
-        catalogs: Iterable[Catalog],
-        toolset: str | None,
-        items: Callable[[Catalog], Iterable[T]],
-    ) -> list[tuple[T, str]]:
-        """Items of toolsets that their service owns, in naming order, then as declared."""
-        found: dict[str, list[tuple[Any, str]]] = {}
-        for catalog in catalogs:
-            # Once a toolset, not once an item: a catalogue may have tens of thousands.
-            owned = {
-                name
-                for name in catalog.toolsets
-                if toolset in (None, name)
-                and name not in self._own
-                and self._directory.owner(name) == catalog.service
-            }
-            for item in items(catalog):
-                if item.toolset in owned:  # type: ignore[attr-defined]
-                    found.setdefault(item.toolset, []).append((item, catalog.service))  # type: ignore[attr-defined]
-        return [pair for name in sorted(found, key=self._rank) for pair in found[name]]
+                if name in everything.tools:
+                    view.tools.setdefault(name, everything.tools[name])
 
     def _listed_name(self, taken: Mapping[str, Any], toolset: str, name: str) -> str | None:
         if name not in taken:
@@ -191,25 +227,3 @@ class Registry:
             return longer
         log.warning("%s of toolset %s is not listed: its name is taken", name, toolset)
         return None
-
-    def _has_valid_schema(self, tool: ToolDescriptor) -> bool:
-        if self._valid.get(id(tool)) is tool:
-            return True
-        try:
-            validator(tool.input_schema)
-        except (ValueError, RecursionError) as error:
-            log.warning(
-                "%s of toolset %s is not listed: invalid input schema: %s",
-                tool.name,
-                tool.toolset,
-                error,
-            )
-            return False
-        dialect = foreign_dialect(tool.input_schema)
-        if dialect is not None:
-            log.warning(
-                "the schema of %s of toolset %s is of dialect %s and read as 2020-12",
-                tool.name, tool.toolset, dialect,
-            )  # fmt: skip
-        self._valid[id(tool)] = tool
-        return True

@@ -117,6 +117,10 @@ class View:
         deciding = self._deciding_roles
         return deciding & {bare_role(role) for role in actor.roles} if deciding else deciding
 
+    def prepare(self) -> None:
+        """Look through all items for what the first request would look for; use a thread."""
+        _ = self.max_request_bytes, self._deciding_roles
+
     @cached_property
     def max_request_bytes(self) -> int:
         """The largest request that a tool declares; 0 where none does."""
