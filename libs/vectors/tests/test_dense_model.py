@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from searchbus_vectors import DIMENSIONS, resolve_model
+from searchbus_vectors import DIMENSIONS, MODEL_NAME, resolve_model
 from searchbus_vectors.dense_model import MAX_TOKENS, DenseModel, shared_model
 
 FIRST = [-0.05048, 0.00635, -0.00201, 0.01432]
@@ -39,4 +39,5 @@ def test_tokens_after_the_limit_do_not_count(model):
 
 def test_model_of_a_folder_is_shared():
     """Its weights are in memory once."""
-    assert shared_model(resolve_model()) is shared_model(resolve_model())
+    first = shared_model(resolve_model(), MODEL_NAME)
+    assert shared_model(resolve_model(), MODEL_NAME) is first

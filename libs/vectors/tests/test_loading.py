@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from searchbus_vectors import ModelNotFound, load_embedder, open_store
+from searchbus_vectors import ModelNotFound, load_embedder, open_store, resolve_model
 from searchbus_vectors.hash_embedder import HashEmbedder
 
 
@@ -20,6 +20,21 @@ async def test_incomplete_model_is_refused(tmp_path):
     """By name of what is missing."""
     with pytest.raises(ModelNotFound, match="model_optimized"):
         await load_embedder("model", folder=tmp_path)
+
+
+async def test_other_models_of_fastembed_load_from_their_folder(tmp_path):
+    """These files stand in for another model with the same names of files."""
+    name = "BAAI/bge-small-en"
+    embedder = await load_embedder(model=name, folder=resolve_model(), document_threads=1)
+    assert (embedder.model, embedder.dimensions) == (name, 384)
+    assert len((await embedder.embed_query("rates")).dense) == 384
+    await embedder.close()
+    with pytest.raises(ModelNotFound, match="bge-small-en lacks"):
+        await load_embedder(model=name, folder=tmp_path)
+    with pytest.raises(ModelNotFound, match="SEARCHBUS_MODEL_FOLDERS"):
+        await load_embedder(model=name)
+    with pytest.raises(ModelNotFound, match="no embedding model"):
+        await load_embedder(model="nobody/nothing")
 
 
 async def test_store_has_an_address_or_a_folder(tmp_path):

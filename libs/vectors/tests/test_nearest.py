@@ -18,6 +18,16 @@ def rows(count: int) -> list[list[float]]:
     return (centres[np.arange(count) % 50] + rng.standard_normal((count, 384)) * 0.3).tolist()
 
 
+def test_vectors_may_have_another_length(tmp_path):
+    """The files keep it."""
+    index = NearestIndex(4)
+    index.add(["a", "b"], [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
+    index.save(tmp_path)
+    loaded = NearestIndex.load(tmp_path, 4)
+    assert loaded is not None
+    assert loaded.search([0.0, 1.0, 0.0, 0.1], 1) == ["b"]
+
+
 def index_of(vectors: list[list[float]]) -> NearestIndex:
     index = NearestIndex()
     index.add([uid(i) for i in range(len(vectors))], vectors)

@@ -37,6 +37,17 @@ def test_shard_is_made_opened_and_removed(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_shard_keeps_the_length_of_its_vectors(tmp_path):
+    """The index beside the engine is made for it, before and after a restart."""
+    shard = create_shard(tmp_path / "c", 8)
+    assert shard.nearest.dimensions == 8
+    shard.engine.flush()
+    shard.engine.close()
+    again = open_shard(tmp_path / "c")
+    assert again.nearest.dimensions == 8
+    again.engine.close()
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

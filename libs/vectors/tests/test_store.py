@@ -23,6 +23,7 @@ from searchbus_vectors import (
     Not,
     NumberRange,
     Point,
+    QueryVectors,
     Sparse,
     Vectors,
     open_store,
@@ -201,6 +202,19 @@ async def test_scroll_pages_in_order_without_gaps(store, name):
         if start is None:
             break
     assert seen == list(range(1, 26))
+
+
+async def test_vectors_of_a_collection_may_have_another_length(store):
+    """As its model makes them; collections of both lengths stand side by side."""
+    name = f"c{secrets.token_hex(4)}"
+    await store.ensure_collection(name, FIELDS, dimensions=8)
+    words = Sparse([7], [1.0])
+    rows = [[float(i == n) for i in range(8)] for n in range(3)]
+    points = [Point(uid(n), {"n": n}, Vectors(row, words)) for n, row in enumerate(rows)]
+    await store.upsert(name, points)
+    (best, *_) = await store.search(name, QueryVectors(rows[2], Sparse([], [])), limit=3)
+    assert (best.payload["n"], best.cosine) == (2, pytest.approx(1.0))
+    await store.drop_collection(name)
 
 
 async def test_explained_matches_have_both_ranks(store, name):

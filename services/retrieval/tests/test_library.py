@@ -60,7 +60,7 @@ async def test_deleted_document_is_gone(library):
 
 
 @pytest.mark.parametrize("size_mib", [0.9, 1, 5, 16])
-async def test_large_document_is_byte_exact(library, size_mib, monkeypatch):
+async def test_large_document_is_byte_exact(library, embedder, size_mib, monkeypatch):
     """Up to 16 MiB comes back as it went in."""
 
     async def no_vectors(texts):
@@ -68,7 +68,7 @@ async def test_large_document_is_byte_exact(library, size_mib, monkeypatch):
 
         return [Vectors([1.0] + [0.0] * 383, Sparse([1], [1.0])) for _ in texts]
 
-    monkeypatch.setattr(library._writer._embedder, "embed_documents", no_vectors)
+    monkeypatch.setattr(embedder, "embed_documents", no_vectors)
     unit = "All work and no play; é ✓ 𝄞.\n"
     text = (unit * (int(size_mib * 1024 * 1024) // len(unit.encode()) + 1)).encode()
     text = text[: int(size_mib * 1024 * 1024)].decode(errors="ignore")

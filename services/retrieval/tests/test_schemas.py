@@ -14,27 +14,28 @@ from searchbus_vectors import MODEL_NAME, Point, load_embedder
 from .conftest import document
 
 
-async def test_fields_are_added_and_never_change_their_type(store):
+async def test_fields_are_added_and_never_change_their_type(store, embedder):
     """A later document with another type for a known field does not change it."""
-    schemas = Schemas(store, "m")
-    await schemas.ensure("c", {"year": "integer"})
-    await schemas.ensure("c", {"year": "keyword", "day": "datetime"})
-    assert (await Schemas(store, "m").get("c")).fields == {"year": "integer", "day": "datetime"}
+    schemas = Schemas(store)
+    await schemas.ensure("c", {"year": "integer"}, embedder)
+    await schemas.ensure("c", {"year": "keyword", "day": "datetime"}, embedder)
+    assert (await Schemas(store).get("c")).fields == {"year": "integer", "day": "datetime"}
 
 
-async def test_another_process_finds_the_schema(store):
+async def test_another_process_finds_the_schema(store, embedder):
     """It is read from the store when it is first wanted."""
-    reader, writer = Schemas(store, "m"), Schemas(store, "m")
+    reader, writer = Schemas(store), Schemas(store)
     with pytest.raises(Fault, match="no collection"):
         await reader.get("c")
-    await writer.ensure("c", {"year": "integer"})
-    assert (await reader.get("c")).model == "m"
+    assert await reader.find("c") is None
+    await writer.ensure("c", {"year": "integer"}, embedder)
+    assert (await reader.get("c")).model == embedder.model
 
 
 async def test_collection_without_a_record_is_left_alone(store):
     """It belongs to another program that uses the same server."""
     await store.ensure_collection("theirs", {})
-    assert await Schemas(store, "m").all() == {}
+    assert await Schemas(store).all() == {}
 
 
 async def test_vectors_of_another_embedder_are_refused(store):
@@ -64,6 +65,5 @@ async def test_collection_of_an_earlier_release_was_embedded_by_the_model(store)
     await store.ensure_collection("c", {"kind": "keyword"})
     record = {"kind": "collection", "fields": {"year": "integer"}}
     await store.upsert("c", [Point(collection_record_id("c"), record)])
-    assert (await Schemas(store, MODEL_NAME).get_searchable("c")).fields == {"year": "integer"}
-    with pytest.raises(Fault, match="unavailable"):
-        await Schemas(store, "searchbus/hash-1").get_searchable("c")
+    schema = await Schemas(store).get("c")
+    assert (schema.model, schema.fields) == (MODEL_NAME, {"year": "integer"})

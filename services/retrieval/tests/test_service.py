@@ -13,10 +13,11 @@ from searchbus_contracts.retrieval import (
     ListRequest,
 )
 from searchbus_retrieval import SERVICE
-from searchbus_retrieval.service import build_worker, start
+from searchbus_retrieval.service import build_worker, load_model, start
 from searchbus_retrieval.settings import RetrievalSettings
 from searchbus_runtime import Process
 from searchbus_testing.folders import quick_folder
+from searchbus_vectors import ModelNotFound
 
 from .conftest import document
 
@@ -27,6 +28,15 @@ def test_worker_offers_what_the_declaration_says():
     assert {tool.toolset for tool in worker.catalog.tools} == set(SERVICE.toolsets)
     assert set(worker.endpoints) == set(SERVICE.endpoints)
     assert {t.toolset for t in worker.catalog.resource_templates} == set(SERVICE.resources)
+
+
+async def test_other_models_come_from_their_folders(tmp_path):
+    """Where the settings name none, nothing is fetched without leave."""
+    settings = RetrievalSettings(model_folders={"thenlper/gte-base": tmp_path})
+    with pytest.raises(ModelNotFound, match=f"{tmp_path} of thenlper/gte-base lacks"):
+        await load_model(settings, "thenlper/gte-base")
+    with pytest.raises(ModelNotFound, match="SEARCHBUS_MODEL_DOWNLOAD"):
+        await load_model(settings, "thenlper/gte-large")
 
 
 async def test_roles_of_collections_come_from_the_settings():

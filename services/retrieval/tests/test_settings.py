@@ -18,6 +18,14 @@ def test_embedder_is_the_model_unless_set(monkeypatch):
         RetrievalSettings()
 
 
+def test_models_of_collections_are_checked_at_the_start():
+    """An unknown name is refused with what names there are."""
+    chosen = {"wiki": "intfloat/multilingual-e5-small", "*": "BAAI/bge-small-en-v1.5"}
+    assert RetrievalSettings(collection_models=chosen).collection_models == chosen
+    with pytest.raises(ValidationError, match="no embedding model 'nobody/nothing'"):
+        RetrievalSettings(collection_models={"wiki": "nobody/nothing"})
+
+
 def test_documents_lie_in_the_data_folder(tmp_path):
     """Below `qdrant`."""
     assert RetrievalSettings(data_dir=tmp_path).store_folder == tmp_path / "qdrant"

@@ -224,6 +224,7 @@ class CollectionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     damage: Annotated[
         str, Meta(description="Why it is set aside, or what of it cannot be read; empty: nothing.")
     ] = ""
+    model: Annotated[str, Meta(description="What made its vectors; empty: unknown.")] = ""
 
 
 class ListReply(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,6 +5,7 @@ from .embedder import Embedder
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
 from .loading import EmbedderKind, load_embedder, open_store
 from .model_files import MODEL_NAME, ModelNotFound, resolve_model
+from .models import MULTILINGUAL, model_of
 from .query_cache import QueryCache
 from .stopwords import STOPWORDS
 from .store import (
@@ -28,6 +29,7 @@ __all__ = [
     "CANDIDATES",
     "DIMENSIONS",
     "MODEL_NAME",
+    "MULTILINGUAL",
     "STOPWORDS",
     "AllOf",
     "AnyOf",
@@ -58,6 +60,7 @@ __all__ = [
     "VectorStore",
     "Vectors",
     "load_embedder",
+    "model_of",
     "open_store",
     "resolve_model",
     "terms",

@@ -1,6 +1,6 @@
 """The embedding model under fastembed: texts in, unit vectors out.
 
-    model = shared_model(resolve_model())
+    model = shared_model(resolve_model(), MODEL_NAME)
     rows = model.embed(["one text", "another"])
 
 A process may load it and then fork, since it runs in the calling thread alone: threads do not
@@ -18,7 +18,7 @@ import numpy as np
 from fastembed import TextEmbedding
 from numpy.typing import NDArray
 
-from .model_files import MODEL_NAME
+from .model_files import MODEL_NAME, ModelNotFound
 
 __all__ = ["MAX_TOKENS", "DenseModel", "shared_model"]
 
@@ -31,13 +31,21 @@ class DenseModel:
 
     Args:
         folder: with the model's files, see `resolve_model`; None lets fastembed download them.
+        name: of a model that fastembed knows.
+
+    Raises:
+        ModelNotFound: the folder does not hold the model, or it cannot be downloaded.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, name: str = MODEL_NAME) -> None:
         options: dict[str, Any] = {"threads": 1}
         if folder is not None:
             options["specific_model_path"] = str(folder)
-        self._model = TextEmbedding(MODEL_NAME, **options)
+        try:
+            self._model = TextEmbedding(name, **options)
+        except (ValueError, OSError) as error:
+            where = f"in {folder}" if folder is not None else "from the hub"
+            raise ModelNotFound(f"The model {name} cannot be loaded {where}: {error}") from error
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One row of unit length for each text; all texts are one batch of the model."""
@@ -46,6 +54,6 @@ class DenseModel:
 
 
 @cache
-def shared_model(folder: Path | None) -> DenseModel:
+def shared_model(folder: Path | None, name: str) -> DenseModel:
     """The model of a folder, loaded once in this process or in one that it was forked from."""
-    return DenseModel(folder)
+    return DenseModel(folder, name)

@@ -47,7 +47,7 @@ from .store import (
     StorageFull,
     VectorStore,
 )
-from .vectors import QueryVectors, Sparse
+from .vectors import DIMENSIONS, QueryVectors, Sparse
 
 __all__ = ["EmbeddedStore"]
 
@@ -106,7 +106,9 @@ class EmbeddedStore(VectorStore):
         """Raise StorageFull where the disk has less than `min_free_bytes` free."""
         self._check_space(self._min_free_bytes)
 
-    async def ensure_collection(self, name: str, fields: Mapping[str, FieldType]) -> None:
+    async def ensure_collection(
+        self, name: str, fields: Mapping[str, FieldType], *, dimensions: int = DIMENSIONS
+    ) -> None:
         """Create the shard and its payload indexes."""
         if name in self._damaged and name not in self._shards:
             raise CollectionDamaged(name, self._damaged[name])
@@ -117,7 +119,7 @@ class EmbeddedStore(VectorStore):
             if shard is None or missing:
                 self.check_space()
             if shard is None:
-                shard = create_shard(self._folder / name)
+                shard = create_shard(self._folder / name, dimensions)
             for field_name in sorted(missing):
                 kind = INDEX_TYPES[fields[field_name]]
                 shard.engine.update(edge.UpdateOperation.create_field_index(field_name, kind))

@@ -1,8 +1,8 @@
 """The interface of an embedder: text to vectors.
 
     Embedder
-    ├── ModelEmbedder   bge-small-en-v1.5, the default           model_embedder.py
-    └── HashEmbedder    hashed words, no model; for tests        hash_embedder.py
+    ├── ModelEmbedder   a model (models.py), bge-small by default   model_embedder.py
+    └── HashEmbedder    hashed words, no model; for tests           hash_embedder.py
 
 `load_embedder` (loading.py) makes the one that a setting names.
 """
@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 from opentelemetry import trace
 
-from .vectors import QueryVectors, Sparse, Vector, Vectors
+from .store import Match
+from .vectors import DIMENSIONS, QueryVectors, Sparse, Vector, Vectors
 
 __all__ = ["Embedder"]
 
@@ -24,13 +25,20 @@ _tracer = trace.get_tracer("searchbus.vectors")
 class Embedder(ABC):
     """Embeds queries, passages and short texts. Belongs to no event loop.
 
-    `model` names what made a vector. Vectors of different models must not be compared.
+    `model` names what made a vector. Vectors of different models must not be compared; `comparable`
+    brings the cosines of matches to the scale of the default model. `dimensions` is the length of
+    the dense vectors.
     `query_prefix` is the model's instruction before a query; `embed_query` adds it, `embed_short`
     does not.
     """
 
     model: str
+    dimensions: int = DIMENSIONS
     query_prefix: str = ""
+
+    def comparable(self, matches: list[Match]) -> list[Match]:
+        """Matches of a search with this model, their cosines on the scale of the default one."""
+        return matches
 
     async def embed_query(self, text: str) -> QueryVectors:
         """Embed one search query."""

@@ -1,6 +1,7 @@
 """Makes the embedder and the store that the settings name; each imports only what it needs.
 
 embedder = await load_embedder("model")                            # bge-small-en-v1.5
+embedder = await load_embedder(model="thenlper/gte-base")          # another model of fastembed
 embedder = await load_embedder("hash")                             # for tests: no model
 store = await open_store(folder=Path("data/qdrant"))               # embedded
 store = await open_store(url="http://qdrant:6333")                 # a server or cluster
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from .embedder import Embedder
+from .model_files import MODEL_NAME
 from .store import VectorStore
 
 __all__ = ["EmbedderKind", "load_embedder", "open_store"]
@@ -24,6 +26,7 @@ EmbedderKind = Literal["model", "hash"]
 async def load_embedder(
     kind: EmbedderKind = "model",
     *,
+    model: str = MODEL_NAME,
     folder: Path | None = None,
     allow_download: bool = False,
     document_threads: int | None = None,
@@ -32,6 +35,7 @@ async def load_embedder(
     """Load an embedder; the other arguments concern the model only.
 
     Args:
+        model: its name, see `model_of`.
         folder: model folder, see `resolve_model`.
         allow_download: whether the hub may be used when no wheel is installed.
         document_threads: threads for documents; `None` means one per core.
@@ -48,6 +52,7 @@ async def load_embedder(
 
     return await ModelEmbedder.load(
         folder,
+        name=model,
         allow_download=allow_download,
         document_threads=document_threads,
         query_threads=query_threads,

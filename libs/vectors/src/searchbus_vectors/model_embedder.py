@@ -1,4 +1,4 @@
-"""bge-small-en-v1.5 (dense) and BM25 (sparse), computed outside of the event loop.
+"""A model (dense; bge-small by default) and BM25 (sparse), computed outside of the event loop.
 
 All threads share one ONNX session with one intra-op thread; the executors give the parallelism.
 Queries have their own threads and document threads have a lower priority (nice 10), so that a query
@@ -17,32 +17,43 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .bm25 import document_vector, query_vector
 from .embedder import Embedder
-from .model_files import MODEL_NAME, resolve_model
+from .model_files import MODEL_NAME
+from .models import MULTILINGUAL, Model, model_of, resolve_folder
+from .multilingual import shared_multilingual_model
+from .store import Match
 from .vectors import QueryVectors, Sparse, Vector, Vectors
-
-if TYPE_CHECKING:
-    from .dense_model import DenseModel
 
 __all__ = ["ModelEmbedder"]
 
 T = TypeVar("T")
 
-QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
-"""bge's instruction for queries; it adds .006 to .034 nDCG."""
+
+class _Dense(Protocol):
+    """A loaded model: DenseModel or MultilingualModel."""
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row of unit length for each text."""
 
 
 class ModelEmbedder(Embedder):
-    """The loaded model. `load` makes it."""
+    """A loaded model. `load` makes it."""
 
-    model = MODEL_NAME
-    query_prefix = QUERY_PREFIX
-
-    def __init__(self, dense: DenseModel, document_threads: int, query_threads: int) -> None:
+    def __init__(
+        self, model: Model, dense: _Dense, document_threads: int, query_threads: int
+    ) -> None:
+        self.model = model.name
+        self.dimensions = model.dimensions
+        self.query_prefix = model.query_prefix
+        self._known = model
         self._dense = dense
         self._query_pool = ThreadPoolExecutor(query_threads, thread_name_prefix="embed-query")
         self._document_pool = ThreadPoolExecutor(
@@ -54,6 +65,7 @@ class ModelEmbedder(Embedder):
         cls,
         folder: Path | None = None,
         *,
+        name: str = MODEL_NAME,
         allow_download: bool = False,
         document_threads: int | None = None,
         query_threads: int | None = None,
@@ -62,6 +74,7 @@ class ModelEmbedder(Embedder):
 
         Args:
             folder: model folder, see `resolve_model`.
+            name: of the model, see `model_of`.
             document_threads: threads for documents; `None` means one per core.
             query_threads: how many queries may be embedded at the same time; `None` means one
                 per core.
@@ -71,21 +84,38 @@ class ModelEmbedder(Embedder):
         """
         cores = os.cpu_count() or 1
         return await asyncio.to_thread(
-            cls._load, folder, allow_download, document_threads or cores, query_threads or cores
-        )
+            cls._load, folder, name, allow_download, document_threads or cores,
+            query_threads or cores,
+        )  # fmt: skip
 
     @classmethod
     def _load(
-        cls, folder: Path | None, allow_download: bool, threads: int, query_threads: int
+        cls,
+        folder: Path | None,
+        name: str,
+        allow_download: bool,
+        threads: int,
+        query_threads: int,
     ) -> ModelEmbedder:
         # onnxruntime sends usage data to its vendor unless this is set.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         # Imported here: fastembed takes a while, and the event loop goes on meanwhile.
         from .dense_model import shared_model
 
-        dense = shared_model(resolve_model(folder, allow_download=allow_download))
+        model = model_of(name)
+        dense: _Dense
+        if name == MULTILINGUAL and folder is None:
+            dense = shared_multilingual_model()
+        else:
+            dense = shared_model(resolve_folder(model, folder, allow_download=allow_download), name)
         dense.embed(["warm up"])
-        return cls(dense, threads, query_threads)
+        return cls(model, dense, threads, query_threads)
+
+    def comparable(self, matches: list[Match]) -> list[Match]:
+        """See Embedder; a model without a measured scale is taken to have the default one's."""
+        if self._known.sure is None:
+            return matches
+        return [replace(m, cosine=self._known.comparable(m.cosine)) for m in matches]
 
     def words(self, text: str) -> Sparse:
         """BM25's share of a query, as `embed_query` has it."""
@@ -116,7 +146,7 @@ class ModelEmbedder(Embedder):
         return list(await asyncio.gather(*(loop.run_in_executor(pool, embed, t) for t in texts)))
 
     def _query(self, text: str) -> QueryVectors:
-        dense = self._dense.embed([QUERY_PREFIX + text])[0].tolist()
+        dense = self._dense.embed([self.query_prefix + text])[0].tolist()
         return QueryVectors(dense, query_vector(text))
 
     def _one_text(self, text: str) -> Vector:
@@ -124,7 +154,8 @@ class ModelEmbedder(Embedder):
         return vector
 
     def _document(self, text: str) -> Vectors:
-        return Vectors(self._dense.embed([text])[0].tolist(), document_vector(text))
+        dense = self._dense.embed([self._known.passage_prefix + text])[0]
+        return Vectors(dense.tolist(), document_vector(text))
 
 
 def _lower_priority() -> None:

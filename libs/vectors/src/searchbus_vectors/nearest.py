@@ -35,15 +35,16 @@ _GRAPH, _IDS = "nearest.usearch", "nearest.ids"
 class NearestIndex:
     """Ids (UUID strings) by their vectors. Safe to use from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, dimensions: int = DIMENSIONS) -> None:
+        self.dimensions = dimensions
         # usearch moves its memory when it grows, so nothing may search meanwhile.
         self._lock = threading.Lock()
-        self._graph = _empty()
+        self._graph = _empty(dimensions)
         self._ids: list[str] = []
         self._keys: dict[str, int] = {}
 
     @classmethod
-    def load(cls, folder: Path) -> NearestIndex | None:
+    def load(cls, folder: Path, dimensions: int = DIMENSIONS) -> NearestIndex | None:
         """The index that `save` wrote, or `None`.
 
         The files are removed: after a crash they would lack what was added since.
@@ -52,7 +53,7 @@ class NearestIndex:
         if not ids.is_file():
             graph.unlink(missing_ok=True)
             return None
-        self = cls()
+        self = cls(dimensions)
         try:
             self._ids = ids.read_text().split()
             self._keys = {key: number for number, key in enumerate(self._ids) if key != _REMOVED}
@@ -123,9 +124,9 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _empty() -> Index:
+def _empty(dimensions: int) -> Index:
     # 8 bits would halve the memory, and lose one in five of the hundred nearest.
     return Index(
-        ndim=DIMENSIONS, metric="cos", dtype="f16", connectivity=16, expansion_add=64,
+        ndim=dimensions, metric="cos", dtype="f16", connectivity=16, expansion_add=64,
         expansion_search=400,
     )  # fmt: skip

@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from .model_files import ModelNotFound, resolve_model
+from .model_files import MODEL_NAME, ModelNotFound, resolve_model
 
 # onnxruntime has a thread that sends usage data to its vendor; no thread lives on in a fork.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -19,4 +19,4 @@ if os.environ.get("SEARCHBUS_EMBEDDER") != "hash":
     # The services say what to do where it is missing.
     with suppress(ModelNotFound):
         folder = os.environ.get("SEARCHBUS_MODEL_DIR")
-        shared_model(resolve_model(Path(folder) if folder else None))
+        shared_model(resolve_model(Path(folder) if folder else None), MODEL_NAME)

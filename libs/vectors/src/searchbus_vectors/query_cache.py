@@ -25,7 +25,7 @@ class QueryCache:
     """Belongs to one event loop. Failures are raised for all who wait and are not kept."""
 
     def __init__(self, embedder: Embedder, *, kept: int = _KEPT) -> None:
-        self._embedder = embedder
+        self.embedder = embedder
         self._tasks: LRUCache[str, asyncio.Task[QueryVectors]] = LRUCache(kept)
         self._waiting: dict[asyncio.Task[QueryVectors], int] = {}
 
@@ -33,7 +33,7 @@ class QueryCache:
         """The vectors of a query; raises what the embedder raises."""
         task = self._tasks.get(text)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._embedder.embed_query(text))
+            task = asyncio.get_running_loop().create_task(self.embedder.embed_query(text))
             self._tasks[text] = task
         elif task.done():
             return task.result()

@@ -64,14 +64,16 @@ class ServerStore(VectorStore):
             ) from error
         return cls(client, local=local)
 
-    async def ensure_collection(self, name: str, fields: Mapping[str, FieldType]) -> None:
+    async def ensure_collection(
+        self, name: str, fields: Mapping[str, FieldType], *, dimensions: int = DIMENSIONS
+    ) -> None:
         """Create the collection and its payload indexes."""
         if not await self._client.collection_exists(name):
             try:
                 await self._client.create_collection(
                     name,
                     vectors_config={
-                        _DENSE: q.VectorParams(size=DIMENSIONS, distance=q.Distance.COSINE)
+                        _DENSE: q.VectorParams(size=dimensions, distance=q.Distance.COSINE)
                     },
                     sparse_vectors_config={_SPARSE: q.SparseVectorParams(modifier=q.Modifier.IDF)},
                 )

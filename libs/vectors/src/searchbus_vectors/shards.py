@@ -56,8 +56,8 @@ class Shard:
     name: str
     engine: edge.EdgeShard
     points: PointCount
+    nearest: NearestIndex
     fields: set[str] = field(default_factory=set)
-    nearest: NearestIndex = field(default_factory=NearestIndex)
     complete: bool = False
 
     def count(self) -> int:
@@ -135,27 +135,32 @@ def open_shard(path: Path) -> Shard:
         raise CollectionDamaged(path.name, f"{_CONFIG} is missing")
     with engine_faults(path.name):
         engine = edge.EdgeShard.load(str(path))
-        shard = Shard(path.name, engine, PointCount(path), set(engine.info().payload_schema))
+        nearest = NearestIndex(_dimensions(path))
+        fields = set(engine.info().payload_schema)
+        shard = Shard(path.name, engine, PointCount(path), nearest, fields)
         found = shard.count()
         if found < shard.points.least:
             engine.close()
             raise CollectionDamaged(path.name, f"it holds {found} of {shard.points.least} points")
     shard.points.raise_to(found)
-    index = NearestIndex.load(path)
+    index = NearestIndex.load(path, shard.nearest.dimensions)
     if index is not None:
         shard.nearest, shard.complete = index, True
     return shard
 
 
-def create_shard(path: Path) -> Shard:
+def create_shard(path: Path, dimensions: int = DIMENSIONS) -> Shard:
     """Make a collection; after a crash it is there completely or not at all.
+
+    Args:
+        dimensions: length of its dense vectors.
 
     Raises:
         StorageFull: the disk is full.
         CollectionDamaged: the engine failed.
     """
     config = edge.EdgeConfig(
-        vectors={DENSE: edge.EdgeVectorParams(DIMENSIONS, edge.Distance.Cosine)},
+        vectors={DENSE: edge.EdgeVectorParams(dimensions, edge.Distance.Cosine)},
         sparse_vectors={SPARSE: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)},
     )
     mark = path.with_name(f"{_NEW}{path.name}")
@@ -164,7 +169,8 @@ def create_shard(path: Path) -> Shard:
         engine = edge.EdgeShard.create(str(path), config)
         engine.flush()
         mark.unlink()
-    return Shard(path.name, engine, PointCount(path), complete=True)
+    nearest = NearestIndex(dimensions)
+    return Shard(path.name, engine, PointCount(path), nearest=nearest, complete=True)
 
 
 def drop_shard(path: Path) -> None:
@@ -175,6 +181,11 @@ def drop_shard(path: Path) -> None:
         shutil.rmtree(dropped, ignore_errors=True)
         path.rename(dropped)
         shutil.rmtree(dropped, ignore_errors=True)
+
+
+def _dimensions(path: Path) -> int:
+    config = json.loads((path / _CONFIG).read_text())
+    return int(config["vectors"][DENSE]["size"])
 
 
 def _short(error: BaseException) -> str:

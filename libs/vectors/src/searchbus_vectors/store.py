@@ -19,7 +19,7 @@ from opentelemetry import trace
 
 from .filters import Filter
 from .fusion import SPARSE_WEIGHT, fuse
-from .vectors import QueryVectors, Sparse, Vectors
+from .vectors import DIMENSIONS, QueryVectors, Sparse, Vectors
 
 __all__ = [
     "Candidate",
@@ -165,8 +165,14 @@ class VectorStore(ABC):
         return
 
     @abstractmethod
-    async def ensure_collection(self, name: str, fields: Mapping[str, FieldType]) -> None:
-        """Create the collection and the indexes of its fields, as far as they do not exist."""
+    async def ensure_collection(
+        self, name: str, fields: Mapping[str, FieldType], *, dimensions: int = DIMENSIONS
+    ) -> None:
+        """Create the collection and the indexes of its fields, as far as they do not exist.
+
+        Args:
+            dimensions: length of the dense vectors of a collection that does not exist.
+        """
 
     @abstractmethod
     async def collections(self) -> list[str]:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 __all__ = ["DIMENSIONS", "QueryVectors", "Sparse", "Vector", "Vectors"]
 
 DIMENSIONS = 384
-"""Length of every dense vector, whichever embedder made it."""
+"""Length of the default model's dense vectors; a model of a collection may have another."""
 
 Vector = NDArray[np.float32]
-"""A dense vector of `DIMENSIONS` float32 values and unit length."""
+"""A dense vector of float32 values and unit length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Sparse:
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """The vectors of a stored passage: `DIMENSIONS` floats of unit length, and BM25 weights."""
+    """The vectors of a stored passage: floats of unit length, and BM25 weights."""
 
     dense: list[float]
     sparse: Sparse

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +41,7 @@ from searchbus_vectors import (
 from .anchors import Anchors
 from .explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, reading_of
 from .faults import damaged_collection, typed
+from .models import Models
 from .profiles import Profile, load_profiles
 from .question import Question
 from .ranking import Preference, rank, worth_reading
@@ -58,15 +59,12 @@ log = logging.getLogger("searchbus.retrieval")
 class Library:
     """Collections of documents in one store. Make it with `open`."""
 
-    def __init__(
-        self, store: VectorStore, embedder: Embedder, profiles: Mapping[str, Profile]
-    ) -> None:
+    def __init__(self, store: VectorStore, models: Models, profiles: Mapping[str, Profile]) -> None:
         self._store = store
         self._profiles = profiles
-        self._embedder = embedder
-        self._queries = QueryCache(embedder)
-        self._schemas = Schemas(store, embedder.model)
-        self._writer = Writer(store, embedder, self._schemas)
+        self._models = models
+        self._schemas = Schemas(store)
+        self._writer = Writer(store, models, self._schemas)
         self._reader = DocumentReader(store)
         self._anchors = Anchors(self._reader)
 
@@ -74,7 +72,7 @@ class Library:
     async def open(
         cls,
         store: VectorStore,
-        embedder: Embedder,
+        embedder: Embedder | Models,
         *,
         profiles: Mapping[str, Profile] | None = None,
         repair: bool = True,
@@ -82,10 +80,12 @@ class Library:
         """Read the list of collections and repair what a crash left incomplete.
 
         Args:
+            embedder: of every collection, or those that collections may have.
             profiles: collection → what its questions mean; by default those that are shipped.
             repair: False where several processes share a server, since another may be writing.
         """
-        self = cls(store, embedder, load_profiles() if profiles is None else profiles)
+        models = embedder if isinstance(embedder, Models) else Models(embedder)
+        self = cls(store, models, load_profiles() if profiles is None else profiles)
         for name in await self._schemas.all():
             if repair:
                 try:
@@ -142,7 +142,8 @@ class Library:
                 is damaged).
         """
         query = check_query(query, max_chars=MAX_QUERY_CHARS)
-        schema = await self._schemas.get_searchable(collection)
+        schema = await self._schemas.get(collection)
+        queries = await self._models.queries(collection, schema.model)
         condition: Filter = is_live
         if where:
             specs = field_specs(schema.fields)
@@ -154,7 +155,7 @@ class Library:
         # One document may have several of the best chunks.
         wanted = limit * 6 if per_document else limit
         with typed(collection):
-            ranked = await self._ranked(collection, question, condition, wanted, explain)
+            ranked = await self._ranked(collection, queries, question, condition, wanted, explain)
         found = [
             _to_hit(collection, hit, question, ranked.why.get(hit.id))
             for hit in ranked.hits[: wanted + (MAX_LEFT_OUT if explain else 0)]
@@ -177,17 +178,25 @@ class Library:
         )
 
     async def _ranked(
-        self, collection: str, question: Question, condition: Filter, limit: int, explain: bool
+        self,
+        collection: str,
+        queries: QueryCache,
+        question: Question,
+        condition: Filter,
+        limit: int,
+        explain: bool,
     ) -> Ranked:
         """One search over all documents and one for each preference, merged by ranking.py."""
-        vectors = await self._queries.embed(question.query)
+        embedder = queries.embedder
+        vectors = await queries.embed(question.query)
         if question.spelled != question.query:  # other words, but the same meaning
-            vectors = replace(vectors, sparse=self._embedder.words(question.spelled))
+            vectors = replace(vectors, sparse=embedder.words(question.spelled))
 
-        def match(where: Filter) -> Awaitable[list[Match]]:
-            return self._store.match(
+        async def match(where: Filter) -> list[Match]:
+            found = await self._store.match(
                 collection, vectors, where=where, candidates=question.candidates, explain=explain
             )
+            return embedder.comparable(found)
 
         async def preferred(preference: Preference) -> tuple[Preference, list[Match]]:
             found = await match(AllOf((condition, preference.condition)))
@@ -197,7 +206,7 @@ class Library:
 
         overall, rarity, pairs = await asyncio.gather(
             match(condition),
-            self._rarity(collection, question.weighed_words),
+            self._rarity(collection, embedder, question.weighed_words),
             asyncio.gather(*map(preferred, question.preferences)),
         )
         question.weigh(rarity)
@@ -214,9 +223,11 @@ class Library:
         # It reads the text of a hundred passages or more, which would hold the event loop.
         return await asyncio.to_thread(ranked)
 
-    async def _rarity(self, collection: str, words: Sequence[str]) -> dict[str, float]:
+    async def _rarity(
+        self, collection: str, embedder: Embedder, words: Sequence[str]
+    ) -> dict[str, float]:
         """Word → the best BM25 score that any passage has for it."""
-        found = {word: self._embedder.words(word).indices for word in words}
+        found = {word: embedder.words(word).indices for word in words}
         ids = list(dict.fromkeys(index for indices in found.values() for index in indices))
         if not ids:
             return {}
@@ -296,6 +307,7 @@ class Library:
                     chunks=await self._store.count(name, is_live_chunk),
                     fields=dict(schema.fields),
                     damage=self._store.damaged.get(name, ""),
+                    model=schema.model,
                 )
         except CollectionDamaged as error:
             log.warning("%s", error)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.retrieval import FieldType
-from searchbus_vectors import MODEL_NAME, Point, VectorStore
+from searchbus_vectors import MODEL_NAME, Embedder, Point, VectorStore
 
 from . import identity
 from .faults import typed, unknown_collection
@@ -33,15 +33,10 @@ class Schema:
 
 
 class Schemas:
-    """The schemas of a store's collections, read once and kept.
+    """The schemas of a store's collections, read once and kept."""
 
-    Args:
-        model: name of the model that this process embeds with.
-    """
-
-    def __init__(self, store: VectorStore, model: str) -> None:
+    def __init__(self, store: VectorStore) -> None:
         self._store = store
-        self._model = model
         self._known: dict[str, Schema] = {}
         self._lock = asyncio.Lock()
 
@@ -55,41 +50,41 @@ class Schemas:
                     log.error("%s", fault.failure.message)
         return dict(sorted(self._known.items()))
 
-    async def get(self, collection: str) -> Schema:
-        """The schema of one collection; raises Fault(not_found)."""
+    async def find(self, collection: str) -> Schema | None:
+        """The schema of one collection; None where it does not exist."""
         if collection not in self._known:
             await self._load(collection)  # another replica may have created it
-        if collection not in self._known:
-            raise unknown_collection(collection)
-        return self._known[collection]
+        return self._known.get(collection)
 
-    async def get_searchable(self, collection: str) -> Schema:
-        """As `get`; also raises Fault(unavailable) where another model made the vectors."""
-        schema = await self.get(collection)
-        self._require_own_model(collection, schema)
+    async def get(self, collection: str) -> Schema:
+        """The schema of one collection; raises Fault(not_found)."""
+        schema = await self.find(collection)
+        if schema is None:
+            raise unknown_collection(collection)
         return schema
 
-    async def ensure(self, collection: str, fields: Mapping[str, FieldType]) -> None:
+    async def ensure(
+        self, collection: str, fields: Mapping[str, FieldType], embedder: Embedder
+    ) -> None:
         """Create the collection, or add new fields to it. The type of a field never changes.
 
-        Raises:
-            Fault: unavailable; the collection holds vectors of another model.
+        Args:
+            embedder: makes the vectors of a collection that does not exist.
         """
         known = self._known.get(collection)
-        if known is not None:
-            self._require_own_model(collection, known)
-            if fields.keys() <= known.fields.keys():
-                return
+        if known is not None and fields.keys() <= known.fields.keys():
+            return
         async with self._lock:
             if collection not in self._known:
                 await self._load(collection)
-            known = self._known.get(collection) or Schema({}, self._model)
-            self._require_own_model(collection, known)
+            known = self._known.get(collection) or Schema({}, embedder.model)
             merged = {**fields, **known.fields}
             record = {"kind": "collection", "fields": merged, "model": known.model}
             point = Point(identity.collection_record_id(collection), record)
             with typed(collection):
-                await self._store.ensure_collection(collection, store_fields(merged))
+                await self._store.ensure_collection(
+                    collection, store_fields(merged), dimensions=embedder.dimensions
+                )
                 await self._store.upsert(collection, [point])
             self._known[collection] = Schema(merged, known.model)
 
@@ -111,13 +106,3 @@ class Schemas:
             payload = found[0].payload
             # Collections of earlier releases have no model's name: there was only this one.
             self._known[collection] = Schema(payload["fields"], payload.get("model", MODEL_NAME))
-
-    def _require_own_model(self, collection: str, schema: Schema) -> None:
-        if schema.model != self._model:
-            raise Fault(
-                ErrorCode.UNAVAILABLE,
-                f"Collection '{collection}' holds vectors of {schema.model}, but this service "
-                f"embeds with {self._model}. Change SEARCHBUS_EMBEDDER back, or delete the "
-                "collection and ingest it again.",
-                retryable=False,
-            )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from searchbus_bus import Worker
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
 from searchbus_runtime.reserve import keep_reserve
-from searchbus_vectors import ModelNotFound, StoreLocked, load_embedder, open_store
+from searchbus_vectors import Embedder, ModelNotFound, StoreLocked, load_embedder, open_store
 
 from .access import OPEN, Access
 from .endpoints import RetrievalEndpoints
 from .library import Library
+from .models import Models
 from .profiles import load_profiles
 from .prompts import FomcPrompts
 from .resources import Documents
@@ -18,7 +21,7 @@ from .settings import RetrievalSettings
 from .sizes import Sizes
 from .tools import FomcTools
 
-__all__ = ["build_worker", "start"]
+__all__ = ["build_worker", "load_model", "start"]
 
 
 def build_worker(library: Library, *, access: Access = OPEN, max_in_flight: int = 64) -> Worker:
@@ -35,6 +38,16 @@ def build_worker(library: Library, *, access: Access = OPEN, max_in_flight: int 
         RetrievalEndpoints(library, access),
     )
     return worker
+
+
+async def load_model(settings: RetrievalSettings, name: str) -> Embedder:
+    """The embedder of another model than the default one; raises ModelNotFound."""
+    return await load_embedder(
+        model=name,
+        folder=settings.model_folders.get(name),
+        allow_download=settings.model_download,
+        document_threads=settings.embed_threads,
+    )
 
 
 async def start(process: Process[RetrievalSettings]) -> None:
@@ -61,9 +74,15 @@ async def start(process: Process[RetrievalSettings]) -> None:
         process.resources.push_async_callback(embedder.close)
     except (StoreLocked, ModelNotFound, ConnectionError) as error:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
+    models = Models(
+        embedder,
+        chosen=settings.collection_models,
+        load=None if settings.embedder == "hash" else partial(load_model, settings),
+    )
+    process.resources.push_async_callback(models.close)
     library = await Library.open(
         store,
-        embedder,
+        models,
         profiles=load_profiles(settings.profile_dir),
         repair=settings.qdrant_url is None,
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr, field_validator
 
 from searchbus_runtime import ServiceSettings, data_folder
-from searchbus_vectors import EmbedderKind
+from searchbus_vectors import EmbedderKind, ModelNotFound, model_of
 
 from .profiles import load_profiles
 
@@ -30,6 +30,16 @@ class RetrievalSettings(ServiceSettings):
         description='Roles that readers of a collection must hold, JSON: {"hr": ["HR"]}; "*": of '
         "every collection that is not named.",
     )
+    collection_models: dict[str, str] = Field(
+        {},
+        description="Embedding model of a new collection, JSON: "
+        '{"wiki": "intfloat/multilingual-e5-small"}; "*": of every collection that is not named. '
+        "A collection keeps the model that it was made with.",
+    )
+    model_folders: dict[str, Path] = Field(
+        {},
+        description='Folders of other models than the default one: {"<model>": "<folder>"}.',
+    )
     min_free_mib: Annotated[int, Field(ge=0, le=1_048_576)] = Field(
         64,
         description="No documents are stored while the disk of the embedded engine has fewer MiB "
@@ -40,6 +50,16 @@ class RetrievalSettings(ServiceSettings):
         description="Folder of profiles, `<collection>.toml`: what questions to a collection mean.",
     )
     embed_threads: Annotated[int, Field(ge=1, le=256)] | None = None
+
+    @field_validator("collection_models")
+    @classmethod
+    def _models_are_known(cls, chosen: dict[str, str]) -> dict[str, str]:
+        for name in chosen.values():
+            try:
+                model_of(name)
+            except ModelNotFound as error:
+                raise ValueError(str(error)) from None
+        return chosen
 
     @field_validator("profile_dir")
     @classmethod

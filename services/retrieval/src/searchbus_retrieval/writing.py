@@ -27,7 +27,6 @@ from searchbus_contracts.retrieval import (
 from searchbus_vectors import (
     AllOf,
     CollectionDamaged,
-    Embedder,
     Equals,
     Not,
     Point,
@@ -36,6 +35,7 @@ from searchbus_vectors import (
 )
 
 from . import identity
+from .models import Models
 from .records import TEXT_PART_CHARS, infer_fields, of_document, record_payload
 from .schemas import Schemas
 
@@ -46,11 +46,11 @@ _CHUNKS_PER_BATCH = 64
 
 
 class Writer:
-    """Writes to one store. `schemas` is shared with the reader."""
+    """Writes to one store. `schemas` and `models` are shared with the reader."""
 
-    def __init__(self, store: VectorStore, embedder: Embedder, schemas: Schemas) -> None:
+    def __init__(self, store: VectorStore, models: Models, schemas: Schemas) -> None:
         self._store = store
-        self._embedder = embedder
+        self._models = models
         self._schemas = schemas
         # A lock exists as long as a task holds it or waits for it.
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -65,12 +65,16 @@ class Writer:
             fields: declared types of metadata fields; the type of another comes from its value.
 
         Raises:
-            Fault: unavailable; the collection holds vectors of another model.
+            Fault: unavailable; this service does not have the collection's model.
         """
         reason = _refusal(document)
         if reason is not None:
             return IngestResult(document_id=document.document_id, outcome="refused", reason=reason)
-        await self._schemas.ensure(collection, {**infer_fields(document.metadata), **fields})
+        schema = await self._schemas.find(collection)
+        model = self._models.of_new(collection) if schema is None else schema.model
+        embedder = await self._models.embedder(collection, model)
+        fields = {**infer_fields(document.metadata), **fields}
+        await self._schemas.ensure(collection, fields, embedder)
         async with AsyncExitStack() as locked:
             await locked.enter_async_context(self._lock(collection, document.document_id))
             return await self._store_locked(collection, document, locked)
@@ -101,6 +105,9 @@ class Writer:
     async def _write_parts(
         self, collection: str, document: NewDocument, revision: str, content_hash: str
     ) -> None:
+        # The collection's own model: another replica may have created it meanwhile.
+        schema = await self._schemas.get(collection)
+        embedder = await self._models.embedder(collection, schema.model)
         common = {"document_id": document.document_id, "revision": revision, "live": False}
         texts = [
             Point(
@@ -120,7 +127,7 @@ class Writer:
         for start in range(0, len(document.chunks), _CHUNKS_PER_BATCH):
             batch = document.chunks[start : start + _CHUNKS_PER_BATCH]
             passages = [document.text[chunk.start : chunk.end] for chunk in batch]
-            vectors = await self._embedder.embed_documents(
+            vectors = await embedder.embed_documents(
                 [
                     embedded_text(document, chunk.section, passage)
                     for chunk, passage in zip(batch, passages, strict=True)

@@ -1,0 +1,60 @@
+"""What is known of the embedding models."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_vectors import DIMENSIONS, MODEL_NAME, MULTILINGUAL, ModelNotFound, model_of
+from searchbus_vectors.models import resolve_folder
+
+
+def test_default_model_has_the_default_dimensions():
+    """Its cosines are the scale of all others."""
+    model = model_of(MODEL_NAME)
+    assert (model.name, model.dimensions) == (MODEL_NAME, DIMENSIONS)
+    assert model.comparable(0.5) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "dimensions", "query_prefix", "passage_prefix"),
+    [
+        ("intfloat/multilingual-e5-large", 1024, "query: ", "passage: "),
+        ("nomic-ai/nomic-embed-text-v1.5", 768, "search_query: ", "search_document: "),
+        ("sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", 384, "", ""),
+    ],
+)
+def test_models_of_fastembed_are_known(name, dimensions, query_prefix, passage_prefix):
+    """With the instructions of their model cards, which fastembed does not add."""
+    model = model_of(name)
+    assert (model.name, model.dimensions) == (name, dimensions)
+    assert (model.query_prefix, model.passage_prefix) == (query_prefix, passage_prefix)
+
+
+def test_unknown_model_is_a_typed_error():
+    """The message says where names come from."""
+    with pytest.raises(ModelNotFound, match=r"'nobody/nothing'.*fastembed"):
+        model_of("nobody/nothing")
+
+
+def test_cosines_of_the_multilingual_model_are_brought_to_the_default_scale():
+    """Unrelated texts fall below every least cosine of a match; the order stays."""
+    model = model_of(MULTILINGUAL)
+    matching, unsure, unrelated = (model.comparable(cosine) for cosine in (0.795, 0.78, 0.74))
+    assert matching == pytest.approx(0.62)
+    assert matching > unsure > 0.5 > unrelated > 0.4
+    assert model.comparable(1.0) == 1.0
+
+
+def test_folder_of_another_model_has_its_weights(tmp_path):
+    """Or the model is fetched, where that is allowed; the default one has a check of its own."""
+    model = model_of("thenlper/gte-base")
+    with pytest.raises(ModelNotFound, match=r"gte-base lacks onnx/model\.onnx"):
+        resolve_folder(model, tmp_path, allow_download=True)
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "model.onnx").touch()
+    assert resolve_folder(model, tmp_path, allow_download=False) == tmp_path
+    assert resolve_folder(model, None, allow_download=True) is None
+    with pytest.raises(ModelNotFound, match="SEARCHBUS_MODEL_FOLDERS"):
+        resolve_folder(model, None, allow_download=False)
+    with pytest.raises(ModelNotFound, match="model_optimized"):
+        resolve_folder(model_of(MODEL_NAME), tmp_path, allow_download=True)
