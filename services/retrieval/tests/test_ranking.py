@@ -52,15 +52,17 @@ def test_only_what_was_read_is_ranked():
 
 
 def test_best_scores_and_best_words_are_worth_reading():
-    """Everything, without a limit."""
-    overall = [match(f"{n:03}", 1 - n / 200, words=float(n >= 170)) for n in range(200)]
-    preferred = [match(f"p{n}", 1 - n / 100) for n in range(100)]
-    read = worth_reading(overall, [preferred], 5)
-    assert {"000", "059", "170", "199", "p0", "p29"} <= set(read)
-    assert {"060", "169", "p30"}.isdisjoint(read)
-    assert len(read) == len(set(read)) == 120
-    assert {"p79", "079"} <= set(worth_reading(overall, [preferred], 80))
-    assert len(worth_reading(overall, [preferred, preferred], None)) == 300
+    """More of both, where passages may turn the order round; always as many as are wanted."""
+    overall = [match(f"{n:03}", 1 - n / 400, words=n / 400) for n in range(300)]
+    preferred = [match(f"p{n:03}", 1 - n / 400, words=n / 400) for n in range(300)]
+    read = worth_reading(overall, [preferred], 5, far=False)
+    assert {"000", "039", "280", "299", "p000", "p039"} <= set(read)
+    assert {"040", "279", "p040", "p299"}.isdisjoint(read)
+    assert len(read) == len(set(read)) == 100
+    assert {"p079", "079"} <= set(worth_reading(overall, [preferred], 80, far=False))
+    far = worth_reading(overall, [preferred, preferred], 5, far=True)
+    assert {"079", "220", "p079", "p220"} <= set(far)
+    assert len(far) == len(set(far)) == 320
 
 
 def test_hits_have_metadata_and_an_order():

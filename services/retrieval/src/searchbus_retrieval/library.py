@@ -210,9 +210,8 @@ class Library:
             asyncio.gather(*map(preferred, question.preferences)),
         )
         question.weigh(rarity)
-        # Where dates or numbers decide, the right passage may be anywhere in each list.
-        most = None if question.looks_far else limit
-        ids = worth_reading(overall, [matches for _, matches in pairs], most)
+        lists = [matches for _, matches in pairs]
+        ids = worth_reading(overall, lists, limit, far=question.looks_far)
         records = await self._store.get(collection, ids)
         payloads = {record.id: record.payload for record in records}
 

@@ -83,7 +83,9 @@ class Quantities:
                 found[quantity] = None
             end_of_range = quantity.until
         self._wanted = list(found)[:_MAX_QUANTITIES]
-        self._starts = sorted({start for wanted in self._wanted for start in _starts(wanted)})
+        self._meant = {number for wanted in self._wanted for number in _numbers(wanted)}
+        self._starts = sorted({start for number in self._meant for start in _starts(number)})
+        self._may_be: dict[str, bool] = {}
 
     def __bool__(self) -> bool:
         return bool(self._wanted)
@@ -117,11 +119,18 @@ class Quantities:
             place = text.find(start)
             while place >= 0:
                 # With its currency sign, where it has one.
-                match = (place and _NUMBER.match(text, place - 1)) or _NUMBER.match(text, place)
-                quantity = _read(text, match) if match else None
-                if quantity is not None:
+                match = _NUMBER.match(text, place - 1) if place else None
+                match = match or _NUMBER.match(text, place)
+                if match and self._is_meant(match) and (quantity := _read(text, match)):
                     yield quantity, place
                 place = text.find(start, place + 1)
+
+    def _is_meant(self, match: re.Match[str]) -> bool:
+        """Whether the number, without its unit, may be one of the query's."""
+        known = self._may_be.get(match[0])
+        if known is None:
+            known = self._may_be[match[0]] = _number(match) in self._meant
+        return known
 
 
 def _read(text: str, match: re.Match[str]) -> _Quantity | None:
@@ -156,22 +165,23 @@ def _number(match: re.Match[str]) -> Fraction | None:
     return int(match["whole"] or 0) + fraction
 
 
-def _starts(wanted: _Quantity) -> set[str]:
-    """What a spelling of the quantity begins with."""
+def _numbers(wanted: _Quantity) -> set[Fraction]:
+    """As which a text may write the quantity, with one unit or another."""
     numbers = {wanted.number}
     if wanted.kind == "point":
         numbers |= {wanted.value, wanted.value * 100}
     if wanted.kind == "amount":
         numbers |= {wanted.value / scale for scale in _SCALES.values()}
-    starts: set[str] = set()
-    for number in numbers:
-        starts.add(str(int(number)))
-        if number < 1:
-            starts |= {
-                f"{number.numerator * times}/{number.denominator * times}" for times in (1, 2, 4)
-            }
-            starts |= {sign for sign, part in _VULGAR.items() if Fraction(part) == number}
-    return starts
+    return {number for number in numbers if number == wanted.number or number.denominator <= 100}
+
+
+def _starts(number: Fraction) -> set[str]:
+    """What a spelling of the number begins with."""
+    if number >= 1 or number == 0:
+        return {str(int(number))}
+    signs = {sign for sign, part in _VULGAR.items() if Fraction(part) == number}
+    over = (f"{number.numerator * times}/{number.denominator * times}" for times in (1, 2, 4))
+    return {"0.", *signs, *over}
 
 
 def _sentence(text: str, place: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from searchbus_contracts.retrieval import FieldType
-from searchbus_vectors import CANDIDATES, Hit
+from searchbus_vectors import Hit
 
 from .chronology import order_of
 from .dates import mentioned_periods
@@ -28,7 +28,7 @@ QUANTITIES_LIFT = 0.3
 """Of a passage with every quantity of the query, and as much again if its document has them all."""
 NAMES_LIFT = 0.4
 """Of a passage with every rare name of the query."""
-_MORE_CANDIDATES = 150
+_CANDIDATES, _MORE_CANDIDATES = 60, 150
 """Where dates or numbers decide, words and meaning put the right passage further down."""
 
 
@@ -70,7 +70,7 @@ class Question:
     @property
     def candidates(self) -> int:
         """Passages that each search should contribute."""
-        return _MORE_CANDIDATES if self.looks_far else CANDIDATES
+        return _MORE_CANDIDATES if self.looks_far else _CANDIDATES
 
     @property
     def weighed_words(self) -> list[str]:
@@ -139,5 +139,7 @@ class Question:
             most[key] = max(most.get(key, 0.0), shares[hit.id])
         return in_order(
             replace(hit, score=hit.score + QUANTITIES_LIFT * most[hit.payload["document_id"]])
+            if most[hit.payload["document_id"]]
+            else hit
             for hit in ranked
         )

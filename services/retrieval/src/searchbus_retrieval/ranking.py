@@ -8,6 +8,7 @@ before all others: names say little to the embedding model.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,8 @@ from searchbus_vectors import Filter, Hit, Match
 
 __all__ = ["Preference", "in_order", "metadata", "rank", "worth_reading"]
 
-_WORTH_BY_SCORE, _WORTH_BY_WORDS = 60, 30
+_WORTH, _WORTH_FAR = (40, 20), (80, 80)
+"""By score, and by words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ def rank(
     for key, payload in payloads.items():
         match = best[key]
         hit = Hit(key, match.score + lifts.get(key, 0.0), match.cosine, payload)
-        ranked.append(Hit(key, hit.score + lift(hit), hit.cosine, payload))
+        raised = lift(hit)
+        ranked.append(Hit(key, hit.score + raised, hit.cosine, payload) if raised else hit)
     return in_order(ranked)
 
 
@@ -75,18 +78,24 @@ def metadata(hit: Hit, field: str | None) -> str:
 
 
 def worth_reading(
-    overall: Sequence[Match], preferred: Sequence[Sequence[Match]], limit: int | None
+    overall: Sequence[Match], preferred: Sequence[Sequence[Match]], limit: int, *, far: bool
 ) -> list[str]:
-    """Ids of the matches whose payload is worth its time; without a limit, of all.
+    """Ids of the matches whose payload is worth its time.
 
-    Those with the best score of each search, and those with the best words of the first: among
-    these are the passages in which the query stands word for word.
+    Those with the best score of each search, and those with the best words: among these are the
+    passages in which the query stands word for word.
+
+    Args:
+        limit: of the hits wanted.
+        far: whether what the passages say may turn the order round, so that more are read.
     """
-    if limit is None:
-        return list(
-            dict.fromkeys(match.id for matches in (overall, *preferred) for match in matches)
-        )
-    words = sorted(overall, key=lambda match: -match.words)[:_WORTH_BY_WORDS]
-    best = [match for matches in preferred for match in matches[: max(limit, _WORTH_BY_WORDS)]]
-    chosen = (*overall[: max(limit, _WORTH_BY_SCORE)], *words, *best)
+    scores, words = _WORTH_FAR if far else _WORTH
+    most = max(limit, scores)
+    chosen = [*overall[:most], *_best_words(overall, words)]
+    for matches in preferred:
+        chosen += [*matches[:most], *_best_words(matches, words)] if far else matches[:most]
     return list(dict.fromkeys(match.id for match in chosen))
+
+
+def _best_words(matches: Sequence[Match], count: int) -> list[Match]:
+    return heapq.nlargest(count, matches, key=lambda match: match.words)
