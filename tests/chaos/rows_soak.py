@@ -4,8 +4,8 @@ Every answer is compared with what was asked: a text of its own, a document by a
 results that repeat the query.
 
 What is held is compared with what was held after a warm-up, in which every process and NATS were restarted
-once, without the free memory that a process keeps from its busiest moment (watched.py). An edge and a worker are never
-restarted, so that both can be watched for the whole time.
+once; without the free memory that a process keeps from its busiest moment (watched.py). An edge and a
+worker are never restarted, so that both can be watched for the whole time.
 """
 
 from __future__ import annotations

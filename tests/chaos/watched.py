@@ -40,7 +40,7 @@ async def holdings(pid: int, path: Path) -> dict[str, Any]:
     """
     path.unlink(missing_ok=True)
     os.kill(pid, signal.SIGUSR1)
-    await until(path.exists, timeout_s=60)
+    await until(path.exists, timeout_s=300)
     found: dict[str, Any] = json.loads(path.read_text())
     return found
 
