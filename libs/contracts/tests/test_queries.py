@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_contracts.queries import check_query
+from searchbus_contracts.queries import check_query, too_small
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,9 @@ def test_an_invalid_query_names_the_field_and_the_limit(text, message):
     with pytest.raises(Fault, match=message) as caught:
         check_query(text, max_chars=10, field="q")
     assert caught.value.code == "invalid_query"
+
+
+def test_budget_that_is_too_small_names_what_is_needed():
+    """The model can give more at once."""
+    fault = too_small(100, 230)
+    assert (fault.code, "230" in fault.failure.message) == ("invalid_argument", True)

@@ -51,7 +51,7 @@ def test_sentences_that_answer_come_first():
     def relevance(found):
         return [1.0 if "Committee" in sentence else 0.1 for sentence in found]
 
-    assert said(TEXT, 14, relevance) == "The Committee decided to raise the target range."
+    assert said(TEXT, 11, relevance) == "The Committee decided to raise the target range."
 
 
 def test_sentence_that_is_too_long_is_cut_between_words():

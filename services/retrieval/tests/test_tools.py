@@ -12,6 +12,7 @@ from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor, Fault, ToolCall, ToolReply, encode
 from searchbus_contracts.document_ids import document_id
 from searchbus_contracts.explanation import EXPLANATION
+from searchbus_passages import count
 from searchbus_retrieval.access import Access
 from searchbus_retrieval.service import build_worker
 from searchbus_retrieval.tools import FomcTools, SearchFomc
@@ -101,6 +102,9 @@ async def test_document_of_a_result_is_returned_whole(call):
         ("search_fomc", {"query": "a", "top_k": 51}, "invalid_argument"),
         ("search_fomc", {"query": "a", "where": {"x": 1}}, "invalid_argument"),
         ("search_fomc", {"query": "a", "other": 1}, "invalid_argument"),
+        ("search_fomc", {"query": "a", "max_tokens": 99}, "invalid_argument"),
+        ("search_fomc", {"query": "inflation", "max_tokens": 100}, "invalid_argument"),
+        ("search_fomc", {"query": "a", "cursor": "9"}, "invalid_argument"),
         ("get_document", {"document_id": " "}, "not_found"),
         ("get_document", {"document_id": "none"}, "not_found"),
         ("get_document", {"document_id": "x" * 513}, "not_found"),
@@ -114,3 +118,48 @@ async def test_failures_are_typed(call, tool, arguments, code):
     with pytest.raises(Fault) as caught:
         await call(tool, **arguments)
     assert caught.value.code == code
+
+
+async def test_search_keeps_a_budget_and_leads_on(call):
+    """Every page is an array of the same objects; only the last one of a page has a cursor."""
+    arguments = {"query": "target range for the federal funds rate", "top_k": 4}
+    whole = (await call("search_fomc", **arguments))["results"]
+    assert not any("truncated" in r or "cursor" in r for r in whole)
+    seen, cursor = [], {}
+    while True:
+        page = (await call("search_fomc", max_tokens=400, **arguments, **cursor))["results"]
+        assert count(encode(page).decode()) <= 400
+        seen += [result["chunk_id"] for result in page]
+        assert not any("cursor" in result for result in page[:-1])
+        if "cursor" not in page[-1]:
+            break
+        cursor = {"cursor": page[-1]["cursor"]}
+    assert seen == [result["chunk_id"] for result in whole]
+
+
+async def test_cut_passages_are_parts_of_their_documents(call):
+    """With the place of what is shown."""
+    page = (await call("search_fomc", query="harvest of pears", top_k=1, max_tokens=345))["results"]
+    (passage,) = page
+    assert passage["truncated"] is True
+    assert "harvest of pears" in " ".join(passage["chunk_text"].split())
+    document = await call("get_document", document_id=passage["document_id"])
+    text = document["full_text"]
+    assert text[passage["start"] : passage["end"]] == passage["chunk_text"]
+    part = f"{passage['document_id']}#{passage['start']}-{passage['end']}"
+    assert (await call("get_document", document_id=part))["full_text"] == passage["chunk_text"]
+
+
+async def test_document_keeps_a_budget_and_leads_on(call):
+    """The parts make up the text; without max_tokens only the contract's fields are there."""
+    (passage,) = (await call("search_fomc", query="harvest of pears", top_k=1))["results"]
+    whole = await call("get_document", document_id=passage["document_id"])
+    assert "truncated" not in whole
+    parts, cursor = [], passage["document_id"]
+    while cursor:
+        page = await call("get_document", document_id=cursor, max_tokens=270)
+        assert count(encode(page).decode()) <= 270
+        parts.append(page["full_text"])
+        cursor = page.get("cursor")
+    assert len(parts) > 1
+    assert "".join(parts) == whole["full_text"]

@@ -1,10 +1,14 @@
-"""The one check of search queries."""
+"""Checks of arguments that several tools have: queries, budgets of tokens."""
 
 from __future__ import annotations
 
 from .errors import ErrorCode, Fault
 
-__all__ = ["check_query"]
+__all__ = ["MAX_TOKENS", "MIN_TOKENS", "check_query", "too_small"]
+
+MIN_TOKENS = 100
+MAX_TOKENS = 1_000_000
+"""Bounds of what a caller may name as `max_tokens` of an answer."""
 
 
 def check_query(text: str, *, max_chars: int, field: str = "query") -> str:
@@ -26,3 +30,15 @@ def check_query(text: str, *, max_chars: int, field: str = "query") -> str:
             f"{field} has {len(query)} characters; at most {max_chars} are allowed.",
         )
     return query
+
+
+def too_small(max_tokens: int, least: int) -> Fault:
+    """The failure for a budget that an answer exceeds without any text.
+
+    Args:
+        least: tokens of that answer.
+    """
+    return Fault(
+        ErrorCode.INVALID_ARGUMENT,
+        f"max_tokens is {max_tokens}, but the answer takes {least} almost without text. Raise it.",
+    )

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from .explanation import Explanation, LeftOut, Reading
+from .queries import MAX_TOKENS, MIN_TOKENS
 from .tools import Name
 
 __all__ = [
@@ -77,6 +78,19 @@ class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     explain: Annotated[
         bool, Meta(description="Say why each hit stands where it does, and what was left out.")
     ] = False
+    max_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=MIN_TOKENS,
+                le=MAX_TOKENS,
+                description="Of the reply's JSON, by the rule of libs/passages. Hits are cut at "
+                "sentences, and the last ones left out.",
+            ),
+        ]
+        | None
+    ) = None
+    cursor: Annotated[str | None, Meta(description="`next_cursor` of the reply before.")] = None
 
 
 class SearchHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,6 +115,7 @@ class SearchHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
     end: int | None = None
     content_hash: ContentHash = None
+    truncated: Annotated[bool, Meta(description="Whether `text` is a part of the chunk.")] = False
     explanation: Annotated[Explanation | None, Meta(description="With `explain`.")] = None
 
 
@@ -120,6 +135,12 @@ class SearchReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     left_out: Annotated[
         tuple[LeftOut, ...], Meta(description="With `explain`: the best of what is no hit.")
     ] = ()
+    truncated: Annotated[
+        bool, Meta(description="With `max_tokens`: whether hits were cut or left out.")
+    ] = False
+    next_cursor: Annotated[
+        str | None, Meta(description="Of the hits that were left out for `max_tokens`.")
+    ] = None
 
 
 class GetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,6 +13,7 @@ from rich.text import Text
 from searchbus_bus import connect
 from searchbus_cli.output import echo, fail, out
 from searchbus_contracts import Actor, Fault
+from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS
 from searchbus_contracts.retrieval import MAX_TOP_K, SearchReply, SearchRequest
 from searchbus_runtime import BusAddress, data_folder, find_bus
 
@@ -33,6 +34,13 @@ def search(
     explain: Annotated[
         bool, typer.Option(help="Say why each hit stands where it does, and what was left out.")
     ] = False,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=MIN_TOKENS, max=MAX_TOKENS, help="Of the answer as JSON."),
+    ] = None,
+    cursor: Annotated[
+        str | None, typer.Option(help="The next_cursor of an answer with --max-tokens.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The hits as JSON.")] = False,
 ) -> None:
     """Search the documents of the running stack.
@@ -44,8 +52,9 @@ def search(
     if address is None:
         raise fail(f"No stack is running on {folder}. Start one: searchbus up")
     request = SearchRequest(
-        query=query, collections=tuple(collection or ()), limit=limit, explain=explain
-    )
+        query=query, collections=tuple(collection or ()), limit=limit, explain=explain,
+        max_tokens=max_tokens, cursor=cursor,
+    )  # fmt: skip
     try:
         reply = asyncio.run(_search(address, request))
     except Fault as fault:
@@ -66,6 +75,8 @@ def search(
             out.print(f"  {why}", highlight=False, soft_wrap=True)
     if not reply.hits:
         out.print("nothing found")
+    if reply.next_cursor is not None:
+        out.print(f"more with --cursor {reply.next_cursor}", highlight=False)
     for line in rest_explained(reply):
         out.print(line, highlight=False, soft_wrap=True)
 

@@ -1,6 +1,14 @@
 """Parts of texts: sentences, budgets of tokens, where a quotation stands."""
 
-from .budget import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, beginning, excerpt, share
+from .budget import (
+    DEFAULT_TOKENS,
+    BudgetTooSmall,
+    beginning,
+    excerpt,
+    fit_beginning,
+    holds,
+    share,
+)
 from .comparing import Comparisons
 from .quotes import MAX_QUOTE_CHARS, Difference, Place, find_quote
 from .sentences import Span, sentences
@@ -10,8 +18,7 @@ __all__ = [
     "DEFAULT_TOKENS",
     "MAX_CHARS_PER_TOKEN",
     "MAX_QUOTE_CHARS",
-    "MAX_TOKENS",
-    "MIN_TOKENS",
+    "BudgetTooSmall",
     "Comparisons",
     "Difference",
     "Place",
@@ -21,6 +28,8 @@ __all__ = [
     "count",
     "excerpt",
     "find_quote",
+    "fit_beginning",
+    "holds",
     "sentences",
     "share",
 ]

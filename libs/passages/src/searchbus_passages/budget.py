@@ -12,16 +12,54 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from .sentences import Span, sentences, whole_letter
-from .tokens import MAX_CHARS_PER_TOKEN, Ruler
+from .tokens import MAX_CHARS_PER_TOKEN, Ruler, count
 
-__all__ = ["DEFAULT_TOKENS", "MAX_TOKENS", "MIN_TOKENS", "beginning", "excerpt", "share"]
+__all__ = [
+    "DEFAULT_TOKENS", "BudgetTooSmall", "beginning", "excerpt", "fit_beginning", "holds", "share",
+]  # fmt: skip
 
 DEFAULT_TOKENS = 25_000
-MIN_TOKENS = 100
-"""The least that a caller may ask for."""
-MAX_TOKENS = 1_000_000
 Relevance = Callable[[Sequence[str]], Sequence[float]]
 """Scores sentences: 0 or more each, more is better."""
+
+
+class BudgetTooSmall(ValueError):
+    """An answer does not fit, even without any text.
+
+    Attributes:
+        least: tokens of that answer.
+    """
+
+    def __init__(self, least: int) -> None:
+        super().__init__(f"the answer has {least} tokens without its text")
+        self.least = least
+
+
+def holds(encoded: bytes, most: int) -> bool:
+    """Whether an answer, encoded as JSON, has at most so many tokens."""
+    return len(encoded) <= most or count(encoded.decode()) <= most
+
+
+def fit_beginning(text: str, most: int, render: Callable[[int], bytes]) -> int:
+    """The length of the longest beginning of a text, of whole sentences, that an answer can have.
+
+    Args:
+        render: the answer as JSON with so many characters of the text.
+
+    Raises:
+        BudgetTooSmall
+    """
+    if holds(render(len(text)), most):
+        return len(text)
+    frame = count(render(0).decode())
+    left = most - frame
+    while left > 0:
+        length = beginning(text, left)
+        excess = count(render(length).decode()) - most
+        if excess <= 0:
+            return length
+        left -= excess
+    raise BudgetTooSmall(frame)
 
 
 def share(wanted: Sequence[int], most: int) -> list[int]:

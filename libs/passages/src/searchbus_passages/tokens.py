@@ -8,8 +8,8 @@
 A tokenizer belongs to one model, and the models of the clients are unknown. The rule is meant to
 count no fewer tokens than common tokenizers do; README.md has the ratios that were measured.
 
-    run of ASCII letters        each word of it 1, and 1/2 for each letter beyond the sixth;
-                                a capital begins a word
+    run of ASCII letters        each word of it 1, and 1 more for every two letters beyond the
+                                sixth; a capital begins a word
     run with a digit            1 for each character
     space before a letter       0
     any other ASCII character   1
@@ -32,8 +32,8 @@ from functools import lru_cache
 
 __all__ = ["MAX_CHARS_PER_TOKEN", "Ruler", "count"]
 
-MAX_CHARS_PER_TOKEN = 7
-"""A word of six letters with the space before it."""
+MAX_CHARS_PER_TOKEN = 8
+"""A word of seven letters with the space before it; longer words have more tokens."""
 _FREE_LETTERS = 6
 _MAX_RUN_CHARS = 64
 _RUN = re.compile(rf"[0-9A-Za-z]{{1,{_MAX_RUN_CHARS}}}")
@@ -105,7 +105,7 @@ def _halves(piece: str) -> int:
 def _halves_of_run(run: str) -> int:
     if not run.isalpha():
         return 2 * len(run)
-    return sum(2 + max(0, len(word) - _FREE_LETTERS) for word in _WORD.findall(run))
+    return sum(2 + max(0, len(word) - _FREE_LETTERS) // 2 * 2 for word in _WORD.findall(run))
 
 
 def _halves_of_other(char: str) -> int:

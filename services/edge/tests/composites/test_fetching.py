@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchbus_contracts import Fault, encode
+from searchbus_contracts.text_parts import Part
 from searchbus_edge.composites.fetching import fit
-from searchbus_edge.composites.parts import Part
 from searchbus_edge.composites.sources import Fetched
 from searchbus_passages import DEFAULT_TOKENS, count
 
@@ -89,5 +89,5 @@ def test_requested_part_ends_where_it_should():
 
 def test_budget_that_is_too_small_is_refused():
     """With what the document takes without its text."""
-    with pytest.raises(Fault, match=r"max_tokens is 100, but the document has \d+ without"):
+    with pytest.raises(Fault, match=r"max_tokens is 100, but the answer takes \d+"):
         fit(Part("doc:a:b"), fetched(PROSE), 100)

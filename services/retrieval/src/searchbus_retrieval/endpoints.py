@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from searchbus_bus import Call, endpoint
 from searchbus_contracts.retrieval import (
     DeleteReply,
@@ -23,6 +25,7 @@ from searchbus_contracts.retrieval import (
 )
 
 from .access import OPEN, Access
+from .fitting import Fitted, fit, offset_of
 from .library import Library
 from .multi_collection import search_collections
 from .quotes import Quotes
@@ -62,7 +65,28 @@ class RetrievalEndpoints:
             per_document=request.per_document,
             explain=request.explain,
         )
-        return only_relevant(request.query, reply) if request.relevant_only else reply
+        if request.relevant_only:
+            reply = only_relevant(request.query, reply)
+        return reply if request.max_tokens is None else await self._fit(request, reply)
+
+    async def _fit(self, request: SearchRequest, reply: SearchReply) -> SearchReply:
+        assert request.max_tokens is not None
+
+        def render(fitted: Fitted) -> SearchReply:
+            return msgspec.structs.replace(
+                reply, hits=fitted.hits, truncated=fitted.truncated, next_cursor=fitted.cursor
+            )
+
+        offset = offset_of(request.cursor, request.limit)
+        fitted = await fit(
+            reply.hits[offset:],
+            request.max_tokens,
+            render,
+            query=request.query,
+            highlights=self._library.highlights,
+            offset=offset,
+        )
+        return render(fitted)
 
     @endpoint
     async def get(self, call: Call, request: GetRequest) -> Document:

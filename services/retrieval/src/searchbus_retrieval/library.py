@@ -41,6 +41,7 @@ from searchbus_vectors import (
 from .anchors import Anchors
 from .explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, reading_of
 from .faults import damaged_collection, typed
+from .highlights import Highlights
 from .models import Models
 from .profiles import Profile, load_profiles
 from .question import Question
@@ -236,6 +237,15 @@ class Library:
             word: max((score_of[index] for index in indices), default=0.0)
             for word, indices in found.items()
         }
+
+    async def highlights(self, collection: str) -> Highlights:
+        """What finds the sentences of a collection that answer; by the collection's model.
+
+        Raises:
+            Fault: not_found, unavailable.
+        """
+        schema = await self._schemas.get(collection)
+        return Highlights(await self._models.embedder(collection, schema.model))
 
     async def get(self, collection: str | None, document_id: str) -> Document:
         """One whole document; without a collection, of the first that has it.

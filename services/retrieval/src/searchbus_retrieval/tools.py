@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from searchbus_bus import Call, Toolset, WithMeta, tool
-from searchbus_contracts import ErrorCode, Fault, ToolAnnotations
+from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, encode
 from searchbus_contracts.explanation import EXPLANATION, Explanation
-from searchbus_contracts.retrieval import MAX_TOP_K
+from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, too_small
+from searchbus_contracts.retrieval import MAX_TOP_K, Document, SearchHit
+from searchbus_contracts.text_parts import Part
+from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmall, fit_beginning
 
 from . import fomc
 from .access import OPEN, Access
+from .fitting import Fitted, fit, offset_of
 from .library import Library
 
 __all__ = ["FomcTools"]
@@ -42,6 +47,17 @@ class SearchFomc(Struct, forbid_unknown_fields=True):
     explain: Annotated[
         bool, Meta(description="Say why each result stands where it does (for debugging)")
     ] = False
+    max_tokens: Annotated[
+        int,
+        Meta(
+            ge=MIN_TOKENS,
+            le=MAX_TOKENS,
+            description="Of all results together: passages are cut to the sentences that answer",
+        ),
+    ] = DEFAULT_TOKENS
+    cursor: Annotated[
+        str | UnsetType, Meta(description="Of the last result, for those behind it")
+    ] = UNSET
 
 
 class FomcPassage(Struct):
@@ -82,6 +98,12 @@ class FomcPassage(Struct):
         Annotated[str, Meta(description="SHA-256 of the document's full_text in UTF-8, in hex")]
         | UnsetType
     ) = UNSET
+    truncated: Annotated[
+        bool | UnsetType, Meta(description="With max_tokens: chunk_text is a part of the chunk")
+    ] = UNSET
+    cursor: Annotated[
+        str | UnsetType, Meta(description="Of the last result: there are more, for this cursor")
+    ] = UNSET
     explanation: (
         Annotated[
             Explanation,
@@ -95,10 +117,19 @@ class FomcPassage(Struct):
 class GetDocument(Struct, forbid_unknown_fields=True):
     """Arguments of get_document."""
 
-    document_id: Annotated[str, Meta(description="Unique identifier of the document")]
+    document_id: Annotated[
+        str,
+        Meta(
+            description="Unique identifier of the document; document_id#start-end for a part of "
+            "its text, in characters"
+        ),
+    ]
+    max_tokens: Annotated[
+        int, Meta(ge=MIN_TOKENS, le=MAX_TOKENS, description="The most that the answer may take")
+    ] = DEFAULT_TOKENS
 
 
-class FomcDocument(Struct):
+class FomcDocument(Struct, omit_defaults=True):
     """The result of get_document."""
 
     id: Annotated[str, Meta(description="Document ID")]
@@ -108,6 +139,11 @@ class FomcDocument(Struct):
     source_url: Annotated[str, Meta(description="Original URL on federalreserve.gov")]
     full_text: Annotated[str, Meta(description="Complete document text")]
     chunk_count: Annotated[int, Meta(description="Number of chunks generated from this document")]
+    start: Annotated[int, Meta(description="Where full_text begins, if it is only a part")] = 0
+    truncated: Annotated[
+        bool, Meta(description="Whether full_text ends before the text does, for max_tokens")
+    ] = False
+    cursor: Annotated[str | UnsetType, Meta(description="The document_id for the rest")] = UNSET
 
 
 class FomcTools(Toolset, name="fomc"):
@@ -138,31 +174,29 @@ class FomcTools(Toolset, name="fomc"):
         found = await fomc.answer(
             self._library, arguments.query, arguments.top_k, where, explain=arguments.explain
         )
-        hits = found.hits
         # Preferences lift scores above 1.
-        best = max((hit.score for hit in hits), default=0.0)
-        passages = [
-            FomcPassage(
-                chunk_id=hit.chunk_id,
-                document_name=hit.title,
-                document_date=str(hit.metadata.get("date") or ""),
-                document_id=hit.document_id,
-                section_header=hit.section,
-                chunk_text=hit.text,
-                relevance_score=round(hit.score / max(1.0, best), 4),
-                cosine_similarity=round(hit.cosine, 4),
-                start=UNSET if hit.start is None else hit.start,
-                end=UNSET if hit.end is None else hit.end,
-                content_hash=hit.content_hash or UNSET,
-                explanation=hit.explanation or UNSET,
-            )
-            for hit in hits
-        ]
+        best = max((hit.score for hit in found.hits), default=0.0)
+        offset = offset_of(arguments.cursor or None, arguments.top_k)
+
+        def passages(fitted: Fitted) -> list[FomcPassage]:
+            shown = [_passage(hit, best) for hit in fitted.hits]
+            if fitted.cursor is not None:
+                shown[-1].cursor = fitted.cursor
+            return shown
+
+        fitted = await fit(
+            found.hits[offset:],
+            arguments.max_tokens,
+            passages,
+            query=arguments.query,
+            highlights=self._library.highlights,
+            offset=offset,
+        )
         if found.reading is None:
-            return WithMeta(passages)
+            return WithMeta(passages(fitted))
         # The specification shows an array: beside it there is no place but `_meta`.
         about = {"reading": found.reading, "left_out": found.left_out}
-        return WithMeta(passages, {EXPLANATION: msgspec.to_builtins(about)})
+        return WithMeta(passages(fitted), {EXPLANATION: msgspec.to_builtins(about)})
 
     @tool(
         title="Get an FOMC document",
@@ -177,16 +211,55 @@ class FomcTools(Toolset, name="fomc"):
     )
     async def get_document(self, call: Call, arguments: GetDocument) -> FomcDocument:
         """Retrieve the full text and metadata of a specific FOMC document."""
-        if not arguments.document_id.strip():
+        part = Part.of(arguments.document_id)
+        if not part.id:
             raise Fault(ErrorCode.NOT_FOUND, "document_id is empty. Take it from search_fomc.")
         self._access.require(call.actor, fomc.COLLECTION)
-        document = await self._library.get(fomc.COLLECTION, arguments.document_id)
-        return FomcDocument(
+        document = await self._library.get_from(
+            [fomc.COLLECTION], part.id, start=part.start, end=part.end
+        )
+        return await asyncio.to_thread(_fitted, part, document, arguments.max_tokens)
+
+
+def _fitted(part: Part, document: Document, most: int) -> FomcDocument:
+    """The document with as many whole sentences of its text as fit."""
+
+    def shown(length: int) -> FomcDocument:
+        found = FomcDocument(
             id=document.document_id,
             title=document.title,
             date=str(document.metadata.get("date") or ""),
             document_type=str(document.metadata.get("type") or ""),
             source_url=document.url or "",
-            full_text=document.text,
+            full_text=document.text[:length],
             chunk_count=document.chunk_count,
+            start=document.start,
         )
+        if length < len(document.text):
+            found.truncated = True
+            found.cursor = str(Part(part.id, document.start + length, part.end))
+        return found
+
+    try:
+        return shown(fit_beginning(document.text, most, lambda length: encode(shown(length))))
+    except BudgetTooSmall as error:
+        raise too_small(most, error.least) from None
+
+
+def _passage(hit: SearchHit, best: float) -> FomcPassage:
+    """A hit of a search whose best score is `best`."""
+    return FomcPassage(
+        chunk_id=hit.chunk_id,
+        document_name=hit.title,
+        document_date=str(hit.metadata.get("date") or ""),
+        document_id=hit.document_id,
+        section_header=hit.section,
+        chunk_text=hit.text,
+        relevance_score=round(hit.score / max(1.0, best), 4),
+        cosine_similarity=round(hit.cosine, 4),
+        start=UNSET if hit.start is None else hit.start,
+        end=UNSET if hit.end is None else hit.end,
+        content_hash=hit.content_hash or UNSET,
+        truncated=hit.truncated or UNSET,
+        explanation=hit.explanation or UNSET,
+    )

@@ -11,8 +11,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from searchbus_bus import Call, Toolset, tool
 from searchbus_contracts import ToolAnnotations, ToolDescriptor
 from searchbus_contracts.coverage import SourceCoverage, shown
-from searchbus_contracts.queries import check_query
-from searchbus_passages import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS
+from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, check_query
+from searchbus_passages import DEFAULT_TOKENS
 
 from .arguments import MAX_QUERY_CHARS, TIME_RANGES, read_time_range, read_urls
 from .domains import read_domains

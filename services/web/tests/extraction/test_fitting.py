@@ -79,7 +79,7 @@ def test_cursor_leads_through_the_whole_page():
 
 def test_budget_that_is_too_small_is_refused():
     """With what the answer takes without any text."""
-    with pytest.raises(Fault, match=r"max_tokens is 100, but the answer has \d+ without any text"):
+    with pytest.raises(Fault, match=r"max_tokens is 100, but the answer takes \d+"):
         fit(pages_of([PROSE]), 100)
 
 

@@ -17,6 +17,7 @@ from searchbus_bus import Call, Toolset, WithMeta, Worker, tool
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault, ToolAnnotations
 from searchbus_contracts.coverage import SourceCoverage, shown
 from searchbus_contracts.queries import check_query
+from searchbus_contracts.text_parts import Part
 from searchbus_passages import MAX_CHARS_PER_TOKEN
 
 from .coverage import Coverage, Failures, cover, described, with_meta
@@ -24,7 +25,6 @@ from .fanout import Request, request_all, worst_failure
 from .fetching import UNTRUSTED, Fetch, FetchedDocument, fit
 from .fusion import fuse
 from .ids import unknown_id
-from .parts import Part
 from .passages import distinct, from_page, marked
 from .quoting import QuoteFound, VerifyQuote
 from .sources import MAX_QUERY_CHARS, Found, Hit, Quoted, Source

@@ -20,9 +20,9 @@ from searchbus_contracts.retrieval import (
     SearchReply,
     SearchRequest,
 )
+from searchbus_contracts.text_parts import Part
 
 from .ids import Ids, unknown_id
-from .parts import Part
 from .passages import from_document
 from .quoting import Difference, QuoteFound
 from .sources import MAX_QUERY_CHARS, Anchor, Fetched, Found, Hit, Quoted

@@ -11,10 +11,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from searchbus_contracts import ErrorCode, Fault, encode
-from searchbus_passages import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, beginning, count
+from searchbus_contracts import encode
+from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, too_small
+from searchbus_contracts.text_parts import Part
+from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmall, fit_beginning
 
-from .parts import Part
 from .passages import marked
 from .sources import Fetched
 
@@ -67,25 +68,15 @@ def fit(part: Part, fetched: Fetched, most: int) -> FetchedDocument:
     Raises:
         Fault: invalid_argument; the budget is too small for the document without its text.
     """
-    last = fetched.start + len(fetched.text)
     wanted = fetched.chars if part.end is None else min(part.end, fetched.chars)
-    if last >= wanted:
-        whole = _document(part, fetched, len(fetched.text), wanted)
-        encoded = encode(whole)
-        if len(encoded) <= most or count(encoded.decode()) <= most:
-            return whole
-    frame = count(encode(_document(part, fetched, 0, wanted)).decode())
-    left = most - frame
-    while left > 0:
-        cut = _document(part, fetched, beginning(fetched.text, left), wanted)
-        excess = count(encode(cut).decode()) - most
-        if excess <= 0:
-            return cut
-        left -= excess
-    raise Fault(
-        ErrorCode.INVALID_ARGUMENT,
-        f"max_tokens is {most}, but the document has {frame} without its text. Give more.",
-    )
+
+    def document(length: int) -> FetchedDocument:
+        return _document(part, fetched, length, wanted)
+
+    try:
+        return document(fit_beginning(fetched.text, most, lambda length: encode(document(length))))
+    except BudgetTooSmall as error:
+        raise too_small(most, error.least) from None
 
 
 def _document(part: Part, fetched: Fetched, length: int, wanted: int) -> FetchedDocument:

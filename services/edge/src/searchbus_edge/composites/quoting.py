@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from searchbus_contracts.text_parts import Part
 from searchbus_passages import MAX_QUOTE_CHARS, Place
 
 from .fetching import UNTRUSTED
-from .parts import Part
 from .sources import Fetched
 
 __all__ = ["Difference", "QuoteFound", "VerifyQuote", "found_in"]

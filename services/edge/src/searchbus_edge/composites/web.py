@@ -11,7 +11,8 @@ from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault
 from searchbus_contracts.coverage import SourceCoverage
-from searchbus_passages import MAX_TOKENS, Comparisons
+from searchbus_contracts.queries import MAX_TOKENS
+from searchbus_passages import Comparisons
 
 from ..calls.reply import Reply
 from ..lists.registry import Registry

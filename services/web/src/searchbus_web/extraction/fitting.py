@@ -12,9 +12,10 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from searchbus_contracts import ErrorCode, Fault, encode
+from searchbus_contracts import encode
 from searchbus_contracts.document_ids import hash_of_text
-from searchbus_passages import Ruler, beginning, count, share
+from searchbus_contracts.queries import too_small
+from searchbus_passages import Ruler, beginning, count, holds, share
 
 from .envelope import envelope, part_of, rest_of
 from .extractor import ExtractedPage
@@ -54,7 +55,7 @@ def fit(pages: Sequence[ExtractedPage], most: int) -> list[WebExtractItem]:
     """
     parts = [part_of(page.text, page.start) for page in pages]
     items = _items(pages, parts)
-    if _holds(items, most):
+    if holds(encode({"items": items}), most):
         return items
     bare = [(start, start) for start, _ in parts]
     frame = count(_encoded(_items(pages, bare))) + _DIGITS * len(pages)
@@ -74,11 +75,7 @@ def fit(pages: Sequence[ExtractedPage], most: int) -> list[WebExtractItem]:
         if excess <= 0:
             return items
         left -= excess
-    raise Fault(
-        ErrorCode.INVALID_ARGUMENT,
-        f"max_tokens is {most}, but the answer has {frame} without any text. Give more, "
-        "or fewer URLs.",
-    )
+    raise too_small(most, frame)
 
 
 _DIGITS = 24
@@ -106,11 +103,6 @@ def _item(page: ExtractedPage, start: int, end: int) -> WebExtractItem:
         truncated=goes_on,
         cursor=rest_of(page.page_url, end) if goes_on else UNSET,
     )
-
-
-def _holds(items: Sequence[WebExtractItem], most: int) -> bool:
-    encoded = _encoded(items)
-    return len(encoded.encode()) <= most or count(encoded) <= most
 
 
 def _encoded(items: Sequence[WebExtractItem]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from searchbus_contracts import ErrorCode, Fault
+from .errors import ErrorCode, Fault
 
 __all__ = ["Part"]
 
