@@ -50,7 +50,8 @@ async def test_sdk_client_lists_and_calls_both_tools(stack, fomc, path, mode):
         for result in results:
             assert list(result) == [
                 "chunk_id", "document_name", "document_date", "document_id", "section_header",
-                "chunk_text", "relevance_score", "cosine_similarity",
+                "chunk_text", "relevance_score", "cosine_similarity", "start", "end",
+                "content_hash",
             ]  # fmt: skip
             assert result["document_date"].startswith("2022-")
             assert 0 <= result["relevance_score"] <= 1
@@ -60,7 +61,8 @@ async def test_sdk_client_lists_and_calls_both_tools(stack, fomc, path, mode):
         assert list(document) == [
             "id", "title", "date", "document_type", "source_url", "full_text", "chunk_count"
         ]  # fmt: skip
-        assert results[0]["chunk_text"] in document["full_text"]
+        part = slice(results[0]["start"], results[0]["end"])
+        assert document["full_text"][part] == results[0]["chunk_text"]
         assert document["source_url"].startswith("https://www.federalreserve.gov/")
 
 
