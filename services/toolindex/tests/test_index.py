@@ -113,7 +113,7 @@ def test_large_change_is_made_in_slices_between_which_searches_run(monkeypatch):
     index = index_of(*(tool(f"t{number}", "send mail") for number in range(7)))
     wanted = [tool(f"t{number}", "draw a chart") for number in range(3, 11)]
     versions, totals = {index.version}, []
-    for _ in index.replacing("office", entries(*wanted), vectors_of):
+    for _ in index.replacing("office", index.difference("office", entries(*wanted)), vectors_of):
         versions.add(index.version)
         found = [find(index, query, actor=EVERY_ROLE, limit=50) for query in ("mail", "chart")]
         totals.append([reply.total for reply in found])

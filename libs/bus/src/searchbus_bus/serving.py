@@ -194,7 +194,7 @@ class Serving:
     async def _offer(self) -> None:
         """Serve the catalogue as it is now, under its hash, and the calls of its tools."""
         # In a thread: a catalogue of thousands takes a while.
-        self._offered = await asyncio.to_thread(OfferedCatalog, self.worker.catalog)
+        self._offered = await asyncio.to_thread(lambda: OfferedCatalog(self.worker.catalog))
         subject = self._subjects.catalog(self.worker.service, self._offered.digest)
         await self._membership.add(subject, self._reply_catalog, stays=True)
         self._toolsets = {tool.toolset for tool in self._offered.catalog.tools}

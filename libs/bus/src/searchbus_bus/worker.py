@@ -173,10 +173,14 @@ class Worker:
 
     @property
     def catalog(self) -> Catalog:
-        """Everything offered to clients, sorted, so that equal offers have equal hashes."""
+        """Everything offered to clients, sorted, so that equal offers have equal hashes.
+
+        Sorting thousands takes a while: a thread may read this, also while tools are added.
+        """
+        tools = self._tools.copy()
         return Catalog(
             service=self.service,
-            tools=tuple(self._tools[key].descriptor for key in sorted(self._tools)),
+            tools=tuple(tools[key].descriptor for key in sorted(tools)),
             prompts=tuple(self._prompts[key] for key in sorted(self._prompts)),
             resources=tuple(self._resources[key] for key in sorted(self._resources)),
             resource_templates=tuple(self._templates[key] for key in sorted(self._templates)),

@@ -19,7 +19,7 @@ from searchbus_vectors import Vector
 
 from .entries import Descriptor, Entry, descriptors_of, entry_of
 from .finder import Embeds
-from .index import Index
+from .index import Difference, Index
 from .vector_file import VectorFile, text_key
 
 __all__ = ["Follower"]
@@ -137,14 +137,14 @@ class Follower:
                 telemetry.count_failed("index")
                 log.exception("the entries of %s could not be updated; it is tried again", service)
         if changed:
-            self._forget_vectors()
+            await asyncio.to_thread(self._forget_vectors)
         return whole
 
     async def _follow_service(self, service: str, catalog: Catalog | None) -> bool:
         """Index one service; False where nothing has changed."""
         before = self._followed.get(service)
         if catalog is None:
-            await self._replace(service, [])
+            await self._replace(service, self._index.difference(service, []))
             del self._followed[service]
             return True
         # A service whose catalogue and toolsets are as they were costs nothing.
@@ -154,14 +154,12 @@ class Follower:
         if known is not None and known.owned == owned:
             return False
         after = _Followed(catalog, toolsets, owned)
-        # In a thread, for catalogues of thousands.
+        # In threads, for catalogues of thousands.
         entries = await asyncio.to_thread(after.make, before)
-        indexed = self._index.entries(service)
-        await self._embed(
-            service,
-            [e for e in entries if e.key not in indexed or indexed[e.key].digest != e.digest],
-        )
-        await self._replace(service, entries)
+        difference = await asyncio.to_thread(self._index.difference, service, entries)
+        new = list(difference.changed.values())
+        await self._embed(service, await asyncio.to_thread(self._unknown_texts, new))
+        await self._replace(service, difference)
         self._followed[service] = after
         return True
 
@@ -169,9 +167,9 @@ class Follower:
         """Whether it still owns what it owned when it was indexed."""
         return all(self.directory.owner(toolset) == service for toolset in followed.owned)
 
-    async def _replace(self, service: str, entries: Sequence[Entry]) -> None:
-        """Index these entries of a service; searches go on meanwhile."""
-        for _ in self._index.replacing(service, entries, self._known):
+    async def _replace(self, service: str, difference: Difference) -> None:
+        """Change the entries of a service; searches go on meanwhile."""
+        for _ in self._index.replacing(service, difference, self._known):
             await asyncio.sleep(0)
 
     def _forget_vectors(self) -> None:
@@ -183,9 +181,12 @@ class Follower:
             for text in (entry.text, *entry.examples)
         )
 
-    async def _embed(self, service: str, entries: Sequence[Entry]) -> None:
+    def _unknown_texts(self, entries: Sequence[Entry]) -> list[str]:
+        """The texts of entries that have no vector yet."""
         texts = dict.fromkeys(text for e in entries for text in (e.text, *e.examples))
-        missing = [text for text in texts if self._vectors.get(self._key(text)) is None]
+        return [text for text in texts if self._vectors.get(self._key(text)) is None]
+
+    async def _embed(self, service: str, missing: Sequence[str]) -> None:
         for start in range(0, len(missing), _BATCH):
             batch = missing[start : start + _BATCH]
             vectors = await self._embedder.embed_short(batch, urgent=len(missing) <= _FEW)

@@ -38,7 +38,7 @@ from .vectors import EntryVectors
 from .vocabulary import Vocabulary
 from .words import split_words, word_terms
 
-__all__ = ["Index", "Ranked", "Ranking"]
+__all__ = ["Difference", "Index", "Ranked", "Ranking"]
 
 REFINED = 200
 """How many entries of a ranking have exact scores; estimated cosines are off by about .001."""
@@ -71,6 +71,19 @@ class Ranking:
 
     def __len__(self) -> int:
         return len(self.slots)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What changes of a service.
+
+    Args:
+        gone: of entries that are indexed and no longer offered.
+        changed: entries that are new, or not indexed so.
+    """
+
+    gone: Sequence[Key]
+    changed: Mapping[Key, Entry]
 
 
 _NOTHING = Ranking(np.zeros(0, dtype=np.intp), *np.zeros((2, 0), dtype=np.float32))
@@ -121,11 +134,24 @@ class Index:
         self, service: str, entries: Sequence[Entry], vectors: Callable[[Entry], list[Vector]]
     ) -> None:
         """Replace the entries of a service in one step; see `replacing`."""
-        for _ in self.replacing(service, entries, vectors):
+        for _ in self.replacing(service, self.difference(service, entries), vectors):
             pass
 
+    def difference(self, service: str, entries: Sequence[Entry]) -> Difference:
+        """Compare what a service offers with what is indexed; in a thread, where it is much."""
+        owned = self._owned.get(service, {})
+        after = {entry.key: entry for entry in entries}
+        return Difference(
+            [key for key in owned if key not in after],
+            {
+                key: entry
+                for key, entry in after.items()
+                if (owned[key].digest != entry.digest if key in owned else key not in self._slots)
+            },  # fmt: skip  (the first service with a key keeps it)
+        )
+
     def replacing(
-        self, service: str, entries: Sequence[Entry], vectors: Callable[[Entry], list[Vector]]
+        self, service: str, difference: Difference, vectors: Callable[[Entry], list[Vector]]
     ) -> Iterator[None]:
         """Replace the entries of a service in slices of a few milliseconds.
 
@@ -137,19 +163,13 @@ class Index:
                 examples.
         """
         owned = self._owned.setdefault(service, {})
-        after = {entry.key: entry for entry in entries}
-        gone = [key for key in owned if key not in after]
-        changed = [
-            key
-            for key, entry in after.items()
-            if (owned[key].digest != entry.digest if key in owned else key not in self._slots)
-        ]  # fmt: skip  (the first service with a key keeps it)
-        for number, key in enumerate((*gone, *changed), 1):
+        changed = difference.changed
+        for number, key in enumerate((*difference.gone, *changed), 1):
             if key in owned:
                 self._remove(owned.pop(key))
-            if key in after:
-                self._add(after[key], vectors(after[key]))
-                owned[key] = after[key]
+            if key in changed:
+                self._add(changed[key], vectors(changed[key]))
+                owned[key] = changed[key]
             if number % _SLICE == 0:
                 self._has_changed()
                 yield
