@@ -35,6 +35,7 @@ class Retrieval:
     documents: dict[str, NewDocument] = field(default_factory=dict)
     batches: list[int] = field(default_factory=list)
     failure: Fault | None = None
+    failed: dict[str, str] = field(default_factory=dict)
 
     @endpoint
     async def ingest(self, call: Call, request: IngestRequest) -> IngestReply:
@@ -89,7 +90,7 @@ class Retrieval:
             if request.query in d.text
         ]  # fmt: skip
         readings = {"c": Reading(words=request.query, ranked=1)} if request.explain else {}
-        return SearchReply(hits=tuple(hits[: request.limit]), readings=readings)
+        return SearchReply(hits=tuple(hits[: request.limit]), readings=readings, failed=self.failed)
 
 
 @pytest.fixture

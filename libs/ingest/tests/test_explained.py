@@ -35,13 +35,13 @@ def test_reading_and_what_was_left_out_have_a_line_each():
         left_out=(
             LeftOut(
                 collection="laws", document_id="d", chunk_id="c", title="Act", reason="far",
-                score=0.5, cosine=0.41,
+                score=0.5, cosine=0.41, floor=0.62,
             ),
         ),
     )  # fmt: skip
     assert list(rest_explained(reply)) == [
         "fomc: 9 passages ranked for 'q'; date +0.60, the first by date",
         "laws: 0 passages ranked for 'q'; no date, type or order",
-        "left out (far): Act, score 0.50, cosine 0.41",
+        "left out (far): Act, score 0.50, cosine 0.41 of at least 0.62",
     ]
     assert list(rest_explained(SearchReply(hits=()))) == []

@@ -53,6 +53,13 @@ def test_explained_hits_have_their_reasons(run):
     assert "c: 1 passages ranked for 'sing'" in done.stdout
 
 
+def test_collections_that_failed_are_named(run, retrieval):
+    """Beside the hits of the others, or in place of any."""
+    retrieval.failed = {"wiki": "unavailable"}
+    for query in ("sing", "zebra"):
+        assert "could not be searched: wiki (unavailable)" in run(query).stdout
+
+
 def test_json_has_the_whole_reply(run):
     """As it came over the bus."""
     assert json.loads(run("sing", "--json").stdout)["hits"][0]["title"] == "Whales"

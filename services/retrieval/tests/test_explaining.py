@@ -105,9 +105,9 @@ async def test_hits_that_are_not_relevant_are_left_out(library):
     reply = await search_collections(library, ("c",), "whales sing", limit=5, explain=True)
     kept = only_relevant("whales sing", reply)
     assert [hit.text for hit in kept.hits] == ["Whales sing."]
-    assert [(e.reason, e.title) for e in kept.left_out] == [("far", "Title of z")]
+    assert [(e.reason, e.title, e.floor) for e in kept.left_out] == [("far", "Title of z", 0.62)]
     best = reply.hits[0]
     behind = msgspec.structs.replace(best, chunk_id="b", literal=False, cosine=0.7)
     near = msgspec.structs.replace(best, cosine=1.0)
     close = only_relevant("zebra", SearchReply(hits=(near, behind), readings=reply.readings))
-    assert [entry.reason for entry in close.left_out] == ["behind_best"]
+    assert [(e.reason, e.floor) for e in close.left_out] == [("behind_best", 0.85)]

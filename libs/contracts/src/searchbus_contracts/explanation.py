@@ -57,6 +57,9 @@ class LeftOut(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ]
     score: float
     cosine: float
+    floor: Annotated[
+        float | None, Meta(description="The least cosine that it misses, of far and behind_best.")
+    ] = None
     explanation: Explanation | None = None
 
 

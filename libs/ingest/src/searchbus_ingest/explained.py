@@ -36,5 +36,6 @@ def rest_explained(reply: SearchReply) -> Iterator[str]:
         meant = ", ".join(wanted) or "no date, type or order"
         yield f"{name}: {reading.ranked} passages ranked for {reading.words!r}; {meant}"
     for entry in reply.left_out:
+        missed = "" if entry.floor is None else f" of at least {entry.floor:.2f}"
         line = f"left out ({entry.reason}): {entry.title}, score {entry.score:.2f}"
-        yield f"{line}, cosine {entry.cosine:.2f}"
+        yield f"{line}, cosine {entry.cosine:.2f}{missed}"

@@ -77,6 +77,8 @@ def search(
         out.print("nothing found")
     if reply.next_cursor is not None:
         out.print(f"more with --cursor {reply.next_cursor}", highlight=False)
+    for name, code in reply.failed.items():
+        out.print(f"could not be searched: {name} ({code})", highlight=False, soft_wrap=True)
     for line in rest_explained(reply):
         out.print(line, highlight=False, soft_wrap=True)
 

@@ -95,8 +95,14 @@ def _explanation(rank: int, fused: Match, boosts: Mapping[str, float]) -> Explan
     )
 
 
-def left_out(hits: Sequence[SearchHit], reason: str) -> tuple[LeftOut, ...]:
-    """Hits that are left out for one reason, best first."""
+def left_out(
+    hits: Sequence[SearchHit], reason: str, *, floor: float | None = None
+) -> tuple[LeftOut, ...]:
+    """Hits that are left out for one reason, best first.
+
+    Args:
+        floor: the least cosine that they miss.
+    """
     return tuple(
         LeftOut(
             collection=hit.collection,
@@ -106,6 +112,7 @@ def left_out(hits: Sequence[SearchHit], reason: str) -> tuple[LeftOut, ...]:
             reason=reason,
             score=_round(hit.score),
             cosine=_round(hit.cosine),
+            floor=None if floor is None else _round(floor),
             explanation=hit.explanation,
         )
         for hit in hits[:MAX_LEFT_OUT]

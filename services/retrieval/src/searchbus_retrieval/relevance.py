@@ -37,7 +37,7 @@ def near(query: str, hits: Sequence[SearchHit]) -> list[SearchHit]:
 
 def relevant(query: str, hits: Sequence[SearchHit]) -> list[SearchHit]:
     """As `near`, and without those that are far behind the best."""
-    floor = max((hit.cosine for hit in hits), default=0.0) - _BEHIND_BEST
+    floor = _floor(hits)
     return [hit for hit in near(query, hits) if hit.literal or hit.cosine >= floor]
 
 
@@ -49,8 +49,16 @@ def only_relevant(query: str, reply: SearchReply) -> SearchReply:
         close = near(query, reply.hits)
         far = [hit for hit in reply.hits if hit not in close]
         behind = [hit for hit in close if hit not in kept]
-        left = (*left_out(behind, "behind_best"), *left_out(far, "far"), *left)
+        left = (
+            *left_out(behind, "behind_best", floor=_floor(reply.hits)),
+            *left_out(far, "far", floor=_SURE_COSINE),
+            *left,
+        )
     return msgspec.structs.replace(reply, hits=tuple(kept), left_out=left)
+
+
+def _floor(hits: Sequence[SearchHit]) -> float:
+    return max((hit.cosine for hit in hits), default=0.0) - _BEHIND_BEST
 
 
 def _is_near(hit: SearchHit, wanted: set[str]) -> bool:
