@@ -18,6 +18,8 @@ from searchbus_contracts import (
     ResourceSearchReply,
     ResourceSearchRequest,
 )
+from searchbus_contracts.document_ids import document_id
+from searchbus_retrieval.access import Access
 from searchbus_retrieval.resources import parse_uri, uri_of
 from searchbus_retrieval.service import build_worker
 
@@ -78,6 +80,28 @@ async def test_pages_give_each_document_once(ask, limit):
             break
     assert len(set(seen)) == len(seen) == 6
     assert [uri.split("/")[2] for uri in seen] == ["a"] * 3 + ["b"] + ["d"] * 2
+
+
+async def test_pages_name_damaged_collections(library, monkeypatch):
+    """Every page does, to callers who may read them; the others are listed."""
+    for collection in ("a", "b", "secret"):
+        new = document("w", "Whales sing.", collection=collection)
+        await library.store(collection, new)
+    damage = {"a": "its configuration is missing", "secret": "it is cut"}
+    monkeypatch.setattr(type(library), "damaged", damage)
+    broker = MemoryBroker()
+    access = Access({"secret": ["OWNER"]})
+    await broker.connect().serve(build_worker(library, access=access))
+    bus = broker.connect()
+    for roles, expected in (((), ["a"]), (("OWNER",), ["a", "secret"])):
+        page = await bus.request(
+            bus.subjects.resource("documents", "list"), ResourceListRequest(), ResourceListReply,
+            service="retrieval", timeout_s=60, actor=Actor(subject="a", roles=roles),
+        )  # fmt: skip
+        assert [resource.uri for resource in page.resources] == [uri_of("b", document_id("b", "w"))]
+        assert [part.source for part in page.coverage] == [f"documents/{n}" for n in expected]
+        assert (page.coverage[0].state, page.coverage[0].code) == ("failed", "unavailable")
+        assert "its configuration is missing" in page.coverage[0].message
 
 
 async def test_search_finds_by_content_and_read_gives_the_text(ask):

@@ -34,6 +34,9 @@ class ResourceListReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     resources: tuple[ResourceDescriptor, ...]
     next_cursor: str | None = None
+    coverage: Annotated[
+        tuple[SourceCoverage, ...], Meta(description="Of each part that cannot be listed.")
+    ] = ()
 
 
 class ResourceReadRequest(Struct, frozen=True, kw_only=True):

@@ -8,17 +8,21 @@ from mcp.shared.exceptions import MCPError
 from searchbus_bus import Call, Toolset, Worker, resource_list, resource_template
 from searchbus_contracts import (
     Actor,
+    Fault,
     ResourceDescriptor,
     ResourceListReply,
     ResourceListRequest,
     ResourceReadReply,
     ResourceReadRequest,
 )
+from searchbus_contracts.coverage import SourceCoverage
 from searchbus_edge.lists.cursors import UNKNOWN_CURSOR, Cursors
 from searchbus_edge.lists.resources import Resources
 
 
 class Books(Toolset, name="books"):
+    torn = False
+
     @resource_template("books://{book}", required_roles=("READER",))
     async def read_book(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
         """One book."""
@@ -32,7 +36,10 @@ class Books(Toolset, name="books"):
             for n in range(start, min(3, start + request.limit))
         )
         following = str(start + request.limit) if start + request.limit < 3 else None
-        return ResourceListReply(resources=books, next_cursor=following)
+        torn = SourceCoverage.of_failure("books/torn", Fault("unavailable", "It is torn.").failure)
+        return ResourceListReply(
+            resources=books, next_cursor=following, coverage=(torn,) if self.torn else ()
+        )
 
 
 @pytest.fixture
@@ -65,6 +72,20 @@ async def test_fixed_resources_come_before_those_of_workers(resources, reader, v
         ["dict://all"], ["books://0", "books://1"], ["books://2"],
     ]  # fmt: skip
     assert await walk(resources, Actor(subject="b", roles=()), view) == [["dict://all"]]
+
+
+async def test_what_cannot_be_listed_is_named(resources, reader, view, monkeypatch):
+    """In `_meta`, on every page of its worker; a whole list has none."""
+    page = await resources.list_page(reader, view, None)
+    whole = await resources.list_page(reader, view, page.next_cursor)
+    assert (page.meta, whole.meta) == (None, None)
+    monkeypatch.setattr(Books, "torn", True)
+    for _ in range(2):
+        page = await resources.list_page(reader, view, page.next_cursor)
+        (named,) = page.meta["dev.searchbus/coverage"]
+        assert (named["source"], named["state"], named["code"]) == (
+            "books/torn", "failed", "unavailable",
+        )  # fmt: skip
 
 
 async def test_cursor_of_another_caller_is_refused(resources, reader, view):

@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 
 from searchbus_bus import Call, Toolset, resource_list, resource_search, resource_template
 from searchbus_contracts import (
+    Actor,
     ErrorCode,
     Failure,
     Fault,
@@ -34,6 +35,7 @@ from searchbus_contracts.retrieval import (
 )
 
 from .access import OPEN, Access
+from .faults import damaged_collection
 from .library import Library
 from .multi_collection import search_collections
 from .relevance import near
@@ -86,10 +88,9 @@ class Documents(Toolset, name="documents"):
     async def list_page(self, call: Call, request: ResourceListRequest) -> ResourceListReply:
         """Collections by name, their documents by id; the cursor is `collection/next id`.
 
-        Damaged collections are left out: a page has no place for their names (doctor has them).
+        Every page names the damaged collections that the caller may read.
         """
-        sound = [name for name in await self._library.names() if name not in self._library.damaged]
-        names = self._access.readable(call.actor, sound)
+        names, damaged = await self._listed(call.actor)
         current, _, start_id = (request.cursor or "").partition("/")
         found: list[ResourceDescriptor] = []
         for position, name in enumerate(names):
@@ -105,8 +106,22 @@ class Documents(Toolset, name="documents"):
             if following is None and len(found) >= request.limit and position + 1 < len(names):
                 following = f"{names[position + 1]}/"
             if following is not None:
-                return ResourceListReply(resources=tuple(found), next_cursor=following)
-        return ResourceListReply(resources=tuple(found))
+                return ResourceListReply(
+                    resources=tuple(found), next_cursor=following, coverage=damaged
+                )
+        return ResourceListReply(resources=tuple(found), coverage=damaged)
+
+    async def _listed(self, actor: Actor) -> tuple[list[str], tuple[SourceCoverage, ...]]:
+        """The collections that can be listed, and those that cannot, of what the actor may read."""
+        names = self._access.readable(actor, await self._library.names())
+        damaged = self._library.damaged
+        return [name for name in names if name not in damaged], tuple(
+            SourceCoverage.of_failure(
+                f"documents/{name}", damaged_collection(name, damaged[name]).failure
+            )
+            for name in names
+            if name in damaged
+        )
 
     @resource_search
     async def search(self, call: Call, request: ResourceSearchRequest) -> ResourceSearchReply:

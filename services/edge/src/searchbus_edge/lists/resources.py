@@ -2,15 +2,17 @@
 
 The list starts with the fixed resources of the registry. A template with `lists` stands for
 resources too many for a catalog (documents): behind the fixed ones, their worker lists them by
-pages.
+pages. What the worker cannot list now, such as a damaged collection, is named in `_meta`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
+from msgspec import to_builtins
 
 from searchbus_bus import Bus
 from searchbus_contracts import (
@@ -22,6 +24,7 @@ from searchbus_contracts import (
     ResourceReadReply,
     ResourceReadRequest,
 )
+from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 
 from ..calls import render
 from ..calls.faults import invalid_params
@@ -92,14 +95,20 @@ class Resources:
             following = {"s": toolset, "c": reply.next_cursor}
         elif at + 1 < len(names):
             following = {"s": names[at + 1]}
-        return self._result([r for r in reply.resources if visible(actor, r)], following, bound)
+        page = [resource for resource in reply.resources if visible(actor, resource)]
+        return self._result(page, following, bound, reply.coverage)
 
     def _result(
-        self, page: list[Any], following: dict[str, Any] | None, bound: tuple[object, ...]
+        self,
+        page: list[Any],
+        following: dict[str, Any] | None,
+        bound: tuple[object, ...],
+        coverage: Sequence[SourceCoverage] = (),
     ) -> types.ListResourcesResult:
         return types.ListResourcesResult(
             resources=[render.resource(r) for r in page],
             next_cursor=None if following is None else self._cursors.issue(following, *bound),
+            _meta={COVERAGE: to_builtins(coverage)} if coverage else None,
         )
 
     def _open(self, cursor: str | None, bound: tuple[object, ...]) -> dict[str, Any]:
