@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Failure, decode, encode
-from searchbus_contracts.coverage import SourceCoverage, shown
+from searchbus_contracts.coverage import SourceCoverage, folded, shown
 
 
 def test_results_are_answered_empty_or_stale():
@@ -45,3 +45,15 @@ def test_complete_coverage_is_not_shown():
     empty = SourceCoverage.of_results("b", 0)
     assert shown([whole, whole]) == []
     assert shown([whole, empty]) == [whole, empty]
+
+
+def test_many_empty_parts_are_one_entry():
+    """A store of a hundred collections would fill each answer with their names."""
+    answered = SourceCoverage.of_results("documents/a", 2)
+    empty = [SourceCoverage.of_results(f"documents/{n}", 0) for n in range(100)]
+    few = [empty[0], answered, *empty[1:8]]
+    assert folded("documents", few) == few
+    first, rest = folded("documents", [*empty, answered])
+    assert first == answered
+    assert (rest.source, rest.state) == ("documents", "empty")
+    assert "100 others" in rest.message

@@ -15,12 +15,14 @@ from msgspec import Meta, Struct
 
 from .errors import ErrorCode, Failure
 
-__all__ = ["COVERAGE", "CoverageState", "SourceCoverage", "shown"]
+__all__ = ["COVERAGE", "CoverageState", "SourceCoverage", "folded", "shown"]
 
 COVERAGE = "dev.searchbus/coverage"
 """The key of the coverage in MCP's `_meta`."""
 
 CoverageState = Literal["answered", "empty", "stale", "blocked", "left_out", "failed"]
+_MOST_EMPTY = 8
+"""Parts that are named though they gave nothing: every answer is read by a model."""
 _BLOCKED = frozenset(
     {
         ErrorCode.UPSTREAM_BLOCKED,
@@ -79,6 +81,23 @@ class SourceCoverage(Struct, frozen=True, kw_only=True, omit_defaults=True):
             retryable=failure.retryable,
             retry_after_ms=failure.retry_after_ms,
         )
+
+
+def folded(source: str, parts: Sequence[SourceCoverage]) -> list[SourceCoverage]:
+    """The parts of a source; if many of them are empty, one entry stands for all of these.
+
+    Args:
+        source: names that entry.
+    """
+    empty = [part for part in parts if part.state == "empty"]
+    if len(empty) <= _MOST_EMPTY:
+        return list(parts)
+    rest = SourceCoverage(
+        source=source,
+        state="empty",
+        message=f"{len(empty)} others of it have nothing that matches.",
+    )
+    return [*(part for part in parts if part.state != "empty"), rest]
 
 
 def shown(coverage: Sequence[SourceCoverage]) -> list[SourceCoverage]:

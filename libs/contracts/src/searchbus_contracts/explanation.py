@@ -35,8 +35,8 @@ class Explanation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     boosts: Annotated[
         dict[str, float],
         Meta(
-            description="literal: the query stands in it; quantities; date, type: of the document; "
-            "order: the first or the latest by date."
+            description="literal: the query stands in it; names, quantities: of the query; date, "
+            "type: of the document; order: what the other documents, events and dates change."
         ),
     ] = {}
 

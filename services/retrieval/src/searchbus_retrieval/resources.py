@@ -25,7 +25,7 @@ from searchbus_contracts import (
     ResourceSearchRequest,
     is_token,
 )
-from searchbus_contracts.coverage import SourceCoverage
+from searchbus_contracts.coverage import SourceCoverage, folded
 from searchbus_contracts.retrieval import (
     MAX_QUERY_CHARS,
     DocumentSummary,
@@ -158,14 +158,14 @@ def _cut(query: str) -> str:
 
 def _coverage(found: SearchReply, near_hits: Sequence[SearchHit]) -> tuple[SourceCoverage, ...]:
     counts = Counter(hit.collection for hit in near_hits)
-    answered = (SourceCoverage.of_results(f"documents/{n}", counts[n]) for n in found.searched)
+    answered = [SourceCoverage.of_results(f"documents/{n}", counts[n]) for n in found.searched]
     failed = (
         SourceCoverage.of_failure(
             f"documents/{name}", Failure(code=code, message="The collection cannot be searched.")
         )
         for name, code in found.failed.items()
     )
-    return (*answered, *failed)
+    return (*folded("documents", answered), *failed)
 
 
 def _of_summary(collection: str, document: DocumentSummary) -> ResourceDescriptor:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from searchbus_bus import Bus, Directory, Hedge, Request
 from searchbus_contracts import Actor, ErrorCode, Failure
-from searchbus_contracts.coverage import SourceCoverage
+from searchbus_contracts.coverage import SourceCoverage, folded
 from searchbus_contracts.retrieval import (
     MAX_TOP_K,
     Document,
@@ -89,7 +89,7 @@ class Documents:
         hits = self._hits(reply.hits, passages)
         counts = Counter(hit.source for hit in hits)
         names = [f"{self.name}/{name}" for name in reply.searched]
-        parts = [SourceCoverage.of_results(name, counts[name]) for name in names]
+        parts = folded(self.name, [SourceCoverage.of_results(name, counts[name]) for name in names])
         return Found(hits[:limit], failures, parts)
 
     def _hits(self, found: Sequence[SearchHit], passages: int) -> list[Hit]:
