@@ -7,6 +7,7 @@ from functools import partial
 from searchbus_bus import Worker
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
+from searchbus_runtime.heap import keep_freed_memory
 from searchbus_runtime.reserve import keep_reserve
 from searchbus_vectors import Embedder, ModelNotFound, StoreLocked, load_embedder, open_store
 
@@ -22,6 +23,9 @@ from .sizes import Sizes
 from .tools import FomcTools
 
 __all__ = ["build_worker", "load_model", "start"]
+
+_KEPT_BYTES = 64 * 1024 * 1024
+"""Four copies of the largest document."""
 
 
 def build_worker(library: Library, *, access: Access = OPEN, max_in_flight: int = 64) -> Worker:
@@ -53,6 +57,7 @@ async def load_model(settings: RetrievalSettings, name: str) -> Embedder:
 async def start(process: Process[RetrievalSettings]) -> None:
     """Open store and model, then serve."""
     settings = process.settings
+    keep_freed_memory(_KEPT_BYTES)
     key = settings.qdrant_api_key
     if settings.qdrant_url is None:
         settings.store_folder.mkdir(parents=True, exist_ok=True)
