@@ -26,8 +26,8 @@ _BUFFER_BYTES = 32 * 2**20
 """With less, reading a large answer would take longer than serving it."""
 SPARE_S = 0.25
 """An answer may come this long after the deadline."""
-_SPARE_SHORT_S = 60.0
-"""The same in the short form, which also runs on busy machines."""
+_GIVE_UP_S = 60.0
+"""After the deadline; in the short form, which also runs on busy machines, an answer may come so late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,9 @@ class Outcome:
     """What became of one call.
 
     Attributes:
-        kind: answer; error (a typed one); refused (HTTP); lost (no connection); silent (nothing by
-            the deadline and a little); wrong (another answer than was asked for).
+        kind: answer; error (a typed one); refused (HTTP); lost (no connection); late (after the
+            deadline and a little); silent (not even a minute later); wrong (another answer than was
+            asked for).
         code: of an error.
         started_s, took_s: on the monotonic clock, with all attempts.
     """
@@ -49,8 +50,11 @@ class Outcome:
 
 
 def counts(outcomes: Sequence[Outcome]) -> Counter[str]:
-    """By kind; and `failed`: everything but answers."""
+    """By kind; and `failed`: everything but answers; `broken`: what has neither its own answer nor a
+    typed error by its deadline.
+    """
     found = Counter(outcome.kind for outcome in outcomes)
+    found["broken"] = sum(found[kind] for kind in ("late", "silent", "lost", "wrong"))
     found["failed"] = len(outcomes) - found["answer"]
     return found
 
@@ -72,7 +76,7 @@ class Client:
         self._ports = list(ports)
         self._path = path
         self._token = token
-        self._spare_s = _SPARE_SHORT_S if short else SPARE_S
+        self._spare_s = _GIVE_UP_S if short else SPARE_S
         self._turn = itertools.count()
         self._numbers = itertools.count()
         self._idle: dict[int, list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]] = {
@@ -122,7 +126,10 @@ class Client:
                 await asyncio.sleep(0.1)
             kind, code, text = await self._attempt(tool, arguments, expected, deadline_s)
             outcome = Outcome(kind, code, started_s, time.monotonic() - started_s, text)
-            if kind in ("answer", "wrong", "silent") or code in ("invalid_argument", "not_found"):
+            if kind in ("answer", "wrong", "late", "silent") or code in (
+                "invalid_argument",
+                "not_found",
+            ):
                 break
         return outcome
 
@@ -138,13 +145,16 @@ class Client:
                 "io.modelcontextprotocol/clientCapabilities": {},
             },
         }
+        started_s = time.monotonic()
         try:
-            async with asyncio.timeout(deadline_s + self._spare_s):
+            async with asyncio.timeout(deadline_s + _GIVE_UP_S):
                 status, body = await self.post("tools/call", params, name=tool)
         except TimeoutError:
             return "silent", "", ""
         except (OSError, asyncio.IncompleteReadError, ValueError):
             return "lost", "", ""
+        if time.monotonic() - started_s > deadline_s + self._spare_s:
+            return "late", "", ""
         if "error" in body:
             return "error" if status == 200 else "refused", str(body["error"].get("code")), ""
         result = body["result"]

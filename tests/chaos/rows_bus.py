@@ -147,7 +147,7 @@ async def cluster_loses_a_server(
     return [
         at_most("22", f"p50 of limited callers from {settled_s} s after the loss", ratio, 2, "× before"),
         at_most("22", f"untyped of {len(outcomes)} calls around the loss",
-                sum(o.kind in ("silent", "lost", "wrong") for o in outcomes), 0),
+                counts(outcomes)["broken"], 0),
         at_most("22", f"calls that failed later than {settled_s} s after the loss",
                 counts(settled)["failed"], 0),
     ]  # fmt: skip

@@ -65,8 +65,8 @@ async def _disturbed(
         after = await client.load(rate_per_s=RATE_PER_S, seconds=0.5, attempts=ATTEMPTS)
     found = counts(calls)
     return [
-        at_most("TCP", f"{name}: silent, untyped or wrong of {len(calls)} calls",
-                found["silent"] + found["lost"] + found["wrong"] + found["refused"], 0),
+        at_most("TCP", f"{name}: silent, late, untyped or wrong of {len(calls)} calls",
+                found["broken"] + found["refused"], 0),
         at_most("TCP", f"{name}: failed of {len(after)} calls afterwards", counts(after)["failed"], 0),
     ]  # fmt: skip
 

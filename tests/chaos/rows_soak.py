@@ -4,8 +4,8 @@ Every answer is compared with what was asked: a text of its own, a document by a
 results that repeat the query.
 
 What is held is compared with what was held after a warm-up, in which every process and NATS were restarted
-once; without the free memory that a process keeps from its busiest moment (watched.py). An edge and a
-worker are never restarted, so that both can be watched for the whole time.
+once, and more calls were sent at once than ever after: a process keeps the memory of its busiest moment.
+An edge and a worker are never restarted, so that both can be watched for the whole time.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ __all__ = ["soak"]
 
 DOCUMENTS = 30
 RATE_PER_S = 30.0
+PEAKS, PEAK_PER_S = 3, 150.0
 ATTEMPTS = 40
 LONG_S = 600.0
 BLOCKS_PER_MIB = 10_000
@@ -65,6 +66,12 @@ async def soak(folder: Path, *, short: bool, seconds: float = 0.0) -> list[Measu
         mixed = _Mixed(fleet, short=short)
         async with restarts.every(every_s):  # a whole round, where there is the time
             await mixed.run((restarts.kinds + 1) * every_s if long else seconds / 10)
+        if long:  # more at once than ever after, so that no later peak takes more memory
+            for _ in range(PEAKS):
+                peak = asyncio.create_task(mixed.run(3.0, rate_per_s=PEAK_PER_S))
+                await asyncio.sleep(0.5)
+                await restarts.nats(away_s=1.0)
+                await peak
         await fleet.ready(workers=3)
         before, calls, mixed.outcomes = await kept.held(), mixed.calls, Counter()
         restarts.count = 0
@@ -92,6 +99,7 @@ async def soak(folder: Path, *, short: bool, seconds: float = 0.0) -> list[Measu
                  "processes"),
         at_most("soak", f"silent or untyped of {found.total()} calls",
                 found["silent"] + found["lost"], 0),
+        at_most("soak", "answered later than the deadline", found["late"], 0),
         at_most("soak", f"wrong answers of {found.total()}", found["wrong"], 0),
         at_most("soak", "failed, though the client tried for some seconds",
                 100 * (found["error"] + found["refused"]) / found.total(), 1, "%"),
@@ -204,14 +212,19 @@ class _Restarts:
             self._turn += 1
             self.count += 1
             if place == len(self._starts):
-                (server,) = self._fleet.nats
-                await asyncio.to_thread(server.stop)
-                await asyncio.to_thread(server.start)
+                await self.nats()
                 continue
             process = self._running[place]
             process.send_signal(kind)
             await asyncio.to_thread(process.wait)
             self._running[place] = self._starts[place]()
+
+    async def nats(self, *, away_s: float = 0.0) -> None:
+        """Kill NATS and start it again."""
+        (server,) = self._fleet.nats
+        await asyncio.to_thread(server.stop)
+        await asyncio.sleep(away_s)
+        await asyncio.to_thread(server.start)
 
 
 class _Mixed:
@@ -224,13 +237,13 @@ class _Mixed:
         self.outcomes: Counter[str] = Counter()
         self.calls = 0
 
-    async def run(self, seconds: float) -> None:
+    async def run(self, seconds: float, *, rate_per_s: float = RATE_PER_S) -> None:
         """At an even rate, over connections that end with it."""
         tasks: set[asyncio.Task[None]] = set()
         start_s = time.monotonic()
         number = 0
         async with Client(self._fleet.ports, short=self._short) as client:
-            while (due_s := number / RATE_PER_S) < seconds:
+            while (due_s := number / rate_per_s) < seconds:
                 await asyncio.sleep(max(0.0, start_s + due_s - time.monotonic()))
                 task = asyncio.create_task(self._one(client))
                 tasks.add(task)

@@ -50,8 +50,8 @@ async def refused(folder: Path, *, short: bool) -> list[Measurement]:
     return [
         at_most("7", "requests that the provider refused", 100 * provoked / max(1, sent), 5, "%"),
         at_least("7", "used of the provider's limit, at 3 times as many searches", used, 85, "%"),
-        at_most("7", f"silent, untyped or wrong of {len(outcomes)} searches",
-                found["silent"] + found["lost"] + found["wrong"], 0),
+        at_most("7", f"silent, late, untyped or wrong of {len(outcomes)} searches",
+                found["broken"], 0),
     ]  # fmt: skip
 
 
@@ -83,7 +83,7 @@ async def harmful(folder: Path, *, short: bool) -> list[Measurement]:
                     most = max(most, _tree_mib(web.pid))
                     await asyncio.sleep(0.02)
                 worst_s = max(worst_s, time.monotonic() - started_s)
-                untyped += (await call).kind in ("silent", "lost", "refused")
+                untyped += (await call).kind in ("silent", "late", "lost", "refused")
             alive = web.poll() is None
     return [
         at_most(

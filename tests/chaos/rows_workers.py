@@ -20,8 +20,8 @@ WORKERS = 3
 def silent(row: str, outcomes: Sequence[Outcome]) -> Measurement:
     """Calls of a row that had neither an answer nor a typed error, or a wrong answer (row 5)."""
     found = counts(outcomes)
-    return at_most("5", f"silent, untyped or wrong in row {row}",
-                   found["silent"] + found["lost"] + found["wrong"], 0)  # fmt: skip
+    return at_most("5", f"silent, late, untyped or wrong in row {row}",
+                   found["broken"], 0)  # fmt: skip
 
 
 async def killed(folder: Path, *, short: bool) -> list[Measurement]:
