@@ -100,6 +100,8 @@ def compose(services: Collection[Service], head: str) -> str:
                     "name": service.name,
                     "description": service.description,
                     "merged": f"[*{service.name}, *service]" if service.name in own else "*service",
+                    # It needs a file first: see Service.started_by.
+                    "profiles": f"[{service.name}]" if service.started_by else None,
                     "memory_limit": needs.memory_limit.removesuffix("i").lower(),
                     # /data is a volume there, else in memory as in x-service.
                     "tmpfs": '["/tmp:mode=1777"]' if needs.volume else None,

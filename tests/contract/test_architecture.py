@@ -39,8 +39,8 @@ LAYERS["searchbus_evaluation"] = {*LAYERS, "searchbus_toolindex"} - {"searchbus_
 LAYERS["searchbus_testing"] = {*LAYERS}
 OWNERS = {
     "nats": {"searchbus_bus"},
-    "mcp": {"searchbus_edge"},
-    "mcp_types": {"searchbus_edge"},
+    "mcp": {"searchbus_edge", "searchbus_attach"},
+    "mcp_types": {"searchbus_edge", "searchbus_attach"},
     "fastapi": {"searchbus_edge"},
     "opentelemetry.sdk": {"searchbus_runtime"},
     "opentelemetry.exporter": {"searchbus_runtime"},

@@ -12,6 +12,7 @@ import searchbus_contracts
 from searchbus_contracts import (
     Failure,
     Fault,
+    attach,
     decode,
     decode_catalog,
     encode,
@@ -26,7 +27,7 @@ EXTRA = {"Actor": Actor, "Parts": Parts, "Failure": Failure}
 
 
 def kind_of(name: str):
-    modules = (searchbus_contracts, retrieval, toolindex, web)
+    modules = (searchbus_contracts, attach, retrieval, toolindex, web)
     return EXTRA.get(name) or next(getattr(m, name) for m in modules if hasattr(m, name))
 
 

@@ -14,6 +14,7 @@ from searchbus_contracts import (
     Catalog,
     CatalogEvent,
     CatalogRequest,
+    ErrorCode,
     Fault,
     ToolCall,
     ToolDescriptor,
@@ -257,3 +258,34 @@ async def test_a_worker_without_a_connection_is_healthy(events):
     serving = await bus.serve(dictionary())
     bus.transport.sever()
     assert await serving.healthy(timeout_s=60)
+
+
+async def test_a_toolset_without_tools_is_no_longer_served(connect_bus):
+    """Its subject has no subscriber then; when it is back, it is served again."""
+    worker = Worker("words")
+    descriptor = ToolDescriptor(
+        name="look", toolset="late", description="Look.", input_schema={"type": "object"}
+    )
+
+    async def look(call: Call, request: ToolCall) -> ToolReply:
+        return ToolReply()
+
+    worker.add_tool(descriptor, look)
+    serving = await (await connect_bus("words")).serve(worker)
+    client = await connect_bus("client")
+    subject = client.subjects.tool("late", "look")
+
+    async def ask() -> ToolReply:
+        request = ToolCall(tool="look")
+        return await client.request(subject, request, ToolReply, service="words", timeout_s=10)
+
+    for _ in range(2):
+        await ask()
+        worker.remove_tool("late", "look")
+        await serving.refresh()
+        with pytest.raises(Fault) as fault:
+            await ask()
+        assert fault.value.code == ErrorCode.UNAVAILABLE
+        worker.add_tool(descriptor, look)
+        await serving.refresh()
+    await ask()

@@ -43,3 +43,15 @@ def test_buckets_of_each_service_are_in_an_account_of_their_own():
     assert set(found) == {BUS, store_account("answers")}
     assert found[store_account("answers")] == {"jetstream": "enabled", "users": [{"nkey": "UC"}]}
     assert "jetstream" not in found[BUS]
+
+
+def test_what_attaches_toolsets_is_denied_the_tools_of_others():
+    """NATS checks the list of denials after the other one."""
+    services = {
+        "attach": Service(name="attach", attaches_toolsets=True),
+        "ddg": Service(name="ddg", toolsets=("ddg",)),
+    }
+    found = accounts({"attach": "UA", "ddg": "UD"}, {}, services)
+    attach, ddg = (user["permissions"]["subscribe"] for user in found["BUS"]["users"])
+    assert attach["deny"] == ["sb.v1.at.*.tool.ddg.*", "sb.v1.tool.ddg.*"]
+    assert "deny" not in ddg

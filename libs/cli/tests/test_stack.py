@@ -288,3 +288,24 @@ def test_programs_run_under_this_interpreter(tmp_path):
     """Not under the first Python of the PATH."""
     stack = Stack(data=tmp_path)
     assert sys.executable == stack._child(SERVICES["other"], "other", {}).command[0]
+
+
+async def test_a_service_with_a_file_is_started_once_the_file_is_there(
+    new_stack, services, monkeypatch
+):
+    """Before that it costs nothing, and nobody waits for it."""
+    monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.05)
+    monkeypatch.delenv("OTHERS_FILE", raising=False)
+    declared = Service(name="other", toolsets=("o",), started_by=("OTHERS_FILE", "others.toml"))
+    services["other"] = StackService("other", ("-c", WORKER), declared)
+    stack = new_stack()
+    await stack.start()
+    assert "other" not in read_state(stack.data).processes
+    assert stack.environment["SEARCHBUS_REQUIRED_SERVICES"] == "[]"
+    stop = asyncio.Event()
+    waiting = asyncio.create_task(stack.wait(stop))
+    (stack.data / "others.toml").write_text("")
+    await written_by(stack, 0)
+    await until(lambda: "other" in read_state(stack.data).processes)
+    stop.set()
+    await waiting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts.inboxes import inbox_prefix
-from searchbus_contracts.permissions import publishes, subscribes
+from searchbus_contracts.permissions import publishes, subscribes, subscribes_not
 from searchbus_contracts.services import Service
 
 EDGE = Service(
@@ -115,3 +115,19 @@ def test_no_service_may_subscribe_to_the_inbox_of_another():
     for service in ALL:
         inboxes = [s for s in subscribes(service) if s.startswith("_INBOX")]
         assert inboxes == [f"{inbox_prefix(service.name)}.>"]
+
+
+def test_what_attaches_toolsets_may_serve_those_that_nobody_declares():
+    """The tools of others are denied below its wildcard."""
+    attach = Service(name="attach", endpoints=("status",), attaches_toolsets=True)
+    found = subscribes(attach)
+    assert {"sb.v1.tool.*.*", "sb.v1.at.*.tool.*.*", "sb.v1.attach.status"} <= set(found)
+    assert subscribes_not(attach, (*ALL, attach)) == [
+        "sb.v1.at.*.tool.connector.*",
+        "sb.v1.at.*.tool.ddg.*",
+        "sb.v1.at.*.tool.web.*",
+        "sb.v1.tool.connector.*",
+        "sb.v1.tool.ddg.*",
+        "sb.v1.tool.web.*",
+    ]
+    assert subscribes_not(DDG, (*ALL, attach)) == []

@@ -126,3 +126,11 @@ def test_needs_go_on_over_several_services():
     third = Service(name="third", endpoints=("do",), calls=("first.do", "second.do"))
     found = services(first, second, third, DDG)
     assert {"first", "second", "third"} == needed_for("a", found)
+
+
+def test_a_toolset_that_nobody_declares_needs_what_attaches_toolsets():
+    """And what that one needs."""
+    attach = Service(name="attach", attaches_toolsets=True)
+    services = {"attach": attach, "ddg": DDG, "web": WEB}
+    assert needed_for("files", services) == {"attach"}
+    assert needed_for("ddg", services) == {"ddg"}

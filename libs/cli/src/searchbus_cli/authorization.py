@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from searchbus_contracts.permissions import publishes, subscribes
+from searchbus_contracts.permissions import publishes, subscribes, subscribes_not
 from searchbus_contracts.services import Service
 from searchbus_contracts.subjects import DEFAULT_PREFIX
 
@@ -65,10 +65,14 @@ def accounts(
 
 
 def _user(services: Mapping[str, Service], name: str, key: str, prefix: str) -> dict[str, object]:
+    receives = {"allow": subscribes(services[name], prefix)}
+    denied = subscribes_not(services[name], services.values(), prefix)
+    if denied:
+        receives["deny"] = denied
     return {
         "nkey": key,
         "permissions": {
             "publish": {"allow": publishes(services[name], services.values(), prefix)},
-            "subscribe": {"allow": subscribes(services[name], prefix)},
+            "subscribe": receives,
         },
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -27,8 +28,6 @@ from .stack_services import EDGE, StackService, find_services, needed_services
 from .state_file import StateFile
 
 if TYPE_CHECKING:
-    import asyncio
-
     from .secure import Security
 
 __all__ = ["Stack"]
@@ -36,6 +35,8 @@ __all__ = ["Stack"]
 # For slow and busy machines: a process that cannot start ends the stack long before.
 NATS_TIMEOUT_S = 120.0
 FAKES_TIMEOUT_S = 300.0
+_LOOK_EVERY_S = 1.0
+"""For the files that start a service."""
 
 
 @dataclass
@@ -147,7 +148,17 @@ class Stack:
         Raises:
             StackError: a process cannot be kept running.
         """
-        await self._processes.wait(stop)
+        starting = asyncio.get_running_loop().create_task(self._start_wanted())
+        try:
+            await self._processes.wait(stop)
+        finally:
+            starting.cancel()
+
+    async def _start_wanted(self) -> None:
+        """Start services whose file appears later (`Service.started_by`)."""
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            self._start_services()
 
     async def stop(self) -> None:
         """Stop the edges, then the services, then NATS."""
@@ -180,7 +191,9 @@ class Stack:
 
     def _needed(self) -> dict[str, StackService]:
         """The services beside the edge, in the order of their start."""
-        services = {name: s for name, s in self._services.items() if name != EDGE}
+        services = {
+            name: s for name, s in self._services.items() if name != EDGE and s.is_wanted(self.data)
+        }
         if self.toolsets is not None:
             needed = needed_services(self._services, self.toolsets)
             services = {name: s for name, s in services.items() if name in needed}

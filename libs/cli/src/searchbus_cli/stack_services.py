@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -51,6 +52,13 @@ class StackService:
         if self.declaration is not None and self.declaration.serves_every_endpoint:
             return 0
         return 1 if self.preload else 2
+
+    def is_wanted(self, data: Path) -> bool:
+        """Whether the file that starts it exists, where it has one (`Service.started_by`)."""
+        if self.declaration is None or not self.declaration.started_by:
+            return True
+        variable, name = self.declaration.started_by
+        return Path(os.environ.get(variable) or data / name).is_file()
 
     @property
     def worker(self) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from .attach import StatusReply, StatusRequest
 from .catalog import Catalog, CatalogEvent, CatalogRequest
 from .control import Cancel, Ping, Pong
 from .resources import (
@@ -81,6 +82,7 @@ CHANNELS: tuple[Channel, ...] = (
     Channel("retrieval.delete", "Delete documents or a collection.", DeleteRequest, DeleteReply),
     Channel("ddg.search", "Search the web with DuckDuckGo.", WebSearchRequest, WebSearchReply),
     Channel("ddg.fetch", "The same, without the cache.", WebSearchRequest, WebSearchReply),
+    Channel("attach.status", "Get the state of attached MCP servers.", StatusRequest, StatusReply),
     Channel(
         "evt.catalog.{service}", "A worker started, stopped or changed its tools.", CatalogEvent
     ),

@@ -14,7 +14,7 @@ from .inboxes import DISCOVERY, PART, inbox_prefix
 from .services import Service, may_call
 from .subjects import DEFAULT_PREFIX
 
-__all__ = ["publishes", "subscribes"]
+__all__ = ["publishes", "subscribes", "subscribes_not"]
 
 
 def publishes(
@@ -53,6 +53,22 @@ def publishes(
     if service.follows_catalog:
         found |= {"$SRV.INFO", "$SRV.INFO.*", f"{root}.catalog.*.*", f"{root}.ctl.ping.*.*"}
     return sorted(found)
+
+
+def subscribes_not(
+    service: Service, services: Collection[Service], prefix: str = DEFAULT_PREFIX
+) -> list[str]:
+    """Subjects below those of `subscribes` that are denied: tools that others declare.
+
+    Args:
+        services: all that share the bus.
+    """
+    if not service.attaches_toolsets:
+        return []
+    taken = {
+        toolset for other in services if other.name != service.name for toolset in other.offers
+    }
+    return sorted(f"{prefix}.v1.{to}tool.{toolset}.*" for toolset in taken for to in ("", "at.*."))
 
 
 def subscribes(service: Service, prefix: str = DEFAULT_PREFIX) -> list[str]:

@@ -78,6 +78,10 @@ class Service:
         calls: subjects it sends requests to, such as `ddg.search`, `retrieval.*` or `tool.>`.
         follows_catalog: whether it keeps a directory of all workers.
         serves_every_endpoint: whether every MCP endpoint of the edge uses it, whatever its toolset.
+        attaches_toolsets: whether it also serves toolsets that are known only at run time: any that
+            no service declares.
+        started_by: (environment variable, file): `searchbus up` starts it once that file exists,
+            which the variable names, and otherwise `file` in the data folder. Empty: always.
         buckets: of the key-value store that it reads and writes, without the prefix.
         scalable_with: the environment variable without which a machine can run only one process,
             because the data folder has one owner. Empty: any number of processes.
@@ -98,6 +102,8 @@ class Service:
     calls: tuple[str, ...] = ()
     follows_catalog: bool = False
     serves_every_endpoint: bool = False
+    attaches_toolsets: bool = False
+    started_by: tuple[str, ...] = ()
     buckets: tuple[str, ...] = ()
     scalable_with: str = ""
     signs_callers: bool = False
@@ -122,6 +128,7 @@ class Service:
     def serves(self) -> tuple[str, ...]:
         """Subjects whose requests it handles."""
         return (
+            *(("tool.*.*",) if self.attaches_toolsets else ()),
             *(f"tool.{toolset}.*" for toolset in self.toolsets),
             *(f"resource.{toolset}.*" for toolset in self.resources),
             *(f"{self.name}.{verb}" for verb in self.endpoints),
@@ -144,11 +151,13 @@ def needed_for(toolset: str | None, services: Mapping[str, Service]) -> frozense
     endpoint uses, whom these send requests to, and so on.
 
     Args:
-        toolset: `None` needs all; one that no service declares, none.
+        toolset: `None` needs all; one that no service declares, what attaches toolsets.
     """
     if toolset is None:
         return frozenset(services)
-    needed = {name for name, service in services.items() if toolset in service.offers}
+    needed = {name for name, service in services.items() if toolset in service.offers} or {
+        name for name, service in services.items() if service.attaches_toolsets
+    }
     if needed:
         needed |= {name for name, service in services.items() if service.serves_every_endpoint}
     while True:
@@ -181,7 +190,7 @@ def declarations_from_json(text: bytes) -> dict[str, Service]:
     return msgspec.json.decode(text, type=dict[str, Service])
 
 
-_EVERY_REQUEST = ("tool.>", "resource.>", "retrieval.*", "toolindex.search")
+_EVERY_REQUEST = ("tool.>", "resource.>", "retrieval.*", "toolindex.search", "attach.status")
 OPERATOR = Service(
     name="cli",
     description="The command line of the operator.",

@@ -63,6 +63,9 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
         dict[str, Any], Meta(description="JSON Schema 2020-12 of an object: 'type' is 'object'.")
     ]
     title: Annotated[str, Meta(max_length=256)] | None = None
+    qualified_name: Annotated[
+        Name | None, Meta(description="Its name beside other toolsets' tools; default: name.")
+    ] = None
     output_schema: Annotated[
         dict[str, Any] | None, Meta(description="JSON Schema of ToolReply.structured.")
     ] = None
@@ -110,7 +113,7 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
 
     def __post_init__(self) -> None:
-        check_tokens(self.name, self.toolset)
+        check_tokens(self.name, self.toolset, self.qualified_name or self.name)
         # Clients refuse the whole tools/list because of one tool without this.
         if self.input_schema.get("type") != "object":
             raise ValueError("input_schema must have type 'object'")

@@ -99,7 +99,7 @@ class FollowingSettings(ServiceSettings):
     required_services: tuple[str, ...] | None = Field(
         None,
         description="The services of this installation, by their names on the bus: they stay "
-        "listed however long they are away. Default: those that are declared.",
+        "listed however long they are away. Default: those that are declared and always started.",
     )
     grace_s: Annotated[float, Field(ge=0, le=86_400)] = Field(
         30.0, description="How long another service stays listed after it was stopped."
@@ -112,7 +112,9 @@ class FollowingSettings(ServiceSettings):
         """Names on the bus of the services of this installation."""
         if self.required_services is not None:
             return self.required_services
-        return tuple(service.group for service in declared if service.serves)
+        return tuple(
+            service.group for service in declared if service.serves and not service.started_by
+        )
 
 
 class SigningSettings(ServiceSettings):

@@ -170,3 +170,18 @@ async def test_own_tools_on_the_bus_are_listed_once(broker, directory, make_tool
 def test_template_matches_one_segment_per_variable(template, uri, matches):
     """RFC 6570, level 1."""
     assert bool(template_pattern(template).fullmatch(uri)) is matches
+
+
+async def test_a_qualified_name_is_for_lists_of_several_toolsets(directory, broker):
+    """On the toolset's own endpoint the tool has its own name."""
+    worker = Worker("zoo")
+    say = Registry(directory, ()).view(None).tools["say"].descriptor
+    for name in ("say", "other"):
+        tool = structs.replace(say, toolset="zoo", name=name, qualified_name=f"zoo__{name}")
+        worker.add_tool(tool, None)
+    await broker.connect(name="zoo").serve(worker)
+    await directory.refresh()
+    registry = Registry(directory, ())
+    assert {"zoo__say", "zoo__other", "say"} <= set(names(registry))
+    assert registry.view(None).tool_of["zoo", "say"].name == "zoo__say"
+    assert names(registry, "zoo") == ["other", "say"]

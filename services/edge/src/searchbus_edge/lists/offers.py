@@ -45,6 +45,7 @@ class Offer:
         catalog: that it was made of.
         tools: by their own names, in the order of the catalogue.
         tool_of: the same by (toolset, own name).
+        qualified: whether one of them has another name beside tools of other toolsets.
     """
 
     service: str
@@ -54,6 +55,7 @@ class Offer:
     prompts: tuple[PromptDescriptor, ...]
     resources: tuple[ResourceDescriptor, ...]
     templates: tuple[tuple[re.Pattern[str], ResourceTemplate], ...]
+    qualified: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ def _offer(
         prompts=tuple(items["prompts"]),
         resources=tuple(items["resources"]),
         templates=tuple((template_pattern(t.uri_template), t) for t in items["resource_templates"]),
+        qualified=any(tool.descriptor.qualified_name for tool in tools.values()),
     )
 
 

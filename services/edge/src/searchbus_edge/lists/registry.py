@@ -1,9 +1,10 @@
 """The registry: the merged view of all workers' catalogs.
 
 On `/mcp` a name belongs to the first toolset in the configured order; a later toolset's tool is
-listed as `<toolset>_<name>`. On `/mcp/<toolset>` every name is the toolset's own. Views are
-immutable and rebuilt when the directory's generation changes. What is slow about that, the checks
-of new tools (offers.py), is done beside the event loop, before the directory publishes them.
+listed as `<toolset>_<name>`. A tool with a qualified name has that one there. On `/mcp/<toolset>`
+every name is the toolset's own. Views are immutable and rebuilt when the directory's generation
+changes. What is slow about that, the checks of new tools (offers.py), is done beside the event
+loop, before the directory publishes them.
 """
 
 from __future__ import annotations
@@ -184,12 +185,15 @@ class Registry:
         offer: Offer,
         before: Mapping[tuple[str, str], ListedTool],
     ) -> None:
-        if view.tools.keys().isdisjoint(offer.tools):
+        # On an endpoint of its own a toolset has its own names.
+        qualified = offer.qualified and view.toolset is None
+        if not qualified and view.tools.keys().isdisjoint(offer.tools):
             view.tools.update(offer.tools)
             view.tool_of.update(offer.tool_of)
             return
         for name, tool in offer.tools.items():
-            listed = self._listed_name(view.tools, toolset, name)
+            wanted = tool.descriptor.qualified_name if qualified else None
+            listed = self._listed_name(view.tools, toolset, wanted or name)
             if listed is None:
                 continue
             found = tool

@@ -1,0 +1,65 @@
+"""What the service that attaches MCP servers says about them: `attach.status` (§14)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from .tools import Name
+
+__all__ = [
+    "AttachedServer",
+    "AttachedTool",
+    "ServerState",
+    "StatusReply",
+    "StatusRequest",
+]
+
+ServerState = Literal["starting", "up", "idle", "down"]
+
+
+class StatusRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask for the state of attached servers."""
+
+    server: Annotated[Name | None, Meta(description="Only this one, with its tools.")] = None
+
+
+class AttachedTool(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool of an attached server."""
+
+    name: Annotated[str, Meta(description="As the server names it.")]
+    listed_as: Annotated[str, Meta(description="Its name on /mcp; empty while it is not listed.")]
+    problem: Annotated[
+        str, Meta(description="Why it is not listed, or why calls are refused; empty otherwise.")
+    ] = ""
+    sha256: Annotated[str, Meta(description="Of the held definition; empty otherwise.")] = ""
+
+
+class AttachedServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of one server."""
+
+    name: Name
+    state: ServerState
+    target: Annotated[str, Meta(description="The command's program, or the URL without secrets.")]
+    tools: Annotated[int, Meta(ge=0, description="How many are listed.")] = 0
+    held: Annotated[int, Meta(ge=0, description="Definitions that wait for approval.")] = 0
+    refused: Annotated[int, Meta(ge=0, description="Tools that cannot be listed.")] = 0
+    stale: Annotated[
+        bool, Meta(description="The list is the last one that the server sent, which is away now.")
+    ] = False
+    problem: Annotated[str, Meta(description="Why it is not up; empty otherwise.")] = ""
+    server_info: Annotated[str, Meta(description="Name and version that it states.")] = ""
+    protocol: Annotated[str, Meta(description="The revision of MCP that was negotiated.")] = ""
+    restarts: Annotated[int, Meta(ge=0, description="Sessions that were lost.")] = 0
+    in_flight: Annotated[int, Meta(ge=0)] = 0
+    tool_list: tuple[AttachedTool, ...] = ()
+
+
+class StatusReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The servers of the file, as one worker of the service sees them."""
+
+    servers: tuple[AttachedServer, ...] = ()
+    file_problem: Annotated[
+        str, Meta(description="Why the file cannot be used; the last valid one counts then.")
+    ] = ""

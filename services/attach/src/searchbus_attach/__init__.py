@@ -1,0 +1,16 @@
+"""Attaches MCP servers, local commands and remote addresses: each becomes a toolset on the bus."""
+
+from searchbus_contracts.services import Container, Service
+
+__all__ = ["SERVICE"]
+
+SERVICE = Service(
+    name="attach",
+    description="Other MCP servers, each as a toolset.",
+    start="searchbus_attach.service:start",
+    settings="searchbus_attach.settings:AttachSettings",
+    endpoints=("status",),
+    attaches_toolsets=True,
+    started_by=("SEARCHBUS_ATTACH_FILE", "attach.toml"),
+    container=Container(memory="128Mi", memory_limit="1Gi", replicas=0, internet=True),
+)

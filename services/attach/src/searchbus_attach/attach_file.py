@@ -1,0 +1,172 @@
+"""The file of attached servers: `attach.toml`, or the JSON of a desktop host, which is only read.
+
+[servers.files]
+command = "npx"
+args = ["-y", "@modelcontextprotocol/server-filesystem", "/srv"]
+
+[servers.tracker]
+url = "https://mcp.example.org/mcp"
+headers = {Authorization = "Bearer ${TRACKER_TOKEN}"}
+"""
+
+from __future__ import annotations
+
+import fcntl
+import tomllib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from searchbus_runtime.files import write_atomically
+
+from .host_files import parse_host_file
+from .servers import DeclarationFault, Server, nearest, parse_server
+
+if TYPE_CHECKING:
+    import tomlkit
+
+__all__ = ["AttachFile"]
+
+_TABLE = "servers"
+
+
+class AttachFile:
+    """The file at a path, which may not exist yet.
+
+    Args:
+        taken: names that no server can have: toolsets of services.
+    """
+
+    def __init__(self, path: Path, taken: Iterable[str] = ()) -> None:
+        self.path = path
+        self._taken = frozenset(taken)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is TOML; JSON belongs to the host that writes it."""
+        return self.path.suffix != ".json"
+
+    def stamp(self) -> tuple[int, int, int] | None:
+        """Changes with the file's content; None where there is no file. Raises OSError."""
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def read(self) -> dict[str, Server]:
+        """Name → server; none where there is no file.
+
+        Raises:
+            DeclarationFault: it cannot be read or used; the message names the file.
+        """
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return {}
+        except (OSError, UnicodeDecodeError) as error:
+            raise DeclarationFault(f"{self.path} cannot be read: {error}") from None
+        try:
+            servers = _parse_toml(text) if self.is_ours else parse_host_file(text)
+            self.check(servers.values())
+        except DeclarationFault as fault:
+            raise DeclarationFault(f"{self.path}: {fault}") from None
+        return servers
+
+    def check(self, servers: Iterable[Server]) -> None:
+        """Raise DeclarationFault for a name that is taken."""
+        for server in servers:
+            if server.name in self._taken:
+                raise DeclarationFault(
+                    f"{server.name} is a toolset of searchbus; give the server another name."
+                )
+
+    def add(self, servers: Iterable[Server]) -> None:
+        """Write servers into the file; comments and the other servers stay as they are.
+
+        Raises:
+            DeclarationFault: a name is taken or in the file already, or the file cannot be used.
+            OSError: it cannot be written.
+        """
+        added = list(servers)
+        self.check(added)
+        with self._changing() as table:
+            import tomlkit
+
+            for server in added:
+                if server.name in table:
+                    raise DeclarationFault(
+                        f"{server.name} is attached already; remove it first: "
+                        f"searchbus attach remove {server.name}"
+                    )
+                entry = tomlkit.table()
+                for key, value in msgspec.to_builtins(server).items():
+                    if key == "name":
+                        continue
+                    if isinstance(value, dict):
+                        inline = tomlkit.inline_table()
+                        inline.update(value)
+                        value = inline
+                    entry[key] = value
+                table[server.name] = entry
+
+    def remove(self, name: str) -> None:
+        """Remove a server.
+
+        Raises:
+            DeclarationFault: there is none of that name, or the file cannot be used.
+            OSError: it cannot be written.
+        """
+        with self._changing() as table:
+            if name not in table:
+                raise DeclarationFault(
+                    f"There is no server {name} in {self.path}.{nearest(name, list(table))}"
+                )
+            del table[name]
+
+    @contextmanager
+    def _changing(self) -> Iterator[Any]:
+        """The table of servers; it is written, checked, when the block ends."""
+        import tomlkit
+
+        if not self.is_ours:
+            raise DeclarationFault(
+                f"{self.path} belongs to the host that writes it. Change it there, or use "
+                "`searchbus attach import` and a file of TOML."
+            )
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # A file beside it: the file itself is replaced, and a lock on it with it.
+        with self.path.with_name(f".{self.path.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.read()
+            document = tomlkit.parse(self.path.read_text() if self.path.exists() else "")
+            yield _servers_of(document)
+            text = tomlkit.dumps(document)
+            _parse_toml(text)
+            # Values of env and headers may be secrets.
+            write_atomically(self.path, text.encode(), mode=0o600)
+
+
+def _servers_of(document: tomlkit.TOMLDocument) -> Any:
+    import tomlkit
+
+    if _TABLE not in document:
+        document[_TABLE] = tomlkit.table(is_super_table=True)
+    return document[_TABLE]
+
+
+def _parse_toml(text: str) -> dict[str, Server]:
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DeclarationFault(f"it is not TOML: {error}") from None
+    for key in content:
+        if key != _TABLE:
+            raise DeclarationFault(f"there is no table {key!r}.{nearest(key, [_TABLE])}")
+    table = content.get(_TABLE, {})
+    if not isinstance(table, dict) or not all(isinstance(keys, dict) for keys in table.values()):
+        raise DeclarationFault("'servers' must hold one table for each server: [servers.NAME].")
+    return {name: parse_server(name, keys) for name, keys in table.items()}

@@ -1,0 +1,212 @@
+"""The process of a command: its own group, limits, environment by allowlist, no way to outlive us.
+
+child = await Child.start(server, reaper, stderr=lines)
+child.stdin, child.stdout
+await child.end()      # closes standard input, then SIGTERM, then SIGKILL to the group
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from searchbus_runtime.parent import end_with_parent
+
+from .servers import Server
+
+__all__ = ["ALLOWED_VARIABLES", "MAX_LINE_BYTES", "Child", "Reaper", "child_environment"]
+
+log = logging.getLogger("searchbus.attach")
+
+ALLOWED_VARIABLES = (
+    "HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
+)  # fmt: skip
+"""What a command gets of this process's environment; all else is given by `env` and `pass_env`."""
+MAX_LINE_BYTES = 8 * 2**20
+"""Of a message that a command prints."""
+_CLOSED_GRACE_S = 2.0
+_TERM_GRACE_S = 2.0
+_KILL_GRACE_S = 5.0
+_POLL_S = 0.02
+_STDERR_LINE_CHARS = 2_000
+
+
+def child_environment(server: Server) -> dict[str, str]:
+    """The whole environment of a command."""
+    passed = (*ALLOWED_VARIABLES, *server.pass_env)
+    return {name: os.environ[name] for name in passed if name in os.environ} | server.env
+
+
+class Reaper:
+    """The process that ends the groups of commands if this one is killed; started when needed."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def watch(self, group: int) -> None:
+        """End this group with this process."""
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(Path(__file__).with_name("reaper.py"))],
+                stdin=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+        self._tell(f"+{group}")
+
+    def forget(self, group: int) -> None:
+        """The group has ended."""
+        self._tell(f"-{group}")
+
+    def close(self) -> None:
+        """End the reaper, and the groups that it still watches."""
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+            process.wait()
+
+    def _tell(self, line: str) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            try:
+                self._process.stdin.write(f"{line}\n")
+                self._process.stdin.flush()
+            except OSError as error:
+                log.warning("the reaper of commands does not run (%s); it is started anew", error)
+
+
+class Child:
+    """A running command; made by `start`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, reaper: Reaper) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.pid = process.pid
+        self.stdin = process.stdin
+        self.stdout = process.stdout
+        self._process = process
+        self._reaper = reaper
+        self._reading: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(cls, server: Server, reaper: Reaper, on_stderr: Callable[[str], None]) -> Child:
+        """Start the command of a server, whose variables are expanded.
+
+        Args:
+            on_stderr: receives each line that it prints to standard error.
+
+        Raises:
+            OSError: there is no such program, or it cannot be started.
+        """
+
+        def limit() -> None:
+            # Between fork and exec.
+            end_with_parent(signal.SIGKILL)
+            for kind, most in (
+                (resource.RLIMIT_DATA, server.memory_mib * 2**20),
+                (resource.RLIMIT_NOFILE, server.open_files),
+                (resource.RLIMIT_CORE, 0),
+            ):
+                hard = resource.getrlimit(kind)[1]
+                most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+                resource.setrlimit(kind, (most, most))
+
+        process = await asyncio.create_subprocess_exec(
+            server.command,
+            *server.args,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=child_environment(server),
+            cwd=server.cwd or None,
+            limit=MAX_LINE_BYTES,
+            start_new_session=True,
+            preexec_fn=limit,
+        )
+        reaper.watch(process.pid)
+        child = cls(process, reaper)
+        child._reading = asyncio.get_running_loop().create_task(child._read_stderr(on_stderr))
+        return child
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self._process.returncode
+
+    async def exit_code(self, timeout_s: float) -> int | None:
+        """Its exit code, as soon as it has ended; None where it does not end in time."""
+        await self._ended_within(timeout_s, self._has_exited)
+        return self.code
+
+    async def end(self) -> None:
+        """End it and all that it started; raises nothing."""
+        with suppress(OSError):
+            self.stdin.close()
+        if not await self._ended_within(_CLOSED_GRACE_S, self._has_exited):
+            log.info("process %d does not end with its input; it gets SIGTERM", self.pid)
+        if self._signal(signal.SIGTERM) and not await self._ended_within(
+            _TERM_GRACE_S, self._group_is_gone
+        ):
+            log.warning("process group %d ignores SIGTERM; it is killed", self.pid)
+            self._signal(signal.SIGKILL)
+            if not await self._ended_within(_KILL_GRACE_S, self._group_is_gone):
+                log.error("process group %d is still there after SIGKILL", self.pid)
+        self._reaper.forget(self.pid)
+        if self._reading is not None:
+            self._reading.cancel()
+        # A process that left the group could hold the pipes open.
+        transport = getattr(self._process, "_transport", None)
+        if transport is not None:
+            with suppress(ProcessLookupError):
+                transport.close()
+
+    async def _read_stderr(self, on_line: Callable[[str], None]) -> None:
+        stream = self._process.stderr
+        assert stream is not None
+        rest = ""
+        while chunk := await stream.read(65_536):
+            *lines, rest = (rest + chunk.decode("utf-8", "replace")).split("\n")
+            for line in lines:
+                on_line(line[:_STDERR_LINE_CHARS])
+            rest = rest[:_STDERR_LINE_CHARS]
+        if rest:
+            on_line(rest)
+
+    async def _ended_within(self, seconds: float, ended: Callable[[], bool]) -> bool:
+        loop = asyncio.get_running_loop()
+        give_up_s = loop.time() + seconds
+        while not ended():
+            if loop.time() >= give_up_s:
+                return False
+            await asyncio.sleep(_POLL_S)
+        return True
+
+    def _has_exited(self) -> bool:
+        return self.code is not None
+
+    def _group_is_gone(self) -> bool:
+        if not self._has_exited():
+            return False
+        # As the first process of a container we inherit what its parents left behind.
+        with suppress(ChildProcessError):
+            while os.waitpid(-self.pid, os.WNOHANG)[0]:
+                pass
+        return not self._signal(0)
+
+    def _signal(self, number: int) -> bool:
+        """Signal the whole group; False where none of it is left."""
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # macOS says so of processes that have ended
+            return not self._has_exited()
+        return True

@@ -1,0 +1,50 @@
+"""What a command prints to standard error: a file of limited size for each server."""
+
+from __future__ import annotations
+
+import logging
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from searchbus_runtime.printable import printable
+
+__all__ = ["ChildLog"]
+
+_MAX_BYTES = 2**20
+_log = logging.getLogger("searchbus.attach")
+
+
+class ChildLog:
+    """`<folder>/attach-<server>.log` and one older file; without a folder, our own log at debug."""
+
+    def __init__(self, server: str, folder: Path | None) -> None:
+        self._server = server
+        self._path = None if folder is None else folder / f"attach-{server}.log"
+        self._handler: RotatingFileHandler | None = None
+
+    @property
+    def where(self) -> str:
+        """The file, for messages."""
+        return self._path.name if self._path is not None else "the log of attach"
+
+    def write(self, line: str) -> None:
+        """Append a line; raises nothing."""
+        text = printable(line, one_line=True)
+        if self._path is None:
+            _log.debug("%s: %s", self._server, text)
+            return
+        try:
+            if self._handler is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._handler = RotatingFileHandler(self._path, maxBytes=_MAX_BYTES, backupCount=1)
+                self._handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+            self._handler.emit(logging.makeLogRecord({"msg": text}))
+        except OSError as error:
+            _log.warning("the log of %s cannot be written: %s", self._server, error)
+            self._path = None
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._handler is not None:
+            self._handler.close()
+            self._handler = None

@@ -1,0 +1,306 @@
+"""`searchbus attach`: other MCP servers as toolsets of searchbus."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from searchbus_contracts import Fault
+from searchbus_runtime import data_folder
+from searchbus_runtime.printable import printable
+
+from .approving import approve_definitions, differences, waiting
+from .attach_file import AttachFile
+from .command_status import ask_status, masked
+from .host_files import parse_host_file
+from .probe import ProbeFault, probe
+from .servers import DeclarationFault, Server, nearest, parse_server
+from .settings import FILE_NAME, PINS_NAME
+
+__all__ = ["attach"]
+
+attach = typer.Typer(
+    help="Attach other MCP servers: each becomes a toolset of searchbus.", no_args_is_help=True
+)
+
+NameArgument = Annotated[str, typer.Argument(help="The server's name, also that of its toolset.")]
+FileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--file", envvar="SEARCHBUS_ATTACH_FILE", help="The file [default: <data>/attach.toml]."
+    ),
+]
+PinsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--pins", envvar="SEARCHBUS_ATTACH_PINS_FILE",
+        help="The approved definitions [default: <data>/attach-pins.json].",
+    ),
+]  # fmt: skip
+DataOption = Annotated[Path | None, typer.Option(help="Data folder of the stack.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+@attach.command("add")
+def add(
+    name: NameArgument,
+    command: Annotated[
+        list[str] | None, typer.Argument(help="After --: the command and its arguments.")
+    ] = None,
+    url: Annotated[str, typer.Option(help="The address of a remote server.")] = "",
+    header: Annotated[
+        list[str] | None, typer.Option(help="'Name: value' for a URL; may be repeated.")
+    ] = None,
+    transport: Annotated[
+        str | None, typer.Option(help="Of a URL: http (default) or sse, the older one.")
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for a command; may be repeated.")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Of changed definitions: hold, warn or accept.")
+    ] = None,
+    file: FileOption = None,
+    data: DataOption = None,
+) -> None:
+    """Attach a server; a running stack starts it within seconds.
+
+    A value may be ${NAME}: a variable of searchbus's environment, or a file in the folder of
+    SEARCHBUS_SECRETS_DIR. It is kept out of the file of servers.
+
+    Example: searchbus attach add files -- npx -y @modelcontextprotocol/server-filesystem /srv
+    """
+    keys: dict[str, Any] = {}
+    if command:
+        keys |= {"command": command[0], "args": command[1:]}
+    given = {"url": url, "transport": transport, "policy": policy}
+    keys |= {key: value for key, value in given.items() if value}
+    with _errors():
+        if header:
+            keys["headers"] = dict(_pair(text, ":", "--header 'Name: value'") for text in header)
+        if env:
+            keys["env"] = dict(_pair(text, "=", "--env NAME=VALUE") for text in env)
+        found = _file(file, data)
+        found.add([parse_server(name, keys)])
+    typer.echo(f"{name} is attached in {found.path}; check it: searchbus attach test {name}")
+
+
+@attach.command("list")
+def list_servers(
+    file: FileOption = None, data: DataOption = None, as_json: JsonOption = False
+) -> None:
+    """List the servers, their state and what waits for approval.
+
+    Example: searchbus attach list
+    """
+    with _errors():
+        declared = _file(file, data).read()
+        status = ask_status(data_folder(data))
+    running = {server.name: server for server in status.servers} if status else {}
+    if as_json:
+        rows = [
+            msgspec.to_builtins(running[name]) if name in running
+            else {"name": name, "target": server.target, "state": _not_running(server)}
+            for name, server in declared.items()
+        ]  # fmt: skip
+        typer.echo(json.dumps(rows))
+        return
+    if status is not None and status.file_problem:
+        typer.echo(printable(f"warning: {status.file_problem}"), err=True)
+    for name, server in declared.items():
+        found = running.get(name)
+        state = found.state if found is not None else _not_running(server)
+        line = f"{name}  {state}  {server.target}"
+        if found is not None:
+            line += f"  {found.tools} tools"
+            line += f", {found.held} changed" if found.held else ""
+            line += f", {found.refused} refused" if found.refused else ""
+            line += ", stale" if found.stale else ""
+            line += f"  {found.problem}" if found.problem else ""
+        typer.echo(printable(line, one_line=True))
+
+
+@attach.command("show")
+def show(
+    name: NameArgument,
+    file: FileOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one server: its keys without values that may be secret, its state, its tools.
+
+    Example: searchbus attach show files
+    """
+    with _errors():
+        server = _server(_file(file, data), name)
+        status = ask_status(data_folder(data), name)
+    found = next(iter(status.servers), None) if status is not None else None
+    if as_json:
+        state = msgspec.to_builtins(found) if found is not None else {"state": _not_running(server)}
+        typer.echo(json.dumps({"keys": masked(server), **state}))
+        return
+    for key, value in masked(server).items():
+        typer.echo(printable(f"{key}: {value}", one_line=True))
+    if found is None:
+        typer.echo(f"state: {_not_running(server)}")
+        return
+    for key in ("state", "problem", "server_info", "protocol", "restarts", "in_flight"):
+        typer.echo(printable(f"{key}: {getattr(found, key)}", one_line=True))
+    for tool in found.tool_list:
+        line = f"  {tool.name}  {tool.listed_as or 'not listed'}  {tool.problem}".rstrip()
+        typer.echo(printable(line, one_line=True))
+
+
+@attach.command("test")
+def try_server(
+    name: NameArgument,
+    file: FileOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start or reach a server once, and read its tools; needs no running stack.
+
+    Example: searchbus attach test files
+    """
+    with _errors():
+        probed = probe(_server(_file(file, data), name))
+    tools = probed.tools
+    if as_json:
+        typer.echo(
+            json.dumps({
+                "server": probed.server_info, "protocol": probed.protocol,
+                "seconds": probed.seconds, "tools": [tool.name for tool in tools.descriptors],
+                "refused": dict(tools.refused),
+            })
+        )  # fmt: skip
+        return
+    typer.echo(
+        printable(
+            f"{name} works: {probed.server_info or 'no name'}, MCP {probed.protocol}, "
+            f"{len(tools.descriptors)} tools in {probed.seconds:.1f} s",
+            one_line=True,
+        )
+    )
+    for tool, reason in tools.refused.items():
+        typer.echo(printable(f"  {tool} cannot be listed: {reason}", one_line=True))
+
+
+@attach.command("diff")
+def diff(
+    name: NameArgument,
+    file: FileOption = None,
+    pins: PinsOption = None,
+    data: DataOption = None,
+) -> None:
+    """Show what a server's definitions say now and what was approved.
+
+    Example: searchbus attach diff files
+    """
+    with _errors():
+        server = _server(_file(file, data), name)
+        for line in differences(waiting(server, _pins(pins, data))):
+            typer.echo(printable(line))
+
+
+@attach.command("approve")
+def approve(
+    name: NameArgument,
+    digits: Annotated[
+        list[str] | None, typer.Argument(help="Of the definitions, as `attach diff` shows them.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Everything that differs now.")] = False,
+    file: FileOption = None,
+    pins: PinsOption = None,
+    data: DataOption = None,
+) -> None:
+    """Approve definitions that changed; a running stack lists them within seconds.
+
+    A definition that changed again since `attach diff` has other digits, and is not approved.
+
+    Example: searchbus attach approve files 1a2b3c4d5e6f
+    """
+    with _errors():
+        if bool(digits) == every:
+            raise ValueError("name the digits of what you approve, or give --all")
+        server = _server(_file(file, data), name)
+        for approved in approve_definitions(server, _pins(pins, data), digits):
+            typer.echo(printable(f"{name}.{approved} is approved", one_line=True))
+
+
+@attach.command("remove")
+def remove(name: NameArgument, file: FileOption = None, data: DataOption = None) -> None:
+    """Detach a server; a running stack ends it within seconds.
+
+    Example: searchbus attach remove files
+    """
+    with _errors():
+        _file(file, data).remove(name)
+    typer.echo(f"{name} is removed")
+
+
+@attach.command("import")
+def import_servers(
+    source: Annotated[Path, typer.Argument(help="The configuration of a desktop host.")],
+    file: FileOption = None,
+    data: DataOption = None,
+) -> None:
+    """Attach all servers of Claude Desktop's, Cursor's or VS Code's `mcpServers` JSON.
+
+    Example: searchbus attach import ~/.cursor/mcp.json
+    """
+    with _errors():
+        servers = parse_host_file(source.read_text(encoding="utf-8"))
+        found = _file(file, data)
+        found.add(servers.values())
+    typer.echo(f"{len(servers)} servers are attached in {found.path}: {', '.join(servers)}")
+
+
+def _file(file: Path | None, data: Path | None) -> AttachFile:
+    from searchbus_runtime.services import known_services
+
+    from .taken import taken_names
+
+    return AttachFile(file or data_folder(data) / FILE_NAME, taken_names(known_services()))
+
+
+def _pins(pins: Path | None, data: Path | None) -> Path:
+    return pins or data_folder(data) / PINS_NAME
+
+
+def _server(file: AttachFile, name: str) -> Server:
+    servers = file.read()
+    if name not in servers:
+        raise DeclarationFault(
+            f"There is no server {name} in {file.path}.{nearest(name, list(servers))}"
+        )
+    return servers[name]
+
+
+def _not_running(server: Server) -> str:
+    return "not running" if server.enabled else "disabled"
+
+
+def _pair(text: str, sign: str, form: str) -> tuple[str, str]:
+    name, found, value = text.partition(sign)
+    if not (found and name.strip()):
+        raise DeclarationFault(f"{text.split(sign)[0]}: write {form}.")
+    return name.strip(), value.strip() if sign == ":" else value
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Report what an operator can mend without a traceback."""
+    try:
+        yield
+    except (OSError, ValueError, ProbeFault) as error:
+        typer.echo(printable(f"error: {error}"), err=True)
+        raise typer.Exit(1) from None
+    except Fault as fault:
+        typer.echo(printable(f"error: {fault.code}: {fault.failure.message}"), err=True)
+        raise typer.Exit(1) from None

@@ -1,0 +1,60 @@
+"""What `searchbus attach list` and `show` print: the keys of the file, the state of the service."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from searchbus_bus import connect
+from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_contracts.attach import StatusReply, StatusRequest
+from searchbus_runtime import BusAddress, find_bus
+
+from .servers import Server
+
+__all__ = ["ask_status", "masked"]
+
+_TIMEOUT_S = 10.0
+_MASK = "***"
+
+
+def ask_status(data: Path, server: str | None = None) -> StatusReply | None:
+    """What the running service says; None where none is running.
+
+    Raises:
+        Fault: it does not answer, or the bus cannot be reached.
+    """
+    address = find_bus(data)
+    return None if address is None else asyncio.run(_ask(address, server))
+
+
+async def _ask(address: BusAddress, server: str | None) -> StatusReply | None:
+    bus = await connect(address.url, name="cli", **address.options)
+    try:
+        return await bus.request(
+            bus.subjects.endpoint("attach", "status"), StatusRequest(server=server), StatusReply,
+            service="attach", timeout_s=_TIMEOUT_S, actor=Actor(subject="cli", roles=("*",)),
+        )  # fmt: skip
+    except Fault as fault:
+        if fault.code == ErrorCode.UNAVAILABLE:
+            return None
+        raise
+    finally:
+        await bus.close()
+
+
+def masked(server: Server) -> dict[str, Any]:
+    """The keys of a server; of env and headers, which hold secrets, only what is a `${NAME}`."""
+    keys: dict[str, Any] = msgspec.to_builtins(server)
+    for key in ("env", "headers"):
+        if key in keys:
+            keys[key] = {
+                name: text if text.startswith("${") and text.endswith("}") else _MASK
+                for name, text in keys[key].items()
+            }
+    if "url" in keys:
+        keys["url"] = server.target
+    return keys

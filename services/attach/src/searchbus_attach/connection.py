@@ -1,0 +1,188 @@
+"""Connections: the transport of a server, the session on it, and what they report.
+
+async with open_connection(server, environment) as connection:
+    await connection.session.open_session()
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import httpx2
+from mcp import MCPError
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_REQUEST,
+    LoggingMessageNotificationParams,
+    ToolListChangedNotification,
+)
+
+from .child import Reaper
+from .child_log import ChildLog
+from .faults import ServerFault
+from .remote import HttpNotes, remote_transport
+from .servers import DeclarationFault, Server, variable
+from .session import CLIENT, ServerSession
+from .stdio import stdio_transport
+from .text import clean_line
+
+__all__ = ["Connection", "Surroundings", "is_closed", "is_refused", "open_connection", "why"]
+
+_SESSION_NOT_FOUND = -32001
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What connections share.
+
+    Args:
+        logs: the folder for what commands print; None: our own log, at debug.
+        variable: the values of `${NAME}`.
+    """
+
+    reaper: Reaper = field(default_factory=Reaper)
+    logs: Path | None = None
+    variable: Callable[[str], str | None] = variable
+
+
+class Connection:
+    """An open connection.
+
+    Attributes:
+        on_log: receives the lines that the server logs for its client.
+        attention: set when one of the next two is.
+        list_changed: whether the server said that its list of tools changed.
+        over: whether it is known to be of no more use.
+        ended: set when it is closed, after `cause`.
+        cause: the exception that ended it.
+    """
+
+    def __init__(self) -> None:
+        self.session: ServerSession
+        self.on_log: Callable[[LoggingMessageNotificationParams], Awaitable[None]] | None = None
+        self.attention = asyncio.Event()
+        self.list_changed = False
+        self.over = False
+        self.ended = asyncio.Event()
+        self.cause: BaseException | None = None
+
+    def note_change(self) -> None:
+        """The list of tools is to be read again."""
+        self.list_changed = True
+        self.attention.set()
+
+    def give_up(self) -> None:
+        """A call found that the connection is of no more use."""
+        self.over = True
+        self.attention.set()
+
+    @property
+    def never_reached(self) -> bool:
+        """Whether it ended because the server could not be reached: nothing was sent then."""
+        error = self.cause
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        return isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+
+    async def follow_changes(self) -> None:
+        """Follow the list of tools of a server that reports changes on request (2026-07-28)."""
+        try:
+            async with listen(self.session, tools_list_changed=True) as events:
+                async for _ in events:
+                    self.note_change()
+        except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+            return  # the list is read again from time to time
+
+
+@asynccontextmanager
+async def open_connection(
+    server: Server, around: Surroundings, notes: HttpNotes
+) -> AsyncGenerator[Connection]:
+    """Start a command or reach a URL; the session is not negotiated yet.
+
+    Raises:
+        DeclarationFault: a variable has no value.
+        OSError, httpx2.HTTPError: it cannot be started or reached, or the connection ended.
+    """
+    connection = Connection()
+
+    async def on_message(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            connection.note_change()
+
+    async def on_log(params: LoggingMessageNotificationParams) -> None:
+        if connection.on_log is not None:
+            await connection.on_log(params)
+
+    expanded = server.expanded(around.variable)
+    log = ChildLog(server.name, around.logs)
+    transport = (
+        remote_transport(expanded, notes)
+        if server.url
+        else stdio_transport(expanded, around.reaper, log)
+    )
+    try:
+        async with (
+            transport as (read, write),
+            ServerSession(
+                read,
+                write,
+                client_info=CLIENT,
+                message_handler=on_message,
+                logging_callback=on_log,
+            ) as session,
+        ):
+            connection.session = session
+            yield connection
+    finally:
+        log.close()
+
+
+def is_closed(error: MCPError) -> bool:
+    """Whether the connection ended before the answer: the server may have done the work."""
+    return error.code == CONNECTION_CLOSED and (
+        error.message == "Connection closed" or error.message.startswith("SSE stream")
+    )
+
+
+def is_refused(error: MCPError) -> bool:
+    """Whether the server does not know the session (any more): it did not do the work."""
+    return error.code == _SESSION_NOT_FOUND or (
+        error.code in (INVALID_REQUEST, CONNECTION_CLOSED)
+        and not is_closed(error)
+        and "session" in error.message.lower()
+    )
+
+
+def why(error: BaseException, notes: HttpNotes) -> str:
+    """Why a connection failed, in one line without secrets.
+
+    The texts of exceptions that we did not write are not shown: they can hold URLs and headers.
+    """
+    if notes.advice:
+        return notes.advice
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ServerFault | DeclarationFault):
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        return f"there is no program {clean_line(str(error.filename), 80)}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, MCPError):
+        return f"it refuses: {clean_line(error.message, 200)}"
+    if isinstance(error, httpx2.TimeoutException | TimeoutError):
+        return "it does not answer in time"
+    if isinstance(error, httpx2.ConnectError):
+        return "it cannot be reached"
+    if isinstance(error, httpx2.HTTPStatusError):
+        return f"it answers HTTP {error.response.status_code}"
+    if isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
+        return "the connection ended"
+    return type(error).__name__

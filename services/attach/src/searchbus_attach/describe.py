@@ -1,0 +1,122 @@
+"""A server's tool as a descriptor of the bus, or why it cannot be one.
+
+One tool that is malformed is left out with a reason; the others of its server stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from searchbus_contracts import Fault, ToolAnnotations, ToolDescriptor, decode, encode
+
+from .names import qualified_name, token_name
+from .schemas import SchemaFault, modern_schema
+from .servers import Server
+from .text import clean, clean_line
+
+__all__ = ["MAX_TOOLS", "ServerTools", "describe"]
+
+MAX_TOOLS = 5_000
+"""Of one server."""
+_MAX_NAME_CHARS = 256
+_MAX_TITLE_CHARS = 200
+_MAX_DESCRIPTION_CHARS = 8_000
+_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTools:
+    """The tools of one server.
+
+    Args:
+        descriptors: in the server's order.
+        own_names: name on the bus → name at the server.
+        refused: name at the server → why it is not listed.
+    """
+
+    descriptors: tuple[ToolDescriptor, ...] = ()
+    own_names: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def may_repeat(self, name: str) -> bool:
+        """Whether a call that may have been done can be sent again."""
+        hints = next((d.annotations for d in self.descriptors if d.name == name), None)
+        return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
+
+
+def describe(server: Server, tools: Sequence[Any]) -> ServerTools:
+    """The tools of a tools/list, as parsed JSON."""
+    descriptors: dict[str, ToolDescriptor] = {}
+    own_names: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    for number, tool in enumerate(tools):
+        own_name = tool.get("name") if isinstance(tool, dict) else None
+        shown = clean_line(own_name, 80) if isinstance(own_name, str) else ""
+        shown = shown or f"(tool {number + 1})"
+        try:
+            descriptor = _descriptor(server, tool, own_name)
+        except (SchemaFault, Fault) as error:
+            reason = error.failure.message if isinstance(error, Fault) else str(error)
+            refused[shown] = clean_line(reason, 300)
+            continue
+        if descriptor.name in descriptors:
+            refused[shown] = "another tool has its name"
+        elif len(descriptors) == MAX_TOOLS:
+            refused[shown] = f"a server may have {MAX_TOOLS} tools"
+        else:
+            descriptors[descriptor.name] = descriptor
+            own_names[descriptor.name] = str(own_name)
+    return ServerTools(tuple(descriptors.values()), own_names, refused)
+
+
+def _descriptor(server: Server, tool: Any, own_name: Any) -> ToolDescriptor:
+    if not isinstance(own_name, str) or not own_name or len(own_name) > _MAX_NAME_CHARS:
+        raise SchemaFault("it has no usable name")
+    name = token_name(own_name)
+    title = _text(tool.get("title")) or _text(_dict(tool.get("annotations")).get("title"))
+    try:
+        input_schema = modern_schema(tool.get("inputSchema"))
+    except SchemaFault as fault:
+        raise SchemaFault(f"its input schema: {fault}") from None
+    descriptor = ToolDescriptor(
+        name=name,
+        toolset=server.name,
+        qualified_name=qualified_name(server.name, name),
+        title=clean_line(title, _MAX_TITLE_CHARS) or None,
+        description=clean(_text(tool.get("description")), _MAX_DESCRIPTION_CHARS)
+        or f"The tool {name} of {server.name}.",
+        input_schema=input_schema,
+        output_schema=_output_schema(tool.get("outputSchema")),
+        annotations=_annotations(_dict(tool.get("annotations"))),
+        timeout_ms=int(server.call_timeout_s * 1000),
+        untrusted=True,
+    )
+    # Constructors do not check limits, decoding does.
+    return decode(encode(descriptor), ToolDescriptor)
+
+
+def _output_schema(schema: Any) -> dict[str, Any] | None:
+    """None where it cannot be used: the tool works without it."""
+    if schema is None:
+        return None
+    try:
+        return modern_schema(schema)
+    except SchemaFault:
+        return None
+
+
+def _annotations(found: Mapping[str, Any]) -> ToolAnnotations | None:
+    hints = {hint: found[hint] for hint in _HINTS if isinstance(found.get(hint), bool)}
+    return msgspec.convert(hints, ToolAnnotations) if hints else None
+
+
+def _dict(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

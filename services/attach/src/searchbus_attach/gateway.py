@@ -1,0 +1,203 @@
+"""All attached servers: follows the file and the approvals, and keeps the worker's tools current.
+
+A change of the file is applied within a second: a new server is started, one that was removed is
+stopped, one whose keys changed is started anew; the others are not touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from searchbus_bus import Worker
+from searchbus_bus.metrics import LiveGauge
+from searchbus_contracts.attach import AttachedServer, StatusReply, StatusRequest
+
+from .attach_file import AttachFile
+from .attached import Attached
+from .connection import Surroundings
+from .metrics import count_file_fault, meter
+from .pinning import Approvals
+from .servers import DeclarationFault, Server
+from .upstream import Upstream
+
+__all__ = ["Gateway"]
+
+log = logging.getLogger("searchbus.attach")
+
+_LOOK_EVERY_S = 1.0
+_MERGE_S = 0.05
+"""Changes of several servers are announced together."""
+
+
+class Gateway:
+    """The servers of a file as toolsets of a worker.
+
+    Args:
+        poll_s, grace_s: see Upstream.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        file: AttachFile,
+        approvals: Approvals,
+        around: Surroundings,
+        *,
+        poll_s: float = 300.0,
+        grace_s: float = 86_400.0,
+    ) -> None:
+        self._worker = worker
+        self._file = file
+        self._approvals = approvals
+        self._around = around
+        self._times = {"poll_s": poll_s, "grace_s": grace_s}
+        self._attached: dict[str, Attached] = {}
+        self._listed: dict[str, tuple[str, ...]] = {}
+        self._problem = ""
+        self._file_stamp: object = object()
+        self._pins_stamp: object = approvals.stamp()
+        self._dirty = asyncio.Event()
+        self._changed: set[str] = set()
+        self._announce: Callable[[], Awaitable[None]] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        _states.watch(self)
+
+    async def __aenter__(self) -> Gateway:
+        """Read the file and start its servers; their last lists are the worker's tools."""
+        await self._look_at_file()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop all servers."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(attached.upstream.stop() for attached in self._attached.values()))
+        self._around.reaper.close()
+
+    def follow(self, announce: Callable[[], Awaitable[None]]) -> None:
+        """Follow the file and the servers from now on.
+
+        Args:
+            announce: tells the bus that the worker's tools changed.
+        """
+        self._announce = announce
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._look()), loop.create_task(self._announce_changes())]
+
+    def status(self, request: StatusRequest) -> StatusReply:
+        """The state of all servers, or of one with its tools."""
+        found: list[AttachedServer] = [
+            attached.status(with_tools=request.server is not None)
+            for name, attached in sorted(self._attached.items())
+            if request.server in (None, name)
+        ]
+        return StatusReply(servers=tuple(found), file_problem=self._problem)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            try:
+                await self._look_at_file()
+                self._look_at_pins()
+            except Exception:
+                log.exception("the file of attached servers could not be followed")
+
+    async def _look_at_file(self) -> None:
+        try:
+            stamp = self._file.stamp()
+            if stamp == self._file_stamp:
+                return
+            self._file_stamp = stamp
+            servers = self._file.read()
+        except (DeclarationFault, OSError) as fault:
+            if str(fault) != self._problem:
+                self._problem = str(fault)
+                count_file_fault()
+                log.error("%s The last valid version counts.", fault)
+            return
+        self._problem = ""
+        await self._apply({name: s for name, s in servers.items() if s.enabled})
+
+    async def _apply(self, servers: Mapping[str, Server]) -> None:
+        gone = [name for name, found in self._attached.items() if servers.get(name) != found.server]
+        stopped = [self._attached.pop(name) for name in gone]
+        for name, server in servers.items():
+            if name not in self._attached:
+                upstream = Upstream(server, self._around, on_list=self._on_list, **self._times)
+                self._attached[name] = Attached(
+                    upstream, self._approvals, functools.partial(self._list, name)
+                )
+                upstream.start()
+                self._list(name)
+        for name in gone:
+            self._list(name)
+        if stopped:
+            log.info("%d servers are stopped or started anew", len(stopped))
+        await asyncio.gather(*(attached.upstream.stop() for attached in stopped))
+
+    def _look_at_pins(self) -> None:
+        stamp = self._approvals.stamp()
+        if stamp == self._pins_stamp:
+            return
+        self._pins_stamp = stamp
+        for name, attached in self._attached.items():
+            if attached.upstream.tools is not None:
+                attached.review()
+                self._list(name)
+
+    def _on_list(self, upstream: Upstream) -> None:
+        attached = self._attached.get(upstream.server.name)
+        if attached is not None and attached.upstream is upstream:
+            attached.review()
+            self._list(upstream.server.name)
+
+    def _list(self, name: str) -> None:
+        """One server's tools changed: the worker gets them before the next announcement."""
+        if self._announce is None:
+            self._publish(name)
+        self._changed.add(name)
+        self._dirty.set()
+
+    def _publish(self, name: str) -> None:
+        """Make the worker's tools of one server those that may be listed now."""
+        attached = self._attached.get(name)
+        descriptors = attached.descriptors if attached is not None else ()
+        for tool in self._listed.pop(name, ()):
+            self._worker.remove_tool(name, tool)
+        if attached is not None:
+            for descriptor in descriptors:
+                self._worker.add_tool(descriptor, attached.call)
+            self._listed[name] = tuple(descriptor.name for descriptor in descriptors)
+
+    async def _announce_changes(self) -> None:
+        while True:
+            await self._dirty.wait()
+            await asyncio.sleep(_MERGE_S)
+            self._dirty.clear()
+            # Not earlier: an announcement reads the worker's tools in a thread.
+            while self._changed:
+                self._publish(self._changed.pop())
+            assert self._announce is not None
+            try:
+                await self._announce()
+            except Exception:
+                log.exception("the changed tools could not be announced")
+
+    def states(self) -> list[tuple[float, dict[str, str]]]:
+        """1 for each server that can be called, 0 for the others."""
+        return [
+            (float(attached.upstream.state in ("up", "idle")), {"server": name})
+            for name, attached in self._attached.items()
+        ]
+
+
+_states: LiveGauge[Gateway] = LiveGauge(
+    meter,
+    "searchbus.attach.server.up",
+    lambda gateway: gateway.states(),
+    description="Whether an attached server is connected, or starts with the next call.",
+)

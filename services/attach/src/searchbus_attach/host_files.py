@@ -1,0 +1,82 @@
+"""The `mcpServers` JSON that Claude Desktop, Cursor and VS Code write (VS Code: `servers`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from .servers import DeclarationFault, Server, nearest, parse_server
+
+__all__ = ["parse_host_file"]
+
+_TRANSPORTS = {
+    "stdio": None,
+    "http": "http",
+    "streamable-http": "http",
+    "streamableHttp": "http",
+    "streamable_http": "http",
+    "sse": "sse",
+}
+_TAKEN = ("command", "args", "env", "cwd", "url", "headers")
+_LEFT_OUT = frozenset({
+    "type", "transport", "disabled", "autoApprove", "alwaysAllow", "disabledTools", "description",
+    "timeout", "gallery", "version", "dev", "displayName", "icon",
+})  # fmt: skip
+"""Keys of the hosts that say how the host itself uses a server."""
+
+
+def parse_host_file(text: str) -> dict[str, Server]:
+    """Name → server. A name that is not one of searchbus (with a space, say) is changed.
+
+    Raises:
+        DeclarationFault: the text is something else, or a server has a key that no host writes.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DeclarationFault(f"it is not JSON: {error}") from None
+    table = _table(content)
+    if table is None:
+        raise DeclarationFault("it has no object 'mcpServers' (VS Code: 'servers').")
+    found: dict[str, Server] = {}
+    for given, keys in table.items():
+        name = re.sub(r"[^A-Za-z0-9_-]+", "-", given).strip("-_")[:40]
+        if name in found:
+            raise DeclarationFault(f"two servers have the name {name}; rename {given!r}.")
+        if not isinstance(keys, dict):
+            raise DeclarationFault(f"{given}: it is not an object.")
+        found[name] = _server(name, keys)
+    return found
+
+
+def _table(content: Any) -> Mapping[str, Any] | None:
+    places = [content]
+    if isinstance(content, dict):
+        places.append(content.get("mcp"))
+    for place in places:
+        for key in ("mcpServers", "servers"):
+            if isinstance(place, dict) and isinstance(place.get(key), dict):
+                table: dict[str, Any] = place[key]
+                return table
+    return None
+
+
+def _server(name: str, keys: Mapping[str, Any]) -> Server:
+    for key in keys:
+        if key not in _LEFT_OUT and key not in _TAKEN:
+            raise DeclarationFault(
+                f"{name}: there is no key {key!r}.{nearest(key, [*_TAKEN, 'type', 'disabled'])}"
+            )
+    taken = {key: keys[key] for key in _TAKEN if keys.get(key)}
+    if keys.get("disabled"):
+        taken["enabled"] = False
+    if "url" in taken:
+        kind = keys.get("type") or keys.get("transport")
+        if kind is not None and kind not in _TRANSPORTS:
+            raise DeclarationFault(f"{name}: unknown type {kind!r}. Use http or sse.")
+        by_path = "sse" if urlsplit(str(taken["url"])).path.rstrip("/").endswith("/sse") else "http"
+        taken["transport"] = (_TRANSPORTS[kind] if kind else None) or by_path
+    return parse_server(name, taken)

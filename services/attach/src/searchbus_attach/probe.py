@@ -1,0 +1,76 @@
+"""A server asked once, outside of the service: `searchbus attach test`, `diff` and `approve`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import anyio
+
+from .connection import Surroundings, open_connection, why
+from .describe import ServerTools, describe
+from .remote import HttpNotes
+from .servers import Server
+from .session import ServerSession
+from .text import clean_line
+
+__all__ = ["ProbeFault", "Probed", "probe"]
+
+
+class ProbeFault(RuntimeError):
+    """A server that cannot be used; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What a server says.
+
+    Args:
+        seconds: from initialize to the whole list.
+    """
+
+    server_info: str
+    protocol: str
+    seconds: float
+    tools: ServerTools
+
+
+def probe(server: Server) -> Probed:
+    """Connect to a server and read its list.
+
+    Raises:
+        ProbeFault: it cannot be started or reached, or does not answer in time.
+    """
+    return asyncio.run(_probe(server))
+
+
+async def _probe(server: Server) -> Probed:
+    around = Surroundings()
+    notes = HttpNotes()
+    limit_s = server.start_timeout_s + server.list_timeout_s
+    found: Probed | None = None
+    try:
+        with anyio.CancelScope(deadline=anyio.current_time() + limit_s):
+            async with open_connection(server, around, notes) as connection:
+                found = await _read(server, connection.session)
+    except Exception as error:
+        raise ProbeFault(f"{server.name}: {why(error, notes)}") from None
+    finally:
+        around.reaper.close()
+    if found is None:
+        raise ProbeFault(f"{server.name}: it does not answer within {limit_s:.0f} s")
+    return found
+
+
+async def _read(server: Server, session: ServerSession) -> Probed:
+    started_s = time.perf_counter()
+    await session.open_session()
+    tools = describe(server, await session.list_all())
+    info = session.server_info
+    return Probed(
+        clean_line(f"{info.name} {info.version}", 120) if info else "",
+        str(session.protocol_version),
+        time.perf_counter() - started_s,
+        tools,
+    )

@@ -1,0 +1,112 @@
+"""The transports of a URL: the SDK's clients for streamable HTTP and for the older SSE.
+
+Their HTTP client is ours: it sends the declared headers and nothing of searchbus's callers, accepts
+no compressed bodies, and ends a plain body that is too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from .servers import Server
+
+__all__ = ["MAX_BODY_BYTES", "HttpNotes", "remote_transport"]
+
+MAX_BODY_BYTES = 32 * 2**20
+"""Of a response that is not an event stream."""
+MAX_EVENT_BYTES = 8 * 2**20
+_CONNECT_TIMEOUT_S = 10.0
+_IDLE_STREAM_S = 300.0
+
+
+class HttpNotes:
+    """What the last responses said that the SDK does not pass on.
+
+    Attributes:
+        status: of the last response with an error, 0 before one.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+
+    @property
+    def advice(self) -> str:
+        """A sentence where the server refuses who we are; empty otherwise."""
+        if self.status in (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN):
+            return f"it refuses the credentials (HTTP {self.status}); set its headers"
+        return ""
+
+    async def look_at(self, response: httpx2.Response) -> None:
+        """Note an error's status, and limit the body; a hook of the HTTP client."""
+        if response.is_error:
+            self.status = response.status_code
+        encoding = response.headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            raise httpx2.DecodingError(f"the response is encoded as {encoding[:40]}")
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _Limited(response.stream)
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """A body that fails where it is larger than `MAX_BODY_BYTES`."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size_bytes = 0
+        async for chunk in self._stream:
+            size_bytes += len(chunk)
+            if size_bytes > MAX_BODY_BYTES:
+                raise httpx2.StreamError(
+                    f"the response is larger than {MAX_BODY_BYTES // 2**20} MiB"
+                )
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+@asynccontextmanager
+async def remote_transport(server: Server, notes: HttpNotes) -> AsyncGenerator[Any]:
+    """Yields the streams of a session with a URL.
+
+    Args:
+        server: its variables are expanded.
+
+    Raises:
+        httpx2.HTTPError: it cannot be reached, or the connection ended.
+    """
+
+    def client(
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(
+            headers={"Accept-Encoding": "identity", **server.headers},
+            timeout=httpx2.Timeout(
+                _CONNECT_TIMEOUT_S, read=max(_IDLE_STREAM_S, server.call_timeout_s + 30)
+            ),
+            limits=httpx2.Limits(max_connections=2 * server.max_in_flight + 8),
+            event_hooks={"response": [notes.look_at]},
+        )
+
+    if server.transport == "sse":
+        async with sse_client(server.url, httpx_client_factory=client) as streams:
+            yield streams
+        return
+    async with (
+        client() as http,
+        streamable_http_client(
+            server.url, http_client=http, max_sse_event_size=MAX_EVENT_BYTES
+        ) as streams,
+    ):
+        yield streams

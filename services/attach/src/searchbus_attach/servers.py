@@ -1,0 +1,165 @@
+"""One attached server as it is declared: its keys, their limits, its variables.
+
+    server = parse_server("files", {"command": "npx", "args": ["-y", "server-files", "/srv"]})
+    server.expanded(variables)      # ${NAME} in command, args, env, url and headers
+
+A key that is unknown is an error that names the nearest one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, Struct
+
+__all__ = ["DeclarationFault", "Policy", "Server", "nearest", "parse_server", "variable"]
+
+Policy = Literal["warn", "hold", "accept"]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+_VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_.-]*)\}")
+_Seconds = Annotated[float, Meta(gt=0, le=600)]
+SECRETS_DIR = "SEARCHBUS_SECRETS_DIR"
+
+
+class DeclarationFault(ValueError):
+    """A server is declared wrongly; the message names the key and says what to do."""
+
+
+class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A server: either `command` or `url`.
+
+    Args:
+        env: the variables that the command gets, besides HOME, PATH and the like.
+        pass_env: names of variables of this process that the command gets too.
+        transport: of a URL: `http` is streamable HTTP, `sse` the older one of 2024-11-05.
+        policy: of a definition that changes: `hold` keeps the approved one and refuses calls,
+            `warn` takes the new one and logs it, `accept` takes it. Default: `hold` for a URL,
+            `warn` for a command.
+        required_roles: a caller needs all of these for its tools.
+        start_timeout_s: from the start of the command, or the connection, to the end of initialize.
+        list_timeout_s: for the whole of tools/list, all pages.
+        idle_s: without calls for that long a command is ended, until the next call; 0: never.
+        max_in_flight: calls at once; further ones fail with `overloaded`.
+        memory_mib: that each process of a command may have (RLIMIT_DATA).
+        open_files: that each process of a command may have open.
+    """
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    pass_env: tuple[str, ...] = ()
+    cwd: str = ""
+    url: str = ""
+    transport: Literal["http", "sse"] = "http"
+    headers: dict[str, str] = {}
+    enabled: bool = True
+    policy: Policy | None = None
+    required_roles: tuple[str, ...] = ()
+    start_timeout_s: _Seconds = 60.0
+    list_timeout_s: _Seconds = 30.0
+    call_timeout_s: _Seconds = 60.0
+    idle_s: Annotated[float, Meta(ge=0, le=7 * 86_400)] = 1800.0
+    max_in_flight: Annotated[int, Meta(ge=1, le=1000)] = 32
+    memory_mib: Annotated[int, Meta(ge=16, le=1_048_576)] = 2048
+    open_files: Annotated[int, Meta(ge=16, le=1_048_576)] = 1024
+
+    @property
+    def change_policy(self) -> Policy:
+        """The policy in force."""
+        return self.policy or ("hold" if self.url else "warn")
+
+    @property
+    def target(self) -> str:
+        """What it is, without arguments, user, password and query: for lists and logs."""
+        if not self.url:
+            return Path(self.command).name
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    def expanded(self, lookup: Callable[[str], str | None]) -> Server:
+        """The server with `${NAME}` replaced.
+
+        Raises:
+            DeclarationFault: a variable has no value.
+        """
+
+        def expand(text: str) -> str:
+            def value(found: re.Match[str]) -> str:
+                named = lookup(found[1])
+                if named is None:
+                    raise DeclarationFault(
+                        f"{self.name}: ${{{found[1]}}} has no value. Set it in the environment of "
+                        f"searchbus, or as a file in the folder of {SECRETS_DIR}."
+                    )
+                return named
+
+            return _VARIABLE.sub(value, text)
+
+        return msgspec.structs.replace(
+            self,
+            command=expand(self.command),
+            args=tuple(map(expand, self.args)),
+            env={name: expand(text) for name, text in self.env.items()},
+            cwd=expand(self.cwd),
+            url=expand(self.url),
+            headers={name: expand(text) for name, text in self.headers.items()},
+        )
+
+
+def variable(name: str) -> str | None:
+    """The value of a variable: a file of that name in the folder of secrets, or the environment."""
+    folder = os.environ.get(SECRETS_DIR)
+    path = Path(folder) / name if folder else None
+    if path is not None and path.is_file():
+        return path.read_text().rstrip("\n")
+    return os.environ.get(name)
+
+
+def parse_server(name: str, keys: Mapping[str, Any]) -> Server:
+    """A server from its table.
+
+    Raises:
+        DeclarationFault: the name or a key is wrong.
+    """
+    if not _NAME.fullmatch(name):
+        raise DeclarationFault(
+            f"{name!r} cannot be the name of a server: use 1 to 40 of A-Z a-z 0-9 _ -."
+        )
+    known = [field for field in Server.__struct_fields__ if field != "name"]
+    for key in keys:
+        if key not in known:
+            raise DeclarationFault(f"{name}: there is no key {key!r}.{nearest(key, known)}")
+    try:
+        server = msgspec.convert({**keys, "name": name}, Server)
+    except msgspec.ValidationError as error:
+        raise DeclarationFault(f"{name}: {error}") from None
+    _check(server)
+    return server
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """A sentence that names the nearest known word; empty where none is near."""
+    found = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f" Did you mean {found[0]!r}?" if found else f" Known: {', '.join(known)}."
+
+
+def _check(server: Server) -> None:
+    if bool(server.command) == bool(server.url):
+        raise DeclarationFault(f"{server.name}: give either 'command' or 'url'.")
+    if server.url:
+        parts = urlsplit(server.url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise DeclarationFault(f"{server.name}: 'url' must start with http:// or https://.")
+        wrong = [key for key in ("args", "env", "pass_env", "cwd") if getattr(server, key)]
+        if wrong:
+            raise DeclarationFault(f"{server.name}: {wrong[0]!r} is for a command, not for a URL.")
+    elif server.headers:
+        raise DeclarationFault(f"{server.name}: 'headers' is for a URL, not for a command.")

@@ -1,0 +1,118 @@
+"""The transport of a command: one JSON message a line, over standard input and output.
+
+The SDK's own `stdio_client` has no limit on a line, which it appends to a string piece by piece: a
+command that prints without line feeds would take all memory and the event loop with it. It sets no
+limits for the process either, and leaves it running where we are killed. So the process and its
+pipes are ours; what comes out is the pair of streams that the SDK's session takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from .child import MAX_LINE_BYTES, Child, Reaper
+from .child_log import ChildLog
+from .faults import ServerFault
+from .servers import Server
+
+__all__ = ["MAX_GARBAGE_LINES", "stdio_transport"]
+
+MAX_GARBAGE_LINES = 200
+"""Lines of a session that are no messages; some programs print a greeting."""
+_SHOWN_CHARS = 200
+_EXIT_GRACE_S = 1.0
+"""From the end of its output to the end of a process."""
+
+
+@asynccontextmanager
+async def stdio_transport(server: Server, reaper: Reaper, log: ChildLog) -> AsyncGenerator[Any]:
+    """Start a command; yields the streams of a session, and ends the command afterwards.
+
+    Args:
+        server: its variables are expanded.
+
+    Raises:
+        OSError: it cannot be started.
+        ServerFault: it ended, or what it prints is not MCP.
+    """
+    child = await Child.start(server, reaper, log.write)
+    to_session, from_child = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    to_child, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def write() -> None:
+        async with from_session:
+            async for message in from_session:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                try:
+                    child.stdin.write(text.encode() + b"\n")
+                    await child.stdin.drain()
+                except (OSError, RuntimeError):  # uvloop raises the second for a closed pipe
+                    return  # the reader sees the end of the process
+
+    async def read() -> None:
+        async with to_session:
+            async for message in _messages(child, log):
+                try:
+                    await to_session.send(message)
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    return  # the session is over
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write)
+            tasks.start_soon(read)
+            try:
+                yield from_child, to_child
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        for stream in (to_session, from_child, to_child, from_session):
+            stream.close()
+        # It must end also when we are cancelled; every wait in it is short.
+        ending = asyncio.ensure_future(child.end())
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            with anyio.CancelScope(shield=True):
+                await ending
+            raise
+
+
+async def _messages(child: Child, log: ChildLog) -> AsyncGenerator[SessionMessage]:
+    """What the command prints, until it ends.
+
+    Raises:
+        ServerFault: it ended, or what it prints is not MCP.
+    """
+    garbage = 0
+    while True:
+        try:
+            line = await child.stdout.readline()
+        except ValueError:
+            raise ServerFault(
+                f"it printed a line of more than {MAX_LINE_BYTES // 2**20} MiB"
+            ) from None
+        if not line:
+            break
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            if not line.strip():
+                continue
+            garbage += 1
+            log.write(f"(not a message) {line[:_SHOWN_CHARS].decode('utf-8', 'replace').rstrip()}")
+            if garbage > MAX_GARBAGE_LINES:
+                raise ServerFault("it prints text that is not MCP to standard output") from None
+            continue
+        yield SessionMessage(message)
+    code = await child.exit_code(_EXIT_GRACE_S)
+    raise ServerFault(
+        "it closed its output" if code is None else f"it ended with code {code}; see {log.where}"
+    )

@@ -1,0 +1,371 @@
+"""One attached server: connected, listed, called, and connected again.
+
+    starting ──> up ──> idle      a command without calls, until the next one
+       ^  │       │
+       │  v       v
+       └─ down <──┘               for a pause that doubles, up to a minute
+
+One task owns the connection: it connects, reads the list, and follows it until the connection is of
+no more use. Calls wait for it, for as long as they have time; while the server is down they fail at
+once. The outcome of calls is the truth about health; tools/list is never used as a probe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+import time
+from collections.abc import Callable
+
+import anyio
+from mcp import MCPError
+from mcp_types import LoggingMessageNotificationParams
+
+from searchbus_bus import Call
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.attach import ServerState
+
+from .connection import Connection, Surroundings, is_closed, is_refused, open_connection, why
+from .describe import ServerTools, describe
+from .faults import ServerFault
+from .metrics import count_refused, count_restart
+from .remote import HttpNotes
+from .replies import failure_of
+from .servers import Server
+from .text import clean_line
+
+__all__ = ["Upstream"]
+
+log = logging.getLogger("searchbus.attach")
+
+_jitter = random.Random()  # noqa: S311  (of times, no secret)
+_PAUSE_S = (1.0, 60.0)
+_STABLE_S = 10.0
+"""A connection that lasted so long is replaced without a pause; of shorter ones, one is, unless
+its server answered a call."""
+_DEBOUNCE_S = 0.5
+"""Between a notice of change and the reading of the list, for all notices of a burst."""
+_LEAST_WAIT_S = 0.05
+_WORTH_WAITING_S = 2.0
+"""A call waits for the next try if that is so soon; otherwise it fails at once."""
+_REPLY_MARGIN_S = 0.25
+"""Left of a caller's time for the reply that the server is not there."""
+
+
+class Upstream:
+    """An attached server.
+
+    Args:
+        on_list: called when `tools` changed.
+        poll_s: between two reads of the list, less or more by a fifth.
+        grace_s: how long the last list stays while the server is away.
+
+    Attributes:
+        tools: the last list that the server sent; None before the first, and after the grace time.
+        stale: whether the server is away, or could not be asked for its list again.
+        given_up: whether it was away for longer than the grace time.
+        problem: why it is not up; empty otherwise.
+        restarts: connections that were lost.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        around: Surroundings,
+        *,
+        on_list: Callable[[Upstream], None],
+        poll_s: float = 300.0,
+        grace_s: float = 86_400.0,
+    ) -> None:
+        self.server = server
+        self.state: ServerState = "starting"
+        self.tools: ServerTools | None = None
+        self.stale = False
+        self.given_up = False
+        self.problem = ""
+        self.restarts = 0
+        self.server_info = ""
+        self.protocol = ""
+        self._around = around
+        self._on_list = on_list
+        self._poll_s = poll_s
+        self._grace_s = grace_s
+        self._connection: Connection | None = None
+        self._changed = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._calls: set[Call] = set()
+        self._used_s = time.monotonic()
+        self._away_since_s: float | None = time.monotonic()
+        self._next_try_s = 0.0
+        self._proven = False
+        self._life = anyio.CancelScope()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that run or wait."""
+        return len(self._calls)
+
+    def start(self) -> None:
+        """Connect in the background."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Close the connection, and end the command."""
+        self._life.cancel()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def call(self, call: Call, name: str, arguments: dict[str, object]) -> object:
+        """Call a tool; the result as the server sent it.
+
+        Args:
+            name: on the bus.
+
+        Raises:
+            Fault: unavailable, overloaded, not_found, or what the server's error becomes.
+        """
+        if len(self._calls) >= self.server.max_in_flight:
+            raise Fault(
+                ErrorCode.OVERLOADED,
+                f"{self.server.name} has {self.server.max_in_flight} calls at once already.",
+            )
+        self._calls.add(call)
+        try:
+            return await self._call(call, name, arguments)
+        finally:
+            self._calls.discard(call)
+            self._used_s = time.monotonic()
+
+    async def _call(self, call: Call, name: str, arguments: dict[str, object]) -> object:
+        last = -math.inf
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            nonlocal last
+            if progress > last:  # on the bus it must increase
+                last = progress
+                await call.progress(progress, total, message and clean_line(message, 500))
+
+        for is_last in (False, True):
+            connection = await self._connected(call)
+            tools = self.tools or ServerTools()
+            if name not in tools.own_names:
+                raise Fault(ErrorCode.NOT_FOUND, f"{self.server.name} has no such tool any more.")
+            try:
+                own_name = tools.own_names[name]
+                raw = await connection.session.call(own_name, arguments, on_progress)
+                # To expire sessions is a server's right; a command that dies is at fault.
+                self._proven = bool(self.server.url)
+                return raw
+            except MCPError as error:
+                if not (is_refused(error) or is_closed(error)):
+                    raise failure_of(self.server.name, error) from None
+                connection.give_up()
+                if is_closed(error) and not tools.may_repeat(name):
+                    if self.server.url:
+                        await connection.ended.wait()
+                    if not connection.never_reached:
+                        raise self._lost() from None
+                if is_last:
+                    raise self._unavailable() from None
+        raise AssertionError("unreachable")
+
+    async def _connected(self, call: Call) -> Connection:
+        """The connection, as soon as there is one; raises Fault(unavailable) where there is none
+        in time.
+        """
+        try:
+            async with asyncio.timeout(max(0.0, call.remaining_s - _REPLY_MARGIN_S)):
+                while self._connection is None or self._connection.over:
+                    if self.state == "down" and self._next_try_in_s > _WORTH_WAITING_S:
+                        raise self._unavailable()
+                    self._wanted.set()
+                    await self._changed.wait()
+                return self._connection
+        except TimeoutError:
+            raise self._unavailable() from None
+
+    def _unavailable(self) -> Fault:
+        problem = self.problem or "it is starting"
+        left_s = self._next_try_in_s if self.state == "down" else 1.0
+        return Fault(
+            ErrorCode.UNAVAILABLE,
+            f"{self.server.name} cannot be used now: {problem}.",
+            retry_after_ms=max(0, int(left_s * 1000)),
+        )
+
+    @property
+    def _next_try_in_s(self) -> float:
+        return self._next_try_s - time.monotonic()
+
+    def _lost(self) -> Fault:
+        return Fault(
+            ErrorCode.UNAVAILABLE,
+            f"The connection to {self.server.name} ended during the call, which may have been "
+            "done. Look before you repeat it.",
+            retryable=False,
+        )
+
+    def _become(self, state: ServerState, problem: str = "") -> None:
+        """Change the state, and wake who waits for that."""
+        self.state, self.problem = state, problem
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def _run(self) -> None:
+        with self._life:
+            pause_s = 0.0
+            lost_early = False
+            while True:
+                started_s, self._proven = time.monotonic(), False
+                problem = await self._connect_and_follow()
+                if not problem:
+                    await self._rest()
+                    continue
+                was_up = self._away_since_s is None
+                early = time.monotonic() - started_s < _STABLE_S and not self._proven
+                if was_up and not (early and lost_early):
+                    pause_s = 0.0
+                else:
+                    pause_s = min(max(_PAUSE_S[0], 2 * pause_s), _PAUSE_S[1])
+                lost_early = was_up and early
+                await self._be_away(problem, pause_s * _jitter.uniform(0.8, 1.2))
+
+    async def _rest(self) -> None:
+        """Wait, without a connection, for the next call."""
+        log.info("%s is idle; it starts again with the next call", self.server.name)
+        self._wanted.clear()
+        self._become("idle")
+        await self._wanted.wait()
+        self._become("starting")
+
+    async def _be_away(self, problem: str, pause_s: float) -> None:
+        now_s = time.monotonic()
+        if self._away_since_s is None:
+            self.restarts += 1
+            count_restart(self.server.name)
+            self._away_since_s = now_s
+        log.warning("%s: %s; next try in %.1f s", self.server.name, problem, pause_s)
+        self.stale = self.tools is not None
+        if not self.given_up and now_s - self._away_since_s > self._grace_s:
+            log.warning("%s was away for too long; its tools are not listed", self.server.name)
+            self.given_up = True
+            self._set_tools(None)
+        self._next_try_s = now_s + pause_s
+        if pause_s:
+            self._become("down", problem)
+            await asyncio.sleep(pause_s)
+        self._become("starting", problem)
+
+    async def _connect_and_follow(self) -> str:
+        """Connect and follow the connection; why it ended, empty where nobody needs it now."""
+        notes = HttpNotes()
+        connection: Connection | None = None
+        step = "start"
+        try:
+            with anyio.CancelScope() as scope:
+                scope.deadline = anyio.current_time() + self.server.start_timeout_s
+                async with open_connection(self.server, self._around, notes) as connection:
+                    await connection.session.open_session()
+                    step = "list its tools"
+                    scope.deadline = anyio.current_time() + self.server.list_timeout_s
+                    self._take(await connection.session.list_all())
+                    scope.deadline = math.inf
+                    self._be_up(connection)
+                    try:
+                        await self._follow(connection)
+                    finally:
+                        self._connection = None
+                    if not connection.over:
+                        return ""
+                    return "the session ended"
+            return f"it did not {step} in time"
+        except Exception as error:
+            if connection is not None:
+                connection.cause = error
+            log.debug("the connection to %s failed", self.server.name, exc_info=True)
+            return why(error, notes)
+        finally:
+            if connection is not None:
+                connection.ended.set()
+
+    def _be_up(self, connection: Connection) -> None:
+        session = connection.session
+        info = session.server_info
+        self.server_info = clean_line(f"{info.name} {info.version}", 120) if info else ""
+        self.protocol = str(session.protocol_version)
+        log.info("%s is up (%s, MCP %s)", self.server.name, self.server_info, self.protocol)
+
+        async def on_log(params: LoggingMessageNotificationParams) -> None:
+            # A notice does not say to which call it belongs: with one call there is no doubt.
+            if len(self._calls) == 1:
+                (call,) = self._calls
+                await call.log(params.level, params.data, params.logger)
+
+        connection.on_log = on_log
+        self._away_since_s = None
+        self._connection = connection
+        self._become("up")
+
+    async def _follow(self, connection: Connection) -> None:
+        """Until the connection is of no use, or nobody has used it for the idle time."""
+        self._used_s = time.monotonic()
+        poll_at_s = self._next_poll_s()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(connection.follow_changes)
+            while True:
+                wait_s = min(poll_at_s - time.monotonic(), self._idle_in_s)
+                with anyio.move_on_after(max(_LEAST_WAIT_S, wait_s)):
+                    await connection.attention.wait()
+                connection.attention.clear()
+                if connection.over or self._idle_in_s <= 0:
+                    break
+                if connection.list_changed:
+                    await asyncio.sleep(_DEBOUNCE_S)
+                    connection.list_changed = False
+                elif time.monotonic() < poll_at_s:
+                    continue
+                await self._read_again(connection)
+                poll_at_s = self._next_poll_s()
+            tasks.cancel_scope.cancel()
+
+    @property
+    def _idle_in_s(self) -> float:
+        """Seconds until a command without calls is ended; infinite where it is not."""
+        if not self.server.command or not self.server.idle_s:
+            return math.inf
+        if self._calls:
+            return self.server.idle_s
+        return self._used_s + self.server.idle_s - time.monotonic()
+
+    async def _read_again(self, connection: Connection) -> None:
+        """Read the list of a running connection; the last one stays where that fails."""
+        try:
+            with anyio.fail_after(self.server.list_timeout_s):
+                self._take(await connection.session.list_all())
+        except (MCPError, ServerFault, TimeoutError) as error:
+            self.stale = True
+            log.warning(
+                "%s: its list cannot be read: %s", self.server.name, why(error, HttpNotes())
+            )
+            if isinstance(error, MCPError) and (is_closed(error) or is_refused(error)):
+                connection.give_up()
+
+    def _take(self, listed: list[object]) -> None:
+        tools = describe(self.server, listed)
+        self.stale = self.given_up = False
+        if tools != self.tools:
+            if tools.refused and (self.tools is None or self.tools.refused != tools.refused):
+                count_refused(self.server.name, len(tools.refused))
+                for name, reason in tools.refused.items():
+                    log.warning("%s: the tool %s is not listed: %s", self.server.name, name, reason)
+            self._set_tools(tools)
+
+    def _set_tools(self, tools: ServerTools | None) -> None:
+        self.tools = tools
+        self._on_list(self)
+
+    def _next_poll_s(self) -> float:
+        return time.monotonic() + self._poll_s * _jitter.uniform(0.8, 1.2)

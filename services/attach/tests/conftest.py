@@ -1,0 +1,160 @@
+"""Servers of every kind, and a gateway over the in-memory bus."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+
+from searchbus_attach import child, gateway
+from searchbus_attach.attach_file import AttachFile
+from searchbus_attach.connection import Surroundings
+from searchbus_attach.gateway import Gateway
+from searchbus_attach.pinning import Approvals
+from searchbus_attach.servers import Server, parse_server
+from searchbus_attach.service import AttachEndpoints
+from searchbus_bus import Bus, Directory, MemoryBroker, Worker
+from searchbus_contracts import Actor, ToolCall, ToolDescriptor, ToolReply
+from searchbus_contracts.attach import StatusReply, StatusRequest
+from searchbus_runtime.pin_file import PinFile
+from searchbus_testing import until
+
+PROGRAM = Path(__file__).with_name("programs") / "plain_server.py"
+EVERYBODY = Actor(subject="test", roles=("*",))
+
+
+def plain_keys(how: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
+    """The keys of a server that runs programs/plain_server.py; `how` it behaves."""
+    arguments = ["-I", "-S", str(PROGRAM), json.dumps(how or {})]
+    return {"command": sys.executable, "args": arguments, **keys}
+
+
+def plain(how: dict[str, Any] | None = None, **keys: Any) -> Server:
+    """Such a server."""
+    return parse_server("plain", plain_keys(how, **keys))
+
+
+def write_toml(path: Path, servers: dict[str, dict[str, Any]]) -> None:
+    """Write a file of servers; a value that is JSON is TOML too, but for objects."""
+    lines = []
+    for name, keys in servers.items():
+        lines.append(f"[servers.{name}]")
+        for key, value in keys.items():
+            if isinstance(value, dict):
+                inner = ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in value.items())
+                lines.append(f"{key} = {{{inner}}}")
+            else:
+                lines.append(f"{key} = {json.dumps(value)}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def children() -> list[psutil.Process]:
+    """Processes below this one that run the server program."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            command, status = process.cmdline(), process.status()
+            if str(PROGRAM) in command and status != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def quick_ends(monkeypatch):
+    """Processes that do not end by themselves are ended soon, and a new file is seen soon."""
+    monkeypatch.setattr(gateway, "_LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(child, "_CLOSED_GRACE_S", 0.3)
+    monkeypatch.setattr(child, "_TERM_GRACE_S", 0.3)
+
+
+@dataclass
+class World:
+    """A gateway on a bus, with its file."""
+
+    bus: Bus
+    directory: Directory
+    gateway: Gateway
+    path: Path
+    pins: Path
+
+    def write(self, **servers: dict[str, Any]) -> None:
+        """Replace the file."""
+        write_toml(self.path, servers)
+
+    def tools(self, toolset: str) -> dict[str, ToolDescriptor]:
+        """The tools of a toolset, as others on the bus see them."""
+        return {
+            tool.name: tool
+            for catalog in self.directory.catalogs
+            for tool in catalog.tools_of(toolset)
+        }
+
+    async def call(self, toolset: str, tool: str, *, timeout_s: float = 60.0, **arguments: Any):
+        """Call a tool over the bus."""
+        request = ToolCall(tool=tool, arguments=msgspec.Raw(json.dumps(arguments).encode()))
+        return await self.bus.request(
+            self.bus.subjects.tool(toolset, tool), request, ToolReply,
+            service="attach", timeout_s=timeout_s, actor=EVERYBODY,
+        )  # fmt: skip
+
+    async def status(self, server: str | None = None) -> StatusReply:
+        """What the service says of its servers."""
+        return await self.bus.request(
+            self.bus.subjects.endpoint("attach", "status"), StatusRequest(server=server),
+            StatusReply, service="attach", timeout_s=30, actor=EVERYBODY,
+        )  # fmt: skip
+
+    async def until_up(self, name: str = "plain") -> None:
+        """Wait until a server is connected, and its list is on the bus."""
+
+        async def up() -> bool:
+            servers = {server.name: server for server in (await self.status()).servers}
+            found = servers.get(name)
+            return found is not None and found.state == "up" and bool(self.tools(name))
+
+        await until(up)
+
+
+@pytest.fixture
+async def new_world(tmp_path) -> AsyncIterator[Callable[..., Any]]:
+    """Make a gateway: `world = await new_world(plain=plain_keys())`."""
+    async with AsyncExitStack() as resources:
+
+        async def make(poll_s: float = 300.0, grace_s: float = 3600.0, **servers: Any) -> World:
+            path, pins = tmp_path / "attach.toml", tmp_path / "attach-pins.json"
+            if servers or not path.exists():
+                write_toml(path, servers)
+            broker = MemoryBroker()
+            bus = broker.connect(name="attach")
+            resources.push_async_callback(bus.close)
+            worker = Worker("attach", max_in_flight=2048)
+            gateway = await resources.enter_async_context(
+                Gateway(
+                    worker,
+                    AttachFile(path, {"web"}),
+                    Approvals(PinFile(pins)),
+                    Surroundings(logs=tmp_path / "logs"),
+                    poll_s=poll_s,
+                    grace_s=grace_s,
+                )
+            )
+            worker.add(AttachEndpoints(gateway))
+            serving = await bus.serve(worker)
+            gateway.follow(serving.refresh)
+            client = broker.connect(name="client")
+            resources.push_async_callback(client.close)
+            directory = Directory(client, refresh_s=0.5)
+            await directory.start()
+            resources.push_async_callback(directory.close)
+            resources.push_async_callback(serving.drain, 1.0)
+            return World(client, directory, gateway, path, pins)
+
+        yield make

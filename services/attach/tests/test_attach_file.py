@@ -1,0 +1,92 @@
+"""The file of servers: read, extended and shortened without losing what people wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_attach.attach_file import AttachFile
+from searchbus_attach.servers import DeclarationFault, parse_server
+
+TEXT = """\
+# ours
+[servers.files]   # the shared folder
+command = "npx"
+args = ["-y", "x"]
+"""
+
+
+@pytest.fixture
+def file(tmp_path) -> AttachFile:
+    return AttachFile(tmp_path / "attach.toml", {"web", "connector"})
+
+
+def test_no_file_means_no_servers(file):
+    """That is how it starts."""
+    assert file.read() == {}
+    assert file.stamp() is None
+
+
+def test_servers_are_added_and_removed(file):
+    """Comments stay."""
+    file.path.write_text(TEXT)
+    before = file.stamp()
+    keys = {"url": "https://x.example/mcp", "headers": {"Authorization": "Bearer ${T}"}}
+    file.add([parse_server("far", keys)])
+    assert file.stamp() != before
+    found = file.read()
+    assert (found["far"].headers, found["files"].args) == (keys["headers"], ("-y", "x"))
+    assert "# the shared folder" in file.path.read_text()
+    assert file.path.stat().st_mode & 0o077 == 0
+    file.remove("files")
+    assert set(file.read()) == {"far"}
+    file.remove("far")
+    assert file.read() == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[servers.a", "not TOML"),
+        ("[server.a]\ncommand = 'x'", "Did you mean 'servers'"),
+        ("servers = 3", "one table"),
+        ("[servers.a]\ncomand = 'x'", "Did you mean 'command'"),
+        ("[servers.web]\ncommand = 'x'", "toolset of searchbus"),
+    ],
+)
+def test_what_is_wrong_is_named_with_the_file(file, text, message):
+    """And nothing is written into such a file."""
+    file.path.write_text(text)
+    with pytest.raises(DeclarationFault, match=message) as error:
+        file.read()
+    assert "attach.toml" in str(error.value)
+    with pytest.raises(DeclarationFault):
+        file.add([parse_server("b", {"command": "x"})])
+    assert file.path.read_text() == text
+
+
+def test_a_server_is_added_once_and_removed_by_its_name(file):
+    """With what to do instead."""
+    file.path.write_text(TEXT)
+    with pytest.raises(DeclarationFault, match="attach remove files"):
+        file.add([parse_server("files", {"command": "x"})])
+    with pytest.raises(DeclarationFault, match="Did you mean 'files'"):
+        file.remove("file")
+    with pytest.raises(DeclarationFault, match="toolset of searchbus"):
+        file.add([parse_server("web", {"command": "x"})])
+
+
+def test_the_file_of_a_host_is_read_only(tmp_path):
+    """The host would overwrite it."""
+    path = tmp_path / "claude_desktop_config.json"
+    path.write_text('{"mcpServers": {"files": {"command": "npx"}}}')
+    file = AttachFile(path)
+    assert file.read()["files"].command == "npx"
+    with pytest.raises(DeclarationFault, match="belongs to the host"):
+        file.remove("files")
+
+
+def test_a_file_that_cannot_be_read_is_named(file):
+    """Not UTF-8, for instance."""
+    file.path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DeclarationFault, match=r"attach\.toml cannot be read"):
+        file.read()

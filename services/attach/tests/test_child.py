@@ -1,0 +1,122 @@
+"""The process of a command: limits, environment, and an end in every case."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from searchbus_attach.child import ALLOWED_VARIABLES, Child, Reaper, child_environment
+from searchbus_testing import eventually, until
+
+from .conftest import PROGRAM, plain
+
+
+@pytest.fixture
+def reaper():
+    found = Reaper()
+    yield found
+    found.close()
+
+
+async def ask(child: Child, name: str) -> dict:
+    for number, method, params in (
+        (1, "initialize", {}),
+        (2, "tools/call", {"name": name, "arguments": {}}),
+    ):
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        child.stdin.write(json.dumps(message).encode() + b"\n")
+        answer = json.loads(await child.stdout.readline())
+    return answer["result"]["structuredContent"]
+
+
+async def test_it_has_limits_and_a_group_of_its_own(reaper, monkeypatch):
+    """And of our environment only what it may have."""
+    monkeypatch.setenv("SEARCHBUS_SECRET_THING", "x")
+    monkeypatch.setenv("PASSED", "y")
+    server = plain(env={"GIVEN": "z"}, pass_env=["PASSED"], memory_mib=512, open_files=64)
+    child = await Child.start(server, reaper, print)
+    found = await ask(child, "environment")
+    await child.end()
+    assert found["limits"] == {"data": 512 * 2**20, "files": 64}
+    assert found["group"] == child.pid != os.getpgid(0)
+    names = set(found["environment"])
+    assert {"GIVEN", "PASSED", "PATH"} <= names
+    # Python adds one for its locale.
+    assert names <= {*ALLOWED_VARIABLES, "GIVEN", "PASSED", "LC_CTYPE"}
+
+
+def test_what_is_given_wins_over_what_is_passed(monkeypatch):
+    """A server may need a PATH of its own."""
+    assert child_environment(plain(env={"PATH": "/own"}))["PATH"] == "/own"
+
+
+@pytest.mark.parametrize("how", [{}, {"ignore_term": True}], ids=["obeys", "ignores SIGTERM"])
+async def test_it_ends_with_all_that_it_started(reaper, tmp_path, how):
+    """Also a grandchild that nobody waits for."""
+    server = plain({"spawn": str(tmp_path / "spawned"), **how})
+    child = await Child.start(server, reaper, print)
+    await until(lambda: (tmp_path / "spawned").exists() and (tmp_path / "spawned").read_text())
+    grandchild = psutil.Process(int((tmp_path / "spawned").read_text()))
+    await child.end()
+    assert not psutil.pid_exists(child.pid)
+    await until(lambda: not grandchild.is_running() or grandchild.status() == "zombie")
+
+
+async def test_what_it_prints_to_standard_error_is_passed_on(reaper):
+    """Line by line, cut where a line has no end."""
+    lines: list[str] = []
+    code = "import sys; sys.stderr.write('one\\n' + 'x' * 100000 + '\\ntwo')"
+    server = plain().__class__(name="x", command=sys.executable, args=("-I", "-S", "-c", code))
+    child = await Child.start(server, reaper, lines.append)
+    await until(lambda: len(lines) == 3)
+    assert (lines[0], lines[2]) == ("one", "two")
+    assert len(lines[1]) <= 2000
+    await child.end()
+    assert child.code == 0
+
+
+async def test_a_program_that_does_not_exist_is_an_error(reaper):
+    """At the start."""
+    server = plain().__class__(name="x", command="/no/such/program")
+    with pytest.raises(OSError):
+        await Child.start(server, reaper, print)
+
+
+KILLED = """
+import asyncio, json, sys
+from searchbus_attach.child import Child, Reaper
+from searchbus_attach.servers import parse_server
+async def main():
+    how = json.dumps({"ignore_term": True, "spawn": sys.argv[2]})
+    keys = {"command": sys.executable, "args": ["-I", "-S", sys.argv[1], how]}
+    child = await Child.start(parse_server("x", keys), Reaper(), print)
+    print(child.pid, flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+def test_it_does_not_outlive_us_when_we_are_killed(tmp_path):
+    """Neither what it started, although it ignores SIGTERM and the end of its input."""
+    spawned = tmp_path / "spawned"
+    ours = subprocess.Popen(
+        [sys.executable, "-c", KILLED, PROGRAM, spawned], stdout=subprocess.PIPE, text=True
+    )
+    pid = int(ours.stdout.readline())
+    eventually(lambda: spawned.exists() and spawned.read_text())
+    grandchild = int(spawned.read_text())
+    os.kill(ours.pid, signal.SIGKILL)
+    ours.wait()
+    ours.stdout.close()
+
+    def gone(pid: int) -> bool:
+        return not Path(f"/proc/{pid}").exists() or psutil.Process(pid).status() == "zombie"
+
+    eventually(lambda: gone(pid) and gone(grandchild))

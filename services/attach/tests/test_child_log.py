@@ -1,0 +1,45 @@
+"""What commands print to standard error is kept, within limits."""
+
+from __future__ import annotations
+
+import logging
+
+from searchbus_attach import child_log
+from searchbus_attach.child_log import ChildLog
+
+
+def test_lines_are_in_a_file_of_the_server(tmp_path):
+    """Without control characters."""
+    log = ChildLog("files", tmp_path)
+    log.write("one \x1b[2J")
+    log.close()
+    assert (tmp_path / "attach-files.log").read_text().endswith(" one \\x1b[2J\n")
+    assert log.where == "attach-files.log"
+
+
+def test_the_file_does_not_grow_without_end(tmp_path, monkeypatch):
+    """One older file is kept."""
+    monkeypatch.setattr(child_log, "_MAX_BYTES", 1000)
+    log = ChildLog("files", tmp_path)
+    for number in range(200):
+        log.write(f"line {number}")
+    log.close()
+    files = list(tmp_path.iterdir())
+    assert len(files) == 2
+    assert sum(file.stat().st_size for file in files) < 3000
+
+
+def test_without_a_folder_lines_are_in_our_own_log(caplog):
+    """At debug."""
+    caplog.set_level(logging.DEBUG)
+    ChildLog("files", None).write("hello")
+    assert "files: hello" in caplog.text
+
+
+def test_a_file_that_cannot_be_written_is_reported_once(tmp_path, caplog):
+    """The server goes on."""
+    (tmp_path / "file").write_text("")
+    log = ChildLog("files", tmp_path / "file")
+    log.write("one")
+    log.write("two")
+    assert caplog.text.count("cannot be written") == 1

@@ -1,0 +1,100 @@
+"""`searchbus attach`: the file of servers by command."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from searchbus_attach.attach_file import AttachFile
+from searchbus_testing import run_command
+
+from .conftest import PROGRAM, children
+
+
+@pytest.fixture
+def attach(tmp_path, monkeypatch):
+    for name in ("SEARCHBUS_ATTACH_FILE", "SEARCHBUS_NATS_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return lambda *arguments: run_command("attach", *arguments, data=tmp_path)
+
+
+def added(folder: Path) -> dict:
+    return AttachFile(folder / "attach.toml").read()
+
+
+def test_servers_are_added_listed_shown_and_removed(attach, tmp_path):
+    """Without a running stack."""
+    done = attach("add", "files", "--env", "KEY=${KEY}", "--", "npx", "-y", "server-files", "--all")
+    assert done.returncode == 0, done.stderr
+    assert added(tmp_path)["files"].args == ("-y", "server-files", "--all")
+    done = attach(
+        "add", "far", "--url", "https://x.example/mcp", "--header", "Authorization: Bearer word"
+    )
+    assert done.returncode == 0, done.stderr
+    assert added(tmp_path)["far"].headers == {"Authorization": "Bearer word"}
+    assert attach("list").stdout.splitlines() == [
+        "files  not running  npx",
+        "far  not running  https://x.example/mcp",
+    ]
+    shown = attach("show", "far").stdout
+    assert "word" not in shown
+    assert "Authorization" in shown
+    assert json.loads(attach("show", "files", "--json").stdout)["keys"]["env"] == {"KEY": "${KEY}"}
+    assert attach("remove", "far").returncode == 0
+    assert set(added(tmp_path)) == {"files"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("add", "a"), "either 'command' or 'url'"),
+        (("add", "web", "--url", "https://x.example"), "toolset of searchbus"),
+        (("add", "a", "--url", "https://x.example", "--header", "word"), "Name: value"),
+        (("add", "a", "--url", "https://x.example", "--policy", "trust"), "policy"),
+        (("remove", "a"), "There is no server a"),
+        (("show", "a"), "There is no server a"),
+        (("approve", "a"), "--all"),
+        (("import", "/no/such/file"), "No such file"),
+    ],
+)
+def test_what_is_wrong_is_said_without_a_traceback(attach, arguments, message):
+    """With exit code 1."""
+    done = attach(*arguments)
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+def test_a_hosts_servers_are_imported(attach, tmp_path):
+    """All of them, or none."""
+    source = tmp_path / "mcp.json"
+    source.write_text('{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://x.example"}}}')
+    assert attach("import", source).returncode == 0
+    assert set(added(tmp_path)) == {"a", "b"}
+    assert attach("import", source).returncode == 1
+
+
+def test_a_server_is_tried(attach):
+    """Its tools, and those that cannot be listed."""
+    tools = [{"name": "good", "inputSchema": {"type": "object"}}, {"name": "bad"}]
+    how = json.dumps({"tools": tools})
+    attach("add", "plain", "--", sys.executable, "-I", "-S", PROGRAM, how)
+    done = attach("test", "plain")
+    assert done.returncode == 0, done.stderr
+    assert "plain works: plain 1.0, MCP 2025-06-18, 1 tools" in done.stdout
+    assert "bad cannot be listed: its input schema" in done.stdout
+    assert json.loads(attach("test", "plain", "--json").stdout)["tools"] == ["good"]
+    assert children() == []
+
+
+def test_a_change_is_shown_and_approved(attach, tmp_path):
+    """By its digits."""
+    attach("add", "plain", "--", sys.executable, "-I", "-S", PROGRAM)
+    assert attach("diff", "plain").stdout.count("it is new") == 6
+    first = attach("diff", "plain").stdout.split()[0]
+    assert attach("approve", "plain", first).returncode == 0
+    assert attach("diff", "plain").stdout.count("it is new") == 5
+    assert attach("approve", "plain", "--all").returncode == 0
+    assert attach("diff", "plain").stdout == ""

@@ -1,0 +1,66 @@
+"""What ended a connection, and what that says about the call."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+from mcp import MCPError
+
+from searchbus_attach.connection import Connection, is_closed, is_refused, why
+from searchbus_attach.faults import ServerFault
+from searchbus_attach.remote import HttpNotes
+from searchbus_attach.servers import DeclarationFault
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "closed", "refused"),
+    [
+        (-32000, "Connection closed", True, False),
+        (-32000, "SSE stream ended without a response", True, False),
+        (-32600, "Session terminated", False, True),
+        (-32001, "Session not found", False, True),
+        (-32000, "Bad Request: No valid session ID provided", False, True),
+        (-32000, "the disk is full", False, False),
+        (-32603, "Internal error", False, False),
+        (-32602, "no session of parliament", False, False),
+    ],
+)
+def test_lost_and_refused_sessions_are_told_apart(code, message, closed, refused):
+    """Only a refused session surely did no work."""
+    error = MCPError(code, message)
+    assert (is_closed(error), is_refused(error)) == (closed, refused)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ServerFault("it prints nonsense"), "it prints nonsense"),
+        (DeclarationFault("a: ${KEY} has no value."), "a: ${KEY} has no value."),
+        (FileNotFoundError(2, "No such file", "/x/prog"), "there is no program /x/prog"),
+        (PermissionError(13, "Permission denied"), "Permission denied"),
+        (MCPError(-1, "no\x1b key"), "it refuses: no key"),
+        (httpx2.ConnectError("http://user:word@x.example"), "it cannot be reached"),
+        (httpx2.ReadTimeout("x"), "it does not answer in time"),
+        (ExceptionGroup("", [ExceptionGroup("", [TimeoutError()])]), "it does not answer in time"),
+        (RuntimeError("token=secret"), "RuntimeError"),
+    ],
+)
+def test_the_reason_is_one_line_without_secrets(error, words):
+    """Texts of exceptions that are not ours may hold anything."""
+    assert why(error, HttpNotes()) == words
+
+
+def test_refused_credentials_are_named_first():
+    """Whatever exception followed."""
+    notes = HttpNotes()
+    notes.status = 401
+    assert "credentials" in why(RuntimeError(), notes)
+
+
+def test_only_an_address_that_was_never_reached_is_safe_to_ask_again():
+    """A group of exceptions is looked into."""
+    connection = Connection()
+    connection.cause = ExceptionGroup("", [httpx2.ConnectError("x")])
+    assert connection.never_reached
+    connection.cause = httpx2.ReadError("x")
+    assert not connection.never_reached

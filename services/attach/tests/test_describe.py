@@ -1,0 +1,107 @@
+"""A server's list becomes descriptors; one bad tool harms no other."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from searchbus_attach import describe as module
+from searchbus_attach.describe import describe
+from searchbus_attach.servers import parse_server
+
+SERVER = parse_server("files", {"command": "x", "call_timeout_s": 12})
+GOOD = {"name": "read", "description": "Read a file.", "inputSchema": {"type": "object"}}
+
+
+def test_a_tool_is_described_whole():
+    """Names, hints, schemas, and that its text is not ours."""
+    tool = {
+        **GOOD,
+        "title": "Read",
+        "outputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        "annotations": {"readOnlyHint": True, "title": "Other"},
+    }
+    (found,) = describe(SERVER, [tool]).descriptors
+    assert (found.name, found.toolset, found.qualified_name) == ("read", "files", "files__read")
+    assert (found.title, found.description) == ("Read", "Read a file.")
+    assert found.output_schema == tool["outputSchema"]
+    assert msgspec.to_builtins(found.annotations) == {"readOnlyHint": True}
+    assert (found.untrusted, found.timeout_ms) == (True, 12_000)
+
+
+def test_control_characters_are_in_no_field():
+    """Neither in the texts nor in the schema."""
+    tool = {
+        "name": "read",
+        "title": "T\u202eitle",
+        "description": "Read.\x1b[2J\u200b",
+        "inputSchema": {"type": "object", "description": "x\x00y"},
+    }
+    (found,) = describe(SERVER, [tool]).descriptors
+    assert (found.title, found.description) == ("Title", "Read.[2J")
+    assert found.input_schema["description"] == "xy"
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ("text", "name"),
+        ({}, "name"),
+        ({**GOOD, "name": 3}, "name"),
+        ({**GOOD, "name": "x" * 300}, "name"),
+        ({"name": "no_schema"}, "input schema"),
+        ({"name": "wrong", "inputSchema": {"type": "object", "properties": 1}}, "input schema"),
+        ({"name": "out", "inputSchema": {"$ref": "http://a.example/"}}, "outside"),
+        (GOOD, "another tool"),
+    ],
+)
+def test_a_bad_tool_is_left_out_with_a_reason(bad, reason):
+    """The others stay, before it and after it."""
+    found = describe(SERVER, [GOOD, bad, {**GOOD, "name": "write"}])
+    assert [tool.name for tool in found.descriptors] == ["read", "write"]
+    ((_, why),) = found.refused.items()
+    assert reason in why
+
+
+def test_an_output_schema_that_cannot_be_used_is_left_out():
+    """The tool works without it."""
+    (found,) = describe(SERVER, [{**GOOD, "outputSchema": {"type": "string"}}]).descriptors
+    assert found.output_schema is None
+
+
+def test_a_long_description_is_cut_and_an_empty_one_filled():
+    """Both bounds are those of the bus."""
+    long, empty = describe(
+        SERVER,
+        [{**GOOD, "description": "x" * 100_000}, {**GOOD, "name": "b", "description": "\x00"}],
+    ).descriptors
+    assert len(long.description) <= 8192
+    assert empty.description == "The tool b of files."
+
+
+def test_a_list_without_end_is_cut(monkeypatch):
+    """The tools beyond are named."""
+    monkeypatch.setattr(module, "MAX_TOOLS", 3)
+    found = describe(SERVER, [{**GOOD, "name": f"t{n}"} for n in range(5)])
+    assert [tool.name for tool in found.descriptors] == ["t0", "t1", "t2"]
+    assert set(found.refused) == {"t3", "t4"}
+
+
+def test_names_at_the_server_are_kept_for_calls():
+    """A tool may be named in a way that the bus does not know."""
+    found = describe(SERVER, [{**GOOD, "name": "read.file"}])
+    ((name, own_name),) = found.own_names.items()
+    assert own_name == "read.file"
+    assert name != own_name
+
+
+def test_a_call_may_be_repeated_where_the_tool_says_so():
+    """Read only, or idempotent."""
+    tools = [
+        {**GOOD, "name": "a", "annotations": {"readOnlyHint": True}},
+        {**GOOD, "name": "b", "annotations": {"idempotentHint": True}},
+        {**GOOD, "name": "c", "annotations": {"readOnlyHint": False}},
+        {**GOOD, "name": "d"},
+    ]
+    found = describe(SERVER, tools)
+    assert [found.may_repeat(name) for name in "abcde"] == [True, True, False, False, False]

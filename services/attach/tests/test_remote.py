@@ -1,0 +1,145 @@
+"""Servers at a URL: every transport, spoiled answers, lost sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from searchbus_attach import remote as module
+from searchbus_attach.connection import Surroundings
+from searchbus_attach.remote import HttpNotes
+from searchbus_attach.servers import Server, parse_server
+from searchbus_attach.upstream import Upstream
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_testing import until
+
+from .remote_server import Remote, remote_server
+from .test_upstream import Caller, text
+
+
+@pytest.fixture
+async def remote() -> AsyncIterator[Remote]:
+    async with remote_server() as found:
+        yield found
+
+
+@pytest.fixture
+async def start() -> AsyncIterator:
+    started: list[Upstream] = []
+
+    def new(url: str, **keys) -> Upstream:
+        server: Server = parse_server("far", {"url": url, **keys})
+        upstream = Upstream(server, Surroundings(), on_list=lambda _: None)
+        upstream.start()
+        started.append(upstream)
+        return upstream
+
+    yield new
+    for upstream in started:
+        await upstream.stop()
+
+
+async def test_streamable_http(remote, start):
+    """With the declared headers, and no other credentials."""
+    upstream = start(remote.url, headers={"Authorization": "Bearer of the server"})
+    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+    assert (upstream.server_info, upstream.state) == ("far 2.0", "up")
+    sent = {headers.get("authorization") for headers in remote.headers}
+    assert sent == {"Bearer of the server"}
+    assert all(headers["accept-encoding"] == "identity" for headers in remote.headers)
+
+
+async def test_the_older_transport(remote, start):
+    """SSE of revision 2024-11-05."""
+    upstream = start(remote.sse_url, transport="sse")
+    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_progress_and_cancellation(remote, start, transport):
+    """While the call runs."""
+    url = remote.url if transport == "http" else remote.sse_url
+    upstream = start(url, transport=transport)
+    caller = Caller()
+    running = asyncio.create_task(upstream.call(caller, "slow", {}))
+    await until(lambda: len(caller.events) > 2)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert caller.events[0][:3] == ("progress", 1.0, 600.0)
+    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+
+
+async def test_an_expired_session_is_replaced_inside_the_call(remote, start):
+    """Once, and only the call's own time is used; the tool ran once."""
+    remote.legacy = True
+    upstream = start(remote.url)
+    await until(lambda: upstream.state == "up")
+    for number in range(3):
+        remote.forget = True
+        assert text(await upstream.call(Caller(), "echo", {"text": str(number)})) == str(number)
+        assert not remote.forget
+    assert (remote.called, upstream.restarts) == (3, 3)
+    assert upstream.protocol < "2026"
+
+
+async def test_an_address_where_nothing_listens(start):
+    """Says so at once, and the call too."""
+    upstream = start("http://127.0.0.1:9/mcp")
+    await until(lambda: upstream.state == "down")
+    assert upstream.problem == "it cannot be reached"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        ((401, "text/plain", b"who are you"), "refuses the credentials"),
+        ((200, "text/html", b"<html>"), "refuses"),
+        ((200, "application/json", b"{"), "refuses"),
+        ((500, "text/plain", b""), "refuses"),
+    ],
+)
+async def test_answers_that_are_not_mcp(remote, start, spoil, problem):
+    """Say what is wrong without their text."""
+    remote.spoil = spoil
+    upstream = start(remote.url)
+    await until(lambda: problem in upstream.problem)
+
+
+async def test_a_server_that_comes_back_is_used_again(remote, start):
+    """Without a restart of anything."""
+    remote.spoil = (503, "text/plain", b"")
+    upstream = start(remote.url)
+    await until(lambda: upstream.state == "down")
+    remote.spoil = None
+    await until(lambda: upstream.state == "up")
+    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+
+
+async def test_a_body_that_is_too_large_ends_the_connection(remote, start, monkeypatch):
+    """Before it is in memory."""
+    monkeypatch.setattr(module, "MAX_BODY_BYTES", 1000)
+    remote.spoil = (200, "application/json", b" " * 5000)
+    upstream = start(remote.url)
+    await until(lambda: upstream.problem)
+    assert upstream.state != "up"
+
+
+async def test_a_compressed_body_is_refused():
+    """It could be much larger than what is counted."""
+    response = httpx2.Response(200, headers={"content-encoding": "gzip"}, content=b"")
+    with pytest.raises(httpx2.DecodingError):
+        await HttpNotes().look_at(response)
+
+
+async def test_a_call_at_a_broken_server_is_a_typed_failure(remote, start):
+    """HTTP 500 in the middle."""
+    upstream = start(remote.url)
+    await until(lambda: upstream.state == "up")
+    remote.spoil = (500, "text/plain", b"stack trace")
+    with pytest.raises(Fault) as fault:
+        await upstream.call(Caller(), "echo", {"text": "x"})
+    assert fault.value.code == ErrorCode.UPSTREAM_FAILED
+    assert "stack trace" not in fault.value.failure.message

@@ -1,0 +1,69 @@
+"""Answers and errors of servers, as the bus knows them."""
+
+from __future__ import annotations
+
+import pytest
+from mcp import MCPError
+
+from searchbus_attach.replies import MAX_ERROR_CHARS, failure_of, reply_of
+from searchbus_contracts import ErrorCode, Fault, TextContent
+from searchbus_contracts.tools import AudioContent, EmbeddedResource, ImageContent, ResourceLink
+
+
+def test_content_of_every_kind_is_passed_on():
+    """With structured content and metadata."""
+    raw = {
+        "content": [
+            {"type": "text", "text": "a"},
+            {"type": "image", "data": "aQ==", "mimeType": "image/png"},
+            {"type": "audio", "data": "aQ==", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "a:b", "text": "t", "mimeType": "text/plain"}},
+            {"type": "resource_link", "uri": "a:c", "name": "c"},
+        ],
+        "structuredContent": {"n": 1},
+        "_meta": {"k": "v"},
+        "isError": True,
+    }
+    reply = reply_of("s", raw)
+    kinds = [TextContent, ImageContent, AudioContent, EmbeddedResource, ResourceLink]
+    assert [type(block) for block in reply.content] == kinds
+    assert (reply.structured, reply.meta, reply.is_error) == ({"n": 1}, {"k": "v"}, True)
+
+
+def test_structured_content_that_is_no_object_becomes_one():
+    """The newest revision allows any value; older clients do not."""
+    assert reply_of("s", {"structuredContent": [1]}).structured == {"result": [1]}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [{"content": "x"}, {"content": [{"type": "hologram"}]}, {"content": [{"type": "text"}]}, 3],
+)
+def test_an_answer_that_is_not_one_of_mcp_is_a_failure(raw):
+    """Of the server, which it names."""
+    with pytest.raises(Fault, match="s sent an answer") as fault:
+        reply_of("s", raw)
+    assert fault.value.code == ErrorCode.UPSTREAM_FAILED
+
+
+def test_a_question_to_the_client_is_a_failure():
+    """Servers are told that nobody can answer them."""
+    with pytest.raises(Fault, match="asks for input"):
+        reply_of("s", {"resultType": "input_required", "inputRequests": {}})
+
+
+@pytest.mark.parametrize(
+    ("code", "becomes"),
+    [
+        (-32602, "invalid_argument"),
+        (-32601, "not_found"),
+        (-32603, "upstream_failed"),
+        (7, "upstream_failed"),
+    ],
+)
+def test_an_error_of_the_server_is_typed(code, becomes):
+    """Its text is cut, and shows what a person sees."""
+    fault = failure_of("s", MCPError(code, "no\u202e\x1b" + "x" * 10_000))
+    assert fault.code == becomes
+    assert "\x1b" not in fault.failure.message
+    assert len(fault.failure.message) < MAX_ERROR_CHARS + 100

@@ -1,0 +1,60 @@
+"""The keys of a server: what is wrong is named, with the nearest right one."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_attach.servers import DeclarationFault, parse_server, variable
+
+
+def test_a_command_and_a_url_have_their_defaults():
+    """A remote server's changes are held, a local one's are logged."""
+    local = parse_server("files", {"command": "npx", "args": ["-y", "x"]})
+    remote = parse_server("far", {"url": "https://u:p@mcp.example.org/mcp?key=s"})
+    assert (local.change_policy, remote.change_policy) == ("warn", "hold")
+    assert (local.target, remote.target) == ("npx", "https://mcp.example.org/mcp")
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "message"),
+    [
+        ("a", {"comand": "x"}, "Did you mean 'command'"),
+        ("a", {"command": "x", "header": {}}, "Did you mean 'headers'"),
+        ("a", {"command": "x", "zzz": 1}, "Known: command"),
+        ("a", {}, "either 'command' or 'url'"),
+        ("a", {"command": "x", "url": "https://x.example"}, "either 'command' or 'url'"),
+        ("a", {"url": "ftp://x.example"}, "http://"),
+        ("a", {"url": "https://x.example", "args": ["x"]}, "'args' is for a command"),
+        ("a", {"command": "x", "headers": {"a": "b"}}, "'headers' is for a URL"),
+        ("a", {"command": "x", "args": "y"}, "args"),
+        ("a", {"command": "x", "policy": "trust"}, "policy"),
+        ("a", {"command": "x", "call_timeout_s": 0}, "call_timeout_s"),
+        ("a b", {"command": "x"}, "name of a server"),
+        ("x" * 41, {"command": "x"}, "name of a server"),
+    ],
+)
+def test_a_wrong_key_is_named(name, keys, message):
+    """With what is right."""
+    with pytest.raises(DeclarationFault, match=message):
+        parse_server(name, keys)
+
+
+def test_variables_are_replaced_where_values_are_used(monkeypatch, tmp_path):
+    """From a file of the secrets first, then from the environment."""
+    monkeypatch.setenv("TOKEN", "of the environment")
+    monkeypatch.setenv("OTHER", "other")
+    monkeypatch.setenv("SEARCHBUS_SECRETS_DIR", str(tmp_path))
+    (tmp_path / "TOKEN").write_text("of the file\n")
+    remote = parse_server(
+        "far", {"url": "https://x.example/${OTHER}", "headers": {"A": "Bearer ${TOKEN}"}}
+    ).expanded(variable)
+    assert (remote.url, remote.headers) == ("https://x.example/other", {"A": "Bearer of the file"})
+    local = parse_server("near", {"command": "x", "env": {"A": "${env:OTHER}"}}).expanded(variable)
+    assert local.env == {"A": "other"}
+
+
+def test_a_variable_without_a_value_is_named():
+    """The server cannot be started then."""
+    server = parse_server("a", {"command": "x", "env": {"KEY": "${NOT_SET_ANYWHERE}"}})
+    with pytest.raises(DeclarationFault, match="NOT_SET_ANYWHERE"):
+        server.expanded({}.get)
