@@ -1,5 +1,6 @@
 """Parts of texts: sentences, budgets of tokens, where a quotation stands."""
 
+from .bm25 import bm25
 from .budget import (
     DEFAULT_TOKENS,
     BudgetTooSmall,
@@ -10,6 +11,7 @@ from .budget import (
     share,
 )
 from .comparing import Comparisons
+from .layout import Layout
 from .quotes import MAX_QUOTE_CHARS, Difference, Place, find_quote
 from .sentences import Span, sentences
 from .tokens import MAX_CHARS_PER_TOKEN, Ruler, count
@@ -21,10 +23,12 @@ __all__ = [
     "BudgetTooSmall",
     "Comparisons",
     "Difference",
+    "Layout",
     "Place",
     "Ruler",
     "Span",
     "beginning",
+    "bm25",
     "count",
     "excerpt",
     "find_quote",

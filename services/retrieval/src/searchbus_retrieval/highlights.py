@@ -7,12 +7,11 @@ Scores lie between 0 and 1 and compare sentences of one call only.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
+from searchbus_passages import bm25
 from searchbus_vectors import Embedder
 
 __all__ = ["MAX_EMBEDDED", "Highlights"]
@@ -20,7 +19,6 @@ __all__ = ["MAX_EMBEDDED", "Highlights"]
 MAX_EMBEDDED = 96
 """Sentences whose meaning is compared, the first ones: each takes milliseconds."""
 _WORDS_SHARE = 0.5
-_K1, _B = 1.2, 0.75
 
 
 class Highlights:
@@ -42,25 +40,9 @@ class Highlights:
         ]
 
     def _by_words(self, question: str, sentences: Sequence[str]) -> list[float]:
-        """BM25 with each sentence as a document, divided by its maximum."""
+        """BM25 with each sentence as a document."""
         wanted = set(self._embedder.words(question).indices)
-        found = [Counter(self._embedder.words(sentence).indices) for sentence in sentences]
-        lengths = [sum(terms.values()) for terms in found]
-        average = sum(lengths) / len(lengths) or 1.0
-        holders = Counter(term for terms in found for term in terms if term in wanted)
-        scores = []
-        for terms, length in zip(found, lengths, strict=True):
-            norm = _K1 * (1 - _B + _B * length / average)
-            scores.append(
-                sum(
-                    math.log1p((len(found) - holders[term] + 0.5) / (holders[term] + 0.5))
-                    * times * (_K1 + 1) / (times + norm)
-                    for term, times in terms.items()
-                    if term in wanted
-                )
-            )  # fmt: skip
-        best = max(scores)
-        return [score / best if best else 0.0 for score in scores]
+        return bm25(wanted, [self._embedder.words(sentence).indices for sentence in sentences])
 
     async def _by_meaning(self, question: str, sentences: Sequence[str]) -> list[float]:
         """Cosine to the question, between the least and the largest of them."""
