@@ -9,14 +9,15 @@ import pytest
 from msgspec import to_builtins
 
 from searchbus_bus import declared_tools
-from searchbus_contracts import Actor, ErrorCode, Failure, Fault
+from searchbus_contracts import Actor, ErrorCode, Failure, Fault, encode
 from searchbus_contracts.coverage import COVERAGE
-from searchbus_edge.composites.connector import Brief, Connector, Search, build_worker
+from searchbus_edge.composites.briefing import Brief
+from searchbus_edge.composites.connector import Connector, Search, build_worker
 from searchbus_edge.composites.coverage import FAILURES
 from searchbus_edge.composites.fetching import Fetch
 from searchbus_edge.composites.quoting import VerifyQuote, found_in
 from searchbus_edge.composites.sources import Anchor, Fetched, Found, Hit, Quoted
-from searchbus_passages import find_quote
+from searchbus_passages import DEFAULT_TOKENS, count, find_quote
 
 REFUSED = Fault(ErrorCode.UPSTREAM_BLOCKED, "Refused.", retry_after_ms=9)
 WORDS = ("Some", "Others")
@@ -254,3 +255,30 @@ async def test_brief_has_a_share_of_each_source(call):
     assert {source.source for source in found.value.sources} == {"a", "b"}
     texts = [passage.text for passage in found.value.passages]
     assert len(set(texts)) == len(texts) <= 8
+
+
+async def test_brief_keeps_a_budget_and_leads_on(call):
+    """The next page has the sources that were left out, and those behind them."""
+    connector = Connector([(Source("a", 9), 1.0)])
+    whole = (await connector.research_brief(call, Brief("Which whales sing?"))).value
+    assert "truncated" not in to_builtins(whole)
+    first = (
+        await connector.research_brief(call, Brief("Which whales sing?", max_tokens=430))
+    ).value
+    assert count(encode(first).decode()) <= 430
+    assert first.truncated
+    assert [s.id for s in first.sources] == [s.id for s in whole.sources[: len(first.sources)]]
+    rest = Brief("Which whales sing?", cursor=first.cursor)
+    following = (await connector.research_brief(call, rest)).value
+    assert following.sources[0].id == whole.sources[len(first.sources)].id
+    with pytest.raises(Fault, match="cursor: unknown"):
+        await connector.research_brief(call, Brief("Which whales sing?", cursor="x"))
+
+
+async def test_results_of_a_search_are_never_more_than_hosts_accept(call):
+    """Ten addresses of thousands of characters would be."""
+    source = Source("a", 10)
+    source.name = "a" + ".x1" * 2000
+    found = await Connector([(source, 1.0)]).search(call, Search("q"))
+    assert 0 < len(found.value.results) < 10
+    assert count(encode(found.value).decode()) <= DEFAULT_TOKENS

@@ -11,16 +11,17 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from searchbus_bus import Call, Toolset, WithMeta, Worker, tool
-from searchbus_contracts import Actor, ErrorCode, Failure, Fault, ToolAnnotations
+from searchbus_contracts import Actor, ErrorCode, Failure, Fault, ToolAnnotations, encode
 from searchbus_contracts.coverage import SourceCoverage, shown
 from searchbus_contracts.queries import check_query
 from searchbus_contracts.text_parts import Part
-from searchbus_passages import MAX_CHARS_PER_TOKEN
+from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, holds
 
-from .coverage import Coverage, Failures, cover, described, with_meta
+from .briefing import Brief, BriefAnswer, CitedSource, Passage, fit_brief, offset_of, passage_of
+from .coverage import Failures, cover, described, with_meta
 from .fanout import Request, request_all, worst_failure
 from .fetching import UNTRUSTED, Fetch, FetchedDocument, fit
 from .fusion import fuse
@@ -67,56 +68,6 @@ class SearchResults(Struct, omit_defaults=True):
     ] = []
 
 
-class Brief(Struct, forbid_unknown_fields=True):
-    """Arguments of research_brief."""
-
-    question: Annotated[str, Meta(description="The question to find evidence for.")]
-
-
-class Passage(Struct):
-    """A passage that speaks to the question."""
-
-    citation: Annotated[int, Meta(description="Number of its source.")]
-    text: Annotated[str, Meta(description=UNTRUSTED)]
-    untrusted: Annotated[bool, Meta(description="Whether others wrote the text.")] = True
-    start: (
-        Annotated[
-            int,
-            Meta(
-                description="The passage, without marks of untrusted text, is its source's text "
-                "from here, in characters."
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    end: Annotated[int, Meta(description="To here, exclusive.")] | UnsetType = UNSET
-    content_hash: (
-        Annotated[str, Meta(description="SHA-256 of the source's whole text in UTF-8, in hex.")]
-        | UnsetType
-    ) = UNSET
-
-
-class CitedSource(Struct):
-    """A source of the brief."""
-
-    citation: int
-    id: str
-    title: Annotated[str, Meta(description=UNTRUSTED)]
-    url: str
-    source: str
-    untrusted: Annotated[bool, Meta(description="Whether others wrote the title.")] = True
-
-
-class BriefAnswer(Struct, omit_defaults=True):
-    """The answer of research_brief."""
-
-    question: str
-    passages: list[Passage]
-    sources: list[CitedSource]
-    failures: Failures = []
-    coverage: Coverage = []
-
-
 class Connector(Toolset, name="connector"):
     """The composites over their sources.
 
@@ -148,6 +99,8 @@ class Connector(Toolset, name="connector"):
         hits, failures, coverage = await self._find(call, query, call.remaining_s, passages=1)
         results = [SearchResult(h.id, h.title, h.url, h.source) for h in hits[:MAX_RESULTS]]
         answer = SearchResults(results, described(failures), shown(coverage))
+        while results and not holds(encode(answer), DEFAULT_TOKENS):
+            results.pop()  # only where addresses have thousands of characters
         return with_meta(answer, failures, coverage)
 
     @tool(
@@ -218,11 +171,12 @@ class Connector(Toolset, name="connector"):
         that speak to the question, each with its citation.
         """
         question = check_query(arguments.question, max_chars=MAX_QUERY_CHARS, field="question")
+        offset = offset_of(arguments.cursor)
         await call.progress(0, 3, "searching")
         hits, failures, coverage = await self._find(
             call, question, call.remaining_s * 0.4, passages=_PASSAGES_PER_SOURCE
         )
-        chosen = hits[:_BRIEF_SOURCES]
+        chosen = hits[offset : offset + _BRIEF_SOURCES]
         await call.progress(1, 3, f"reading {len(chosen)} of {len(hits)} sources")
         requests: dict[str, Request] = {
             hit.id: functools.partial(self._read, call, question, hit) for hit in chosen
@@ -231,7 +185,8 @@ class Connector(Toolset, name="connector"):
         await call.progress(2, 3, "picking passages")
         passages: list[Passage] = []
         sources: list[CitedSource] = []
-        for hit in chosen:
+        ranks: list[int] = []
+        for rank, hit in enumerate(chosen, offset):
             known = [passage.text for passage in passages]
             found: list[Quoted]
             if hit.id in read.replies:
@@ -241,7 +196,8 @@ class Connector(Toolset, name="connector"):
             if texts := distinct((quoted.text for quoted in found), known):
                 number = len(sources) + 1
                 sources.append(CitedSource(number, hit.id, hit.title, hit.url, hit.source))
-                passages += [_passage(number, q) for q in found if q.text in texts]
+                ranks.append(rank)
+                passages += [passage_of(number, q) for q in found if q.text in texts]
         unread = {hit.url: read.failures[hit.id] for hit in chosen if hit.id in read.failures}
         failures = {**failures, **unread}
         coverage += (SourceCoverage.of_failure(url, why) for url, why in unread.items())
@@ -249,7 +205,8 @@ class Connector(Toolset, name="connector"):
             _raise_if_failed(failures)
         await call.progress(3, 3, "done")
         answer = BriefAnswer(question, passages, sources, described(failures), coverage)
-        return with_meta(answer, failures, coverage)
+        fitted = await asyncio.to_thread(fit_brief, answer, ranks, arguments.max_tokens)
+        return with_meta(fitted, failures, coverage)
 
     async def _find(
         self, call: Call, query: str, timeout_s: float, *, passages: int
@@ -288,13 +245,6 @@ async def _search(
     return await source.search(
         query, _HITS_PER_SOURCE, passages=passages, actor=actor, timeout_s=timeout_s
     )
-
-
-def _passage(citation: int, quoted: Quoted) -> Passage:
-    if quoted.anchor is None:
-        return Passage(citation, quoted.text)
-    start, end, content_hash = quoted.anchor
-    return Passage(citation, quoted.text, start=start, end=end, content_hash=content_hash or UNSET)
 
 
 def build_worker(connector: Connector, *, max_in_flight: int = 256) -> Worker:

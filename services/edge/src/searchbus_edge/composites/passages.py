@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from searchbus_passages import sentences
 
-__all__ = ["distinct", "from_document", "from_page", "marked"]
+__all__ = ["distinct", "from_document", "from_page", "marked", "terms"]
 
 MAX_PASSAGES = 2
 """Of one source."""
@@ -43,7 +43,7 @@ def from_document(question: str, title: str, passages: Iterable[str]) -> list[st
     because each passage's vector has the title too; nor do words that the list repeats, because
     they are no names.
     """
-    beyond_title = set(_words(question)) - set(_words(title))
+    beyond_title = set(terms(question)) - set(terms(title))
     return [
         next(_cut(passage), passage.strip())
         for passage in passages
@@ -60,10 +60,10 @@ def from_page(question: str, text: str, snippet: str = "") -> list[str]:
         text: the page's text, empty where it could not be read.
         snippet: what the search showed of the page.
     """
-    wanted = set(_words(question))
+    wanted = set(terms(question))
     shares = {}
     for passage in (snippet.strip()[:MAX_PASSAGE_CHARS], *_cut(text)):
-        words = set(_words(passage))
+        words = set(terms(passage))
         if len(words - wanted) >= _LEAST_BEYOND_QUESTION:
             shares[passage] = len(words & wanted) / (len(wanted) or 1)
     floor = max(_LEAST_SHARE, _SHARE_OF_BEST * max(shares.values(), default=0.0))
@@ -109,7 +109,7 @@ def _cut(text: str) -> Iterator[str]:
         start = end if blank is None else blank.end()
 
 
-def _words(text: str) -> list[str]:
+def terms(text: str) -> list[str]:
     """The words without their endings; of scripts without spaces, pairs of characters."""
     found = []
     for word in _WORD.findall(text.lower()):
@@ -121,7 +121,7 @@ def _words(text: str) -> list[str]:
 
 
 def _said_once(passage: str) -> set[str]:
-    return {word for word, count in Counter(_words(passage)).items() if count == 1}
+    return {word for word, count in Counter(terms(passage)).items() if count == 1}
 
 
 def _is_prose(passage: str) -> bool:

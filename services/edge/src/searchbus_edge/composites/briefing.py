@@ -1,0 +1,167 @@
+"""research_brief's arguments and answer, and the answer within a budget of tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from searchbus_contracts import ErrorCode, Fault, encode
+from searchbus_contracts.queries import too_small
+from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmall, Layout, Span, bm25, holds
+
+from .coverage import Coverage, Failures
+from .fetching import UNTRUSTED, Budget
+from .passages import marked, terms
+from .sources import Quoted
+
+__all__ = ["Brief", "BriefAnswer", "CitedSource", "Passage", "fit_brief", "offset_of", "passage_of"]
+
+_MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
+
+
+class Brief(Struct, forbid_unknown_fields=True):
+    """Arguments of research_brief."""
+
+    question: Annotated[str, Meta(description="The question to find evidence for.")]
+    max_tokens: Budget = DEFAULT_TOKENS
+    cursor: Annotated[
+        str | None, Meta(description="Of an answer that was truncated, for the sources behind it.")
+    ] = None
+
+
+class Passage(Struct):
+    """A passage that speaks to the question."""
+
+    citation: Annotated[int, Meta(description="Number of its source.")]
+    text: Annotated[str, Meta(description=UNTRUSTED)]
+    untrusted: Annotated[bool, Meta(description="Whether others wrote the text.")] = True
+    start: (
+        Annotated[
+            int,
+            Meta(
+                description="The passage, without marks of untrusted text, is its source's text "
+                "from here, in characters."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    end: Annotated[int, Meta(description="To here, exclusive.")] | UnsetType = UNSET
+    content_hash: (
+        Annotated[str, Meta(description="SHA-256 of the source's whole text in UTF-8, in hex.")]
+        | UnsetType
+    ) = UNSET
+
+
+class CitedSource(Struct):
+    """A source of the brief."""
+
+    citation: int
+    id: str
+    title: Annotated[str, Meta(description=UNTRUSTED)]
+    url: str
+    source: str
+    untrusted: Annotated[bool, Meta(description="Whether others wrote the title.")] = True
+
+
+class BriefAnswer(Struct, omit_defaults=True):
+    """The answer of research_brief."""
+
+    question: str
+    passages: list[Passage]
+    sources: list[CitedSource]
+    failures: Failures = []
+    coverage: Coverage = []
+    truncated: Annotated[
+        bool, Meta(description="Whether passages were cut or left out for max_tokens.")
+    ] = False
+    cursor: Annotated[
+        str | None, Meta(description="For the sources that were left out; null: there are none.")
+    ] = None
+
+
+def passage_of(citation: int, quoted: Quoted) -> Passage:
+    """A passage of a source, with its place where that is known."""
+    if quoted.anchor is None:
+        return Passage(citation, quoted.text)
+    start, end, content_hash = quoted.anchor
+    return Passage(citation, quoted.text, start=start, end=end, content_hash=content_hash or UNSET)
+
+
+def offset_of(cursor: str | None) -> int:
+    """The number of sources before a page.
+
+    Raises:
+        Fault: invalid_argument.
+    """
+    if cursor is None:
+        return 0
+    if re.fullmatch(r"[1-9][0-9]?", cursor, re.ASCII) is None:
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT,
+            "cursor: unknown. Give the one of the answer before, or omit it to start.",
+        )
+    return int(cursor)
+
+
+def fit_brief(answer: BriefAnswer, ranks: Sequence[int], most: int) -> BriefAnswer:
+    """The answer with at most `most` tokens: passages share them, the last ones are left out.
+
+    Each is cut to the sentences with the words of the question.
+
+    Args:
+        ranks: of the sources among all that were found.
+
+    Raises:
+        Fault: invalid_argument; the budget is too small for one passage.
+    """
+    if holds(encode(answer), most):
+        return answer
+    inner = [_Inner(passage) for passage in answer.passages]
+
+    def fitted(spans: Sequence[Span]) -> BriefAnswer:
+        shown = [text.part(span) for text, span in zip(inner, spans, strict=False)]
+        cited = {passage.citation for passage in shown}
+        left_out = {passage.citation for passage in answer.passages} - cited
+        return msgspec.structs.replace(
+            answer,
+            passages=shown,
+            sources=[source for source in answer.sources if source.citation in cited],
+            truncated=True,
+            cursor=str(ranks[min(left_out) - 1]) if left_out else None,
+        )
+
+    try:
+        layout = Layout([text.text for text in inner], most, lambda spans: encode(fitted(spans)))
+    except BudgetTooSmall as error:
+        raise too_small(most, error.least) from None
+    found = [[terms(sentence) for sentence in own] for own in layout.sentences]
+    wanted = set(terms(answer.question))
+    return fitted(layout.fill([bm25(wanted, own) for own in found]))
+
+
+class _Inner:
+    """A passage without its marks of untrusted text."""
+
+    def __init__(self, passage: Passage) -> None:
+        match = _MARKED.fullmatch(passage.text)
+        self.mark: str | None = match[1] if match else None
+        self.text: str = match[2] if match else passage.text
+        self._passage = passage
+
+    def part(self, span: Span) -> Passage:
+        """The passage with a part of its text."""
+        if span == (0, len(self.text)):
+            return self._passage
+        text = self.text[span.start : span.end]
+        if self.mark is not None:
+            (text,) = marked([text], self.mark)
+        first = self._passage.start
+        if isinstance(first, UnsetType):
+            return msgspec.structs.replace(self._passage, text=text)
+        return msgspec.structs.replace(
+            self._passage, text=text, start=first + span.start, end=first + span.end
+        )
