@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 from nats.aio.msg import Msg
 
-from searchbus_bus import Bus, Directory, Worker, connect
+from searchbus_bus import Bus, Directory, Serving, Worker, connect
 from searchbus_contracts import ToolDescriptor, ToolReply
 from searchbus_testing import until
 
@@ -129,4 +129,35 @@ async def test_a_storm_of_events_costs_no_round(buses):
     await until(lambda: received(first) - before >= 1000)
     assert directory.rounds == 1
     assert received(first) - before < 1100
+    await directory.close()
+
+
+async def test_a_thousand_join_and_leave_at_once(buses):
+    """Each is seen, and none afterwards, by events alone; a catalogue is read once."""
+    *fleet, first, _ = buses
+
+    async def serve(number: int) -> Serving:
+        return await fleet[number % CONNECTIONS].serve(light_worker(f"s{number % SERVICES}"))
+
+    directory = Directory(first, refresh_s=3600, grace_s=3600)
+    await directory.start()
+    before = received(first)
+    servings = await asyncio.gather(*map(serve, range(WORKERS)))
+    await until(lambda: seen(directory) == WORKERS and len(directory.catalogs) == SERVICES)
+    # Half of them leave while as many others join.
+    joined, _ = await asyncio.gather(
+        asyncio.gather(*map(serve, range(WORKERS // 2))),
+        asyncio.gather(*(serving.drain() for serving in servings[: WORKERS // 2])),
+    )
+    there = [*servings[WORKERS // 2 :], *joined]
+    expected = {(serving.worker.service, serving.instance) for serving in there}
+    await until(lambda: directory.instances.keys() == expected)
+    await asyncio.gather(*(serving.drain() for serving in there))
+    await until(lambda: seen(directory) == 0)
+    # Listed for the time of a restart, and known to have stopped.
+    assert len(directory.catalogs) == SERVICES
+    assert [absence.announced for absence in directory.absences] == [True] * SERVICES
+    assert directory.rounds == 1
+    # One event for each coming and going, a few replies for each catalogue, and no round (2,000).
+    assert received(first) - before <= 4 * WORKERS
     await directory.close()

@@ -32,6 +32,10 @@ log = logging.getLogger("searchbus.bus")
 Handler = Callable[[Call, bytes], Awaitable[Any]]
 """Takes the body of a request, not decoded, and returns the reply, not encoded."""
 
+_LATE_S = 1.0
+"""Behind its deadline a request was not just slow."""
+_WARN_EVERY_S = 60.0
+
 
 def req_id_of(message: Message) -> str:
     """The id of the request that a message carries; empty where it has none."""
@@ -57,6 +61,7 @@ class Handling:
         self._replies = replies
         self._requester = requester
         self._verifier = verifier
+        self._silent_until_s = 0.0
 
     async def handle(
         self, message: Message, handler: Handler, *, cancelled: Callable[[], bool]
@@ -101,6 +106,7 @@ class Handling:
             send_event=lambda event: self._replies.event(message, event),
         )
         if deadline.remaining_s <= 0:
+            self._note_late(-deadline.remaining_s)
             raise self._late()
         try:
             with TimeLimit(deadline.remaining_s) as limit:
@@ -145,6 +151,19 @@ class Handling:
         if body is None:
             raise Fault(ErrorCode.INVALID_ARGUMENT, "The request's parts are incomplete.")
         return body
+
+    def _note_late(self, late_s: float) -> None:
+        """Count and, now and then, log a request that came long after its deadline."""
+        if late_s < _LATE_S:
+            return
+        telemetry.count_error("late")
+        if time.monotonic() >= self._silent_until_s:
+            self._silent_until_s = time.monotonic() + _WARN_EVERY_S
+            log.warning(
+                "a request reached %s %.0f s after its deadline: "
+                "it waited for a connection, or the clocks of two hosts differ",
+                self._service, late_s,
+            )  # fmt: skip
 
     def _late(self) -> Fault:
         return Fault(

@@ -70,7 +70,7 @@ _errors = meter.create_counter(
     "searchbus.bus.errors",
     description="Errors that NATS reports outside any call (permission, slow_consumer, other), "
     "operations of the key-value store that failed (store), cancellations that cannot be read "
-    "(cancel).",
+    "(cancel), requests that came long after their deadline (late).",
 )
 _refused = meter.create_counter(
     "searchbus.catalog.refused",
@@ -90,7 +90,7 @@ _failed = meter.create_counter(
 
 
 REFUSED = ("descriptor", "toolset", "service", "event", "instance", "catalog")
-ERROR_KINDS = ("permission", "slow_consumer", "other", "store", "cancel")
+ERROR_KINDS = ("permission", "slow_consumer", "other", "store", "cancel", "late")
 BACKGROUND = ("commit", "index")
 
 
