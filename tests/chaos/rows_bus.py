@@ -23,6 +23,7 @@ __all__ = ["cluster_loses_a_server", "malformed", "restarted", "thousand_workers
 
 async def restarted(folder: Path, *, short: bool) -> list[Measurement]:
     """NATS killed under load and started again after a second; clients try for ten seconds."""
+    rate_per_s = 40 if short else 100
     async with Fleet(folder) as fleet:
         await fleet.edge()
         for _ in range(2):
@@ -30,8 +31,10 @@ async def restarted(folder: Path, *, short: bool) -> list[Measurement]:
         await fleet.ready(workers=2)
         (server,) = fleet.nats
         async with Client(fleet.ports, short=short) as client:
-            await client.load(rate_per_s=100, seconds=1)
-            loading = asyncio.create_task(client.load(rate_per_s=100, seconds=8, attempts=100))
+            await client.load(rate_per_s=rate_per_s, seconds=1)
+            loading = asyncio.create_task(
+                client.load(rate_per_s=rate_per_s, seconds=8, attempts=100)
+            )
             await asyncio.sleep(2)
             await asyncio.to_thread(server.stop)
             await asyncio.sleep(1)

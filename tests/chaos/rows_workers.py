@@ -32,7 +32,7 @@ async def killed(folder: Path, *, short: bool) -> list[Measurement]:
         workers = [fleet.start("tests.chaos.worker") for _ in range(WORKERS)]
         await fleet.ready(workers=WORKERS)
         async with Client(fleet.ports, short=short) as client:
-            await client.load(rate_per_s=100, seconds=1)
+            await client.load(rate_per_s=rate_per_s / 3, seconds=1)
             loading = asyncio.create_task(
                 client.load(rate_per_s=rate_per_s, seconds=3, attempts=2, wait_ms=20)
             )
@@ -53,7 +53,7 @@ async def replaced(folder: Path, *, short: bool) -> list[Measurement]:
         workers = [fleet.start("tests.chaos.worker") for _ in range(WORKERS)]
         await fleet.ready(workers=WORKERS)
         async with Client(fleet.ports, short=short) as client:
-            await client.load(rate_per_s=100, seconds=1)
+            await client.load(rate_per_s=50, seconds=1)
 
             async def roll() -> None:
                 for worker in workers:
@@ -87,8 +87,9 @@ async def stopped(folder: Path, *, short: bool) -> list[Measurement]:
         workers = [fleet.start("tests.chaos.worker") for _ in range(WORKERS)]
         await fleet.ready(workers=WORKERS)
         async with Client(fleet.ports, short=short) as client:
-            await client.load(rate_per_s=100, seconds=2)
-            loading = asyncio.create_task(client.load(rate_per_s=60, seconds=seconds))
+            await client.load(rate_per_s=50, seconds=2)
+            rate_per_s = 30 if short else 60
+            loading = asyncio.create_task(client.load(rate_per_s=rate_per_s, seconds=seconds))
             await asyncio.sleep(1)
             stopped_s = asyncio.get_running_loop().time()
             workers[0].send_signal(signal.SIGSTOP)
