@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import shutil
@@ -159,7 +158,7 @@ async def test_index_is_there_after_a_restart(tmp_path, clean):
         (tmp_path / "c" / "nearest.ids").unlink()
     store = EmbeddedStore(tmp_path, exact_up_to=100)
     assert (store._index(store._shards["c"]) is not None) == clean
-    await asyncio.gather(*store._rebuilding.values())
+    await store._rebuilds.wait()
     assert len(store._index(store._shards["c"])) == 2000
     assert await nearest(store, 5) == before
     assert not (tmp_path / "c" / "nearest.ids").exists(), "a crash now must not leave an old index"
@@ -323,6 +322,6 @@ async def test_damaged_index_is_built_again(tmp_path):
     path.write_bytes(path.read_bytes()[:1000])
     store = EmbeddedStore(tmp_path, exact_up_to=100)
     assert store._index(store._shards["c"]) is None
-    await asyncio.gather(*store._rebuilding.values())
+    await store._rebuilds.wait()
     assert await nearest(store, 5) == before
     await store.close()

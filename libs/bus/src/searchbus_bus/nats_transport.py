@@ -17,13 +17,13 @@ from typing import Any
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.micro.service import Service
 
 from searchbus_contracts import ErrorCode, Fault
 
 from . import telemetry
 from .keyvalue import TIMEOUT_S
 from .keyvalue_nats import NatsKeyValue
+from .nats_leaving import NatsAnnouncement, NatsSubscription
 from .nats_overrides import BusClient, DescribedService
 from .tasks import end_task, wait_for_event
 from .transport import Callback, DirectCallback, Message, ServiceRecord, Subscription
@@ -35,40 +35,6 @@ log = logging.getLogger("searchbus.bus")
 PING_INTERVAL_S = 3
 MAX_OUTSTANDING_PINGS = 1
 RECONNECT_WAIT_S = 0.25
-LEAVE_TIMEOUT_S = 5.0
-
-
-async def _bounded(client: Client, leave: Callable[[], Awaitable[Any]]) -> None:
-    """Run a step of leaving while connected; without a server each would wait for 10 s."""
-    if not client.is_connected:
-        return
-    try:
-        async with asyncio.timeout(LEAVE_TIMEOUT_S):
-            await leave()
-    except (TimeoutError, nats.errors.Error):
-        log.debug("the connection was lost before a subscription could be drained")
-
-
-class _Announcement:
-    def __init__(self, client: Client, service: Service) -> None:
-        self._client = client
-        self._service = service
-        self.instance: str = service.id
-
-    async def withdraw(self) -> None:
-        await _bounded(self._client, self._service.stop)
-
-
-class _Subscription:
-    def __init__(self, client: Client, subscription: Any) -> None:
-        self._client = client
-        self._subscription = subscription
-
-    async def drain(self) -> None:
-        await _bounded(self._client, self._subscription.drain)
-
-    async def unsubscribe(self) -> None:
-        await _bounded(self._client, self._subscription.unsubscribe)
 
 
 class NatsTransport:
@@ -210,7 +176,7 @@ class NatsTransport:
                 )
             )
 
-        return _Subscription(
+        return NatsSubscription(
             self._client,
             await self._client.subscribe(
                 subject,
@@ -225,11 +191,11 @@ class NatsTransport:
         """See Transport."""
         self._client.deliver_directly(await self._client.subscribe(subject), callback)
 
-    async def announce(self, record: ServiceRecord) -> _Announcement:
+    async def announce(self, record: ServiceRecord) -> NatsAnnouncement:
         """Reply to `$SRV.*` for a worker, by nats.micro."""
         service = DescribedService(self._client, record)
         await service.start()
-        return _Announcement(self._client, service)
+        return NatsAnnouncement(self._client, service)
 
     async def key_value(
         self, bucket: str, *, ttl_s: float, max_bytes: int, timeout_s: float = TIMEOUT_S

@@ -192,35 +192,11 @@ def untraced() -> Iterator[None]:
         otel_context.detach(token)
 
 
-class CurrentSpan:
-    """Makes a span the current one, and ends it; a Fault that leaves it becomes its status.
+class EndedSpan:
+    """Ends a span without making it the current one; a Fault that leaves it becomes its status.
 
     A class of its own: a generator as a context manager costs as much as the span itself.
     """
-
-    __slots__ = ("_span", "_token")
-
-    def __init__(self, span: Span) -> None:
-        self._span = span
-
-    def __enter__(self) -> Span:
-        self._token = otel_context.attach(trace.set_span_in_context(self._span))
-        return self._span
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        otel_context.detach(self._token)
-        if isinstance(error, Fault):
-            mark(self._span, error)
-        self._span.end()
-
-
-class EndedSpan:
-    """Ends a span without making it the current one; a Fault that leaves it becomes its status."""
 
     __slots__ = ("_span",)
 
@@ -239,6 +215,25 @@ class EndedSpan:
         if isinstance(error, Fault):
             mark(self._span, error)
         self._span.end()
+
+
+class CurrentSpan(EndedSpan):
+    """Makes a span the current one, too."""
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> Span:
+        self._token = otel_context.attach(trace.set_span_in_context(self._span))
+        return self._span
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        otel_context.detach(self._token)
+        EndedSpan.__exit__(self, kind, error, traceback)
 
 
 def client_span(subject: str, service: str, *, req_id: str, size_bytes: int) -> EndedSpan:

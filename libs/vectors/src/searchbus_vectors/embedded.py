@@ -14,19 +14,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import qdrant_edge as edge
 
 from .embedded_reads import by_meaning, by_words, ids_of
-from .embedded_types import DENSE, INDEX_TYPES, to_filter, to_point
+from .embedded_types import INDEX_TYPES, to_filter, to_point
 from .filters import Filter
+from .free_space import FreeSpace, free_bytes_of
 from .nearest import NearestIndex
+from .rebuilding import Rebuilds
 from .shards import (
     Shard,
     create_shard,
@@ -59,7 +60,6 @@ EXACT_UP_TO = 16_000
 compares those that pass, and needs no proposals."""
 _SPARE = 1.5
 """Proposals for each candidate wanted: some do not pass the filter, some are out of order."""
-_READ_AT_ONCE = 250
 
 
 class EmbeddedStore(VectorStore):
@@ -80,18 +80,17 @@ class EmbeddedStore(VectorStore):
         *,
         exact_up_to: int = EXACT_UP_TO,
         min_free_bytes: int = 0,
-        free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
+        free_bytes: Callable[[Path], int] = free_bytes_of,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._exact_up_to = exact_up_to
-        self._min_free_bytes = min_free_bytes
-        self._free_bytes = free_bytes
+        self._space = FreeSpace(folder, min_free_bytes, free_bytes)
         self._lock = lock_folder(folder)
         self._shards: dict[str, Shard] = {}
         self._damaged: dict[str, str] = {}
         self._without_space: set[str] = set()
-        self._rebuilding: dict[str, asyncio.Task[None]] = {}
+        self._rebuilds = Rebuilds(self._write)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-write")
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="store-read")
         for name in find_shards(folder):
@@ -105,7 +104,7 @@ class EmbeddedStore(VectorStore):
 
     def check_space(self) -> None:
         """Raise StorageFull where the disk has less than `min_free_bytes` free."""
-        self._check_space(self._min_free_bytes)
+        self._space.check()
 
     async def ensure_collection(
         self, name: str, fields: Mapping[str, FieldType], *, dimensions: int = DIMENSIONS
@@ -118,7 +117,7 @@ class EmbeddedStore(VectorStore):
             shard = self._shards.get(name)
             missing = fields.keys() - (shard.fields if shard is not None else set())
             if shard is None or missing:
-                self.check_space()
+                self._space.check()
             if shard is None:
                 shard = create_shard(self._folder / name, dimensions)
             for field_name in sorted(missing):
@@ -151,7 +150,7 @@ class EmbeddedStore(VectorStore):
         shard = await self._shard(collection)
 
         def work() -> None:
-            self.check_space()
+            self._space.check()
             shard.engine.update(edge.UpdateOperation.upsert_points([to_point(p) for p in points]))
             shard.points.raise_to(shard.count())
             found = [(p.id, p.vectors.dense) for p in points if p.vectors is not None]
@@ -165,7 +164,7 @@ class EmbeddedStore(VectorStore):
         operation = edge.UpdateOperation.set_payload_by_filter(to_filter(where), payload)
 
         def work() -> None:
-            self._check_space(self._min_free_bytes / 4)
+            self._space.check_for_end()
             shard.engine.update(operation)
 
         await self._write(collection, work)
@@ -178,7 +177,7 @@ class EmbeddedStore(VectorStore):
         def work() -> None:
             gone = ids_of(shard.engine, condition)
             if gone:
-                self._check_space(self._min_free_bytes / 4)
+                self._space.check_for_end()
                 shard.points.lower_to(shard.count() - len(gone))
                 shard.engine.update(edge.UpdateOperation.delete_points_by_filter(condition))
                 shard.nearest.remove(gone)
@@ -219,9 +218,7 @@ class EmbeddedStore(VectorStore):
 
         What cannot be flushed on a full disk is in the engine's log, and read from it at the start.
         """
-        for task in self._rebuilding.values():
-            task.cancel()
-
+        self._rebuilds.cancel()
         for name, shard in self._shards.items():
             try:
                 await self._write(name, partial(self._close, shard))
@@ -272,19 +269,11 @@ class EmbeddedStore(VectorStore):
 
         return await self._read(collection, work)
 
-    def _check_space(self, least_bytes: float) -> None:
-        free = self._free_bytes(self._folder)
-        if free < least_bytes:
-            raise StorageFull(
-                f"{free / 2**20:.0f} MiB are free in {self._folder}; "
-                f"{self._min_free_bytes / 2**20:.0f} MiB are needed to write"
-            )
-
     def _close(self, shard: Shard) -> None:
         shard.engine.flush()
         shard.engine.close()
         if shard.complete:
-            self.check_space()
+            self._space.check()
             shard.nearest.save(self._folder / shard.name)
 
     def _open(self, name: str) -> None:
@@ -305,7 +294,7 @@ class EmbeddedStore(VectorStore):
         if name in self._without_space:
 
             def again() -> None:
-                self.check_space()
+                self._space.check()
                 if name in self._without_space:
                     self._without_space.discard(name)
                     self._open(name)
@@ -339,36 +328,6 @@ class EmbeddedStore(VectorStore):
     def _index(self, shard: Shard) -> NearestIndex | None:
         """The index, where it is complete and worth its approximation."""
         if not shard.complete:
-            if shard.name not in self._rebuilding:
-                task = asyncio.get_running_loop().create_task(self._rebuild(shard))
-                self._rebuilding[shard.name] = task
+            self._rebuilds.start(shard)
             return None
         return shard.nearest if len(shard.nearest) > self._exact_up_to else None
-
-    async def _rebuild(self, shard: Shard) -> None:
-        """Read every vector again: after a crash, or in a store of an earlier release.
-
-        In small steps of the writing thread, so that writes take their turn; searches stay exact.
-        """
-        name, index = shard.name, shard.nearest
-        start_id: Any = None
-
-        def step() -> Any:
-            request = edge.ScrollRequest(
-                offset=start_id, limit=_READ_AT_ONCE, with_payload=False, with_vector=[DENSE]
-            )
-            records, following = shard.engine.scroll(request)
-            found = [(str(r.id), cast(dict[str, list[float]], r.vector or {})) for r in records]
-            # Some points have no vector; others were written meanwhile.
-            new = [(i, vector[DENSE]) for i, vector in found if DENSE in vector and i not in index]
-            index.add([i for i, _ in new], [dense for _, dense in new])
-            return following
-
-        try:
-            while (start_id := await self._write(name, step)) is not None:
-                pass
-        except Exception:
-            log.exception("the index of %s could not be built; its searches stay exact", name)
-            return
-        shard.complete = True
-        log.info("the index of %s is built again: %d vectors", name, len(index))

@@ -1,0 +1,60 @@
+"""Leaving ends quickly, with a server or without one."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import nats.errors
+import pytest
+
+from searchbus_bus import nats_leaving
+from searchbus_bus.nats_leaving import NatsAnnouncement, NatsSubscription
+
+
+class Steps:
+    """The steps that were begun; `outcome` is what each does."""
+
+    id = "i1"
+
+    def __init__(self, outcome) -> None:
+        self.begun: list[str] = []
+        self._outcome = outcome
+
+    def __getattr__(self, name: str):
+        async def step() -> None:
+            self.begun.append(name)
+            await self._outcome()
+
+        return step
+
+
+async def leave(client, steps: Steps) -> None:
+    subscription = NatsSubscription(client, steps)
+    await subscription.drain()
+    await subscription.unsubscribe()
+    await NatsAnnouncement(client, steps).withdraw()
+
+
+async def nothing() -> None:
+    return None
+
+
+async def fail() -> None:
+    raise nats.errors.ConnectionClosedError
+
+
+@pytest.mark.parametrize("outcome", [nothing, fail, lambda: asyncio.Event().wait()])
+async def test_a_step_that_fails_or_hangs_ends(monkeypatch, outcome):
+    """The connection may be lost in the middle."""
+    monkeypatch.setattr(nats_leaving, "LEAVE_TIMEOUT_S", 0.01)
+    steps = Steps(outcome)
+    await leave(SimpleNamespace(is_connected=True), steps)
+    assert steps.begun == ["drain", "unsubscribe", "stop"]
+
+
+async def test_without_a_server_nothing_is_begun():
+    """Each step would wait for ten seconds."""
+    steps = Steps(nothing)
+    await leave(SimpleNamespace(is_connected=False), steps)
+    assert steps.begun == []
