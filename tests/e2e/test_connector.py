@@ -41,6 +41,48 @@ async def test_own_folder_shows_up_in_search_with_no_other_step(filled, mode):
         assert not (await client.call_tool("fetch", {"id": web["id"]})).is_error
 
 
+async def test_quotation_is_verified_and_its_part_fetched(filled):
+    """Of a document and of a page, through every process; passages of a brief say where they stand."""
+    async with Client(filled.url + "/mcp/connector") as client:
+
+        async def call(name: str, **arguments) -> dict:
+            result = await client.call_tool(name, arguments)
+            assert not result.is_error, result.content
+            return result.structured_content
+
+        results = (await call("search", query="what does an okapi browse"))["results"]
+        for source, quote in (
+            ("documents/notes", "browses grass in the rain forest"),
+            ("web", None),
+        ):
+            found = next(r for r in results if r["source"] == source)
+            whole = await call("fetch", id=found["id"])
+            text = whole["text"]
+            if quote is None:  # of the page itself, between its marks
+                text = text.split("\n", 1)[1]
+                quote = text[:40]
+            verified = await call("verify_quote", id=found["id"], quote=quote)
+            assert verified["match"] == ("nearest" if source != "web" else "exact")
+            assert verified["content_hash"] == whole["metadata"]["content_hash"]
+            assert text[verified["start"] : verified["end"]] == verified["text"]
+            part = await call("fetch", id=verified["id"])
+            assert verified["text"] in part["text"]
+            assert part["metadata"]["start"] == str(verified["start"])
+        brief = await call("research_brief", question="what does an okapi browse")
+        anchored = [p for p in brief["passages"] if "start" in p]
+        assert anchored
+        for passage in anchored:
+            source = next(s for s in brief["sources"] if s["citation"] == passage["citation"])
+            part = await call("fetch", id=f"{source['id']}#{passage['start']}-{passage['end']}")
+            shown = (
+                passage["text"].split("\n")[1]
+                if "untrusted_text" in passage["text"]
+                else passage["text"]
+            )
+            assert shown.splitlines()[0] in part["text"]
+            assert part["metadata"]["content_hash"] == passage["content_hash"]
+
+
 def test_one_trace_shows_the_legs_side_by_side(filled):
     """Under one parent, both before either ended."""
     called = filled.command(

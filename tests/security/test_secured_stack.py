@@ -8,6 +8,7 @@ import pytest
 
 from searchbus_bus import connect
 from searchbus_contracts import Fault
+from searchbus_contracts.document_ids import document_id
 from searchbus_testing import Stack
 
 PAID_KEY = "tvly-canary-key-4711"
@@ -36,6 +37,7 @@ def test_whole_stack_runs_under_the_permissions(secured_stack, tmp_path):
     for name, arguments in (
         ("search", ["query=okapi"]), ("web_search", ["query=whales"]), ("ddg_web_search", ["query=whales"]),
         ("instant_answer", ["query=rust"]), ("research_brief", ["question=what does an okapi browse"]),
+        ("verify_quote", [f"id=doc:notes:{document_id('notes', 'okapi.md')}", "quote=okapis browse leaves"]),
         ("web_extract_content", ['urls=["http://a.example.org/article"]']),
         ("find_tools", ["query=search the web"]),
     ):  # fmt: skip

@@ -26,7 +26,11 @@ def test_place_has_an_id_for_fetch(quote, match, found_id, text):
     page = Fetched("web:x", "T", TEXT, "https://x", content_hash="h")
     found = found_in(page, find_quote(TEXT, quote))
     assert (found.match, found.id, found.text) == (match, found_id, text)
-    assert TEXT[found.start : found.end] == text
+    if match == "none":
+        assert "start" not in to_builtins(found)
+    else:
+        assert TEXT[found.start : found.end] == text
+        assert to_builtins(found)["start"] == found.start  # also where it is 0
     assert found.content_hash == "h"
 
 

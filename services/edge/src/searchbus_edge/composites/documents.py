@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from msgspec import UNSET
+
 from searchbus_bus import Bus, Directory, Hedge, Request
 from searchbus_contracts import Actor, ErrorCode, Failure
 from searchbus_contracts.coverage import SourceCoverage, folded
@@ -186,8 +188,8 @@ class Documents:
             id=str(Part(hit_id, found.start, found.end)) if there else hit_id,
             title=found.title or found.document_id,
             url=self._url(found.url, found.collection, found.document_id),
-            start=found.start,
-            end=found.end,
+            start=found.start if there else UNSET,
+            end=found.end if there else UNSET,
             text=found.text,
             similarity=found.similarity,
             differences=[Difference(d.quote, d.document) for d in found.differences],

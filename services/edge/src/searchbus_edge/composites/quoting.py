@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from searchbus_contracts.text_parts import Part
 from searchbus_passages import MAX_QUOTE_CHARS, Place
@@ -47,8 +47,11 @@ class QuoteFound(Struct, omit_defaults=True):
     id: Annotated[str, Meta(description="For fetch: id#start-end of the place.")]
     title: Annotated[str, Meta(description=UNTRUSTED)]
     url: str
-    start: Annotated[int, Meta(description="In characters of the whole text.")] = 0
-    end: int = 0
+    start: (
+        Annotated[int, Meta(description="In characters of the whole text; absent with none.")]
+        | UnsetType
+    ) = UNSET
+    end: int | UnsetType = UNSET
     text: Annotated[str, Meta(description=f"What stands there. {UNTRUSTED}")] = ""
     similarity: Annotated[float, Meta(ge=0, le=1)] = 0.0
     differences: list[Difference] = []
@@ -68,8 +71,8 @@ def found_in(fetched: Fetched, place: Place) -> QuoteFound:
         id=str(Part(fetched.id, place.start, place.end)) if found else fetched.id,
         title=fetched.title,
         url=fetched.url,
-        start=place.start,
-        end=place.end,
+        start=place.start if found else UNSET,
+        end=place.end if found else UNSET,
         text=fetched.text[place.start : place.end],
         similarity=place.similarity,
         differences=[Difference(d.quote, d.text) for d in place.differences],
