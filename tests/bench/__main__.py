@@ -1,6 +1,6 @@
 """`make bench`: measures, writes build/bench.json and renders docs/performance.md from it.
 
-    python -m tests.bench [cranfield] [fomc] [collections] [latency] [passages] [ingest] [tools] [toolindex] [ddg] [web] [auth]
+    python -m tests.bench [cranfield] [python_docs] [fomc] [collections] [latency] [passages] [ingest] [tools] [toolindex] [ddg] [web] [auth]
         [tracing] [sizing] [edge] [finding] [peers] [soak] [startup]
     python -m tests.bench.report
 
@@ -32,6 +32,7 @@ from . import (
     latency,
     passages,
     peers,
+    python_docs,
     report,
     sizing,
     soak,
@@ -49,6 +50,7 @@ REFERENCE = ROOT.parent / "shared"
 OUT = ROOT / "build" / "bench.json"
 BENCHES = {
     "cranfield": cranfield.run,
+    "python_docs": python_docs.run,
     "fomc": fomc.run,
     "collections": collections.run,
     "latency": latency.run,
@@ -67,7 +69,17 @@ BENCHES = {
     "soak": soak.run,
     "startup": startup.run,
 }
-WITHOUT_REFERENCE = {"toolindex", "web", "auth", "edge", "finding", "peers", "soak", "startup"}
+WITHOUT_REFERENCE = {
+    "python_docs",
+    "toolindex",
+    "web",
+    "auth",
+    "edge",
+    "finding",
+    "peers",
+    "soak",
+    "startup",
+}
 
 
 def main() -> int:
