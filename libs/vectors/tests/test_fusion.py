@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_vectors.fusion import fuse
+from searchbus_vectors.fusion import fuse, words_scale
 
 scores = st.dictionaries(st.text(min_size=1, max_size=4), st.floats(-1, 1), max_size=20)
 
@@ -39,6 +39,15 @@ def test_a_word_that_is_found_always_counts():
     ranked = dict(fuse({"a": 0.9, "b": 0.5, "c": 0.5}, {"a": 4.0, "b": 3.9}))
     assert ranked["b"] > ranked["c"]
     assert dict(fuse({"a": 0.9, "b": 0.5}, {"b": 0.0})) == {"a": pytest.approx(0.55), "b": 0.0}
+
+
+def test_words_count_less_where_no_passage_has_most_of_them():
+    """The best passage has 4 of 20; from 13 on, it is the measure."""
+    cosine, sparse = {"a": 0.9, "b": 0.1}, {"b": 4.0}
+    scores = dict(fuse(cosine, sparse, full=20.0))
+    assert scores == {"a": pytest.approx(0.55), "b": pytest.approx(0.45 * 4 / 13)}
+    assert fuse(cosine, {"b": 13.0}, full=20.0) == fuse(cosine, {"b": 13.0})
+    assert words_scale({}, 0.0) == 1.0
 
 
 def test_no_candidates_give_an_empty_list():

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from opentelemetry import trace
 
 from .filters import Filter
-from .fusion import SPARSE_WEIGHT, fuse
+from .fusion import SPARSE_WEIGHT, fuse, words_scale
 from .vectors import DIMENSIONS, QueryVectors, Sparse, Vectors
 
 __all__ = [
@@ -116,7 +116,7 @@ class Match:
 
     Attributes:
         score: fused, 0..1 within one search.
-        words: its BM25 score beside the best one's, 0..1; 0 where only the meaning found it.
+        words: its BM25 score, 0..1 within one query; 0 where only the meaning found it.
         legs: of a search with `explain`.
     """
 
@@ -258,6 +258,7 @@ class VectorStore(ABC):
         *,
         where: Filter | None = None,
         candidates: int = CANDIDATES,
+        best: Mapping[int, float] | None = None,
         explain: bool = False,
     ) -> list[Match]:
         """The candidates of a hybrid search without their payloads; best first.
@@ -265,6 +266,7 @@ class VectorStore(ABC):
         Args:
             where: only points that match.
             candidates: number of points from each of the two searches.
+            best: `best_by_word` of the query's words, where the caller has it.
             explain: whether matches have their `legs`.
         """
         with _tracer.start_as_current_span(
@@ -278,22 +280,26 @@ class VectorStore(ABC):
             if by_words_only:
                 cosine |= await self._cosines(collection, query, by_words_only)
             words = {c.id: c.score for c in sparse if c.id in cosine}
-            most = max(words.values(), default=0.0) or 1.0
+            if best is None:
+                scores = await self.best_by_word(collection, query.sparse)
+                best = dict(zip(query.sparse.indices, scores, strict=True))
+            weighted = zip(query.sparse.indices, query.sparse.values, strict=True)
+            full = sum(weight * best.get(index, 0.0) for index, weight in weighted)
+            most = words_scale(words, full)
             span.set_attribute("searchbus.matches", len(cosine))
-            legs = _legs(dense, sparse) if explain else {}
+            legs = _legs(dense, sparse, most) if explain else {}
             return [
                 Match(key, score, cosine[key], words.get(key, 0.0) / most, legs.get(key))
-                for key, score in fuse(cosine, words)
+                for key, score in fuse(cosine, words, full=full)
             ]
 
 
-def _legs(dense: Sequence[Candidate], sparse: Sequence[Candidate]) -> dict[str, Legs]:
-    """Id → what each search says of it, for the candidates of both."""
+def _legs(dense: Sequence[Candidate], sparse: Sequence[Candidate], most: float) -> dict[str, Legs]:
+    """Id → what each search says of it, for the candidates of both; `most` words count as 1."""
     by_meaning = {c.id: rank for rank, c in enumerate(dense, 1)}
     by_words = {c.id: (rank, c.score) for rank, c in enumerate(sparse, 1)}
-    best = max((c.score for c in sparse), default=0.0) or 1.0
     legs = {}
     for key in by_meaning.keys() | by_words.keys():
         rank, bm25 = by_words.get(key, (None, 0.0))
-        legs[key] = Legs(by_meaning.get(key), rank, bm25, SPARSE_WEIGHT * bm25 / best)
+        legs[key] = Legs(by_meaning.get(key), rank, bm25, SPARSE_WEIGHT * bm25 / most)
     return legs

@@ -192,11 +192,17 @@ class Library:
         vectors = await queries.embed(question.query)
         if question.spelled != question.query:  # other words, but the same meaning
             vectors = replace(vectors, sparse=embedder.words(question.spelled))
+        weighed = {word: embedder.words(word).indices for word in question.weighed_words}
+        best = await self._best_by_word(collection, vectors.sparse.indices, *weighed.values())
+        question.weigh(
+            {word: max((best[i] for i in ids), default=0.0) for word, ids in weighed.items()}
+        )
 
         async def match(where: Filter) -> list[Match]:
             found = await self._store.match(
-                collection, vectors, where=where, candidates=question.candidates, explain=explain
-            )
+                collection, vectors, where=where, candidates=question.candidates, best=best,
+                explain=explain,
+            )  # fmt: skip
             return embedder.comparable(found)
 
         async def preferred(preference: Preference) -> tuple[Preference, list[Match]]:
@@ -205,12 +211,9 @@ class Library:
                 return await preferred(preference.instead)
             return preference, found
 
-        overall, rarity, pairs = await asyncio.gather(
-            match(condition),
-            self._rarity(collection, embedder, question.weighed_words),
-            asyncio.gather(*map(preferred, question.preferences)),
+        overall, pairs = await asyncio.gather(
+            match(condition), asyncio.gather(*map(preferred, question.preferences))
         )
-        question.weigh(rarity)
         lists = [matches for _, matches in pairs]
         ids = worth_reading(overall, lists, limit, far=question.looks_far)
         records = await self._store.get(collection, ids)
@@ -223,20 +226,11 @@ class Library:
         # It reads the text of a hundred passages or more, which would hold the event loop.
         return await asyncio.to_thread(ranked)
 
-    async def _rarity(
-        self, collection: str, embedder: Embedder, words: Sequence[str]
-    ) -> dict[str, float]:
-        """Word → the best BM25 score that any passage has for it."""
-        found = {word: embedder.words(word).indices for word in words}
-        ids = list(dict.fromkeys(index for indices in found.values() for index in indices))
-        if not ids:
-            return {}
+    async def _best_by_word(self, collection: str, *words: Sequence[int]) -> dict[int, float]:
+        """Word id → the best BM25 score that any passage has for it."""
+        ids = list(dict.fromkeys(index for some in words for index in some))
         scores = await self._store.best_by_word(collection, Sparse(ids, [1.0] * len(ids)))
-        score_of = dict(zip(ids, scores, strict=True))
-        return {
-            word: max((score_of[index] for index in indices), default=0.0)
-            for word, indices in found.items()
-        }
+        return dict(zip(ids, scores, strict=True))
 
     async def highlights(self, collection: str) -> Highlights:
         """What finds the sentences of a collection that answer; by the collection's model.
