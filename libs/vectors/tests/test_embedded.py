@@ -115,10 +115,10 @@ async def test_large_collection_is_searched_by_its_index_with_equal_answers(tmp_
     """Above `exact_up_to` the index proposes; the candidates and their order are the same."""
     store = EmbeddedStore(tmp_path, exact_up_to=10_000)
     await filled(store)
-    assert store._index(store._shards["c"]) is None
+    assert store._index(store._collections.shards["c"]) is None
     exact = [await nearest(store, axis) for axis in range(20)]
     store._exact_up_to = 100
-    assert store._index(store._shards["c"]) is not None
+    assert store._index(store._collections.shards["c"]) is not None
     assert [await nearest(store, axis) for axis in range(20)] == exact
     await store.close()
 
@@ -157,9 +157,9 @@ async def test_index_is_there_after_a_restart(tmp_path, clean):
     if not clean:
         (tmp_path / "c" / "nearest.ids").unlink()
     store = EmbeddedStore(tmp_path, exact_up_to=100)
-    assert (store._index(store._shards["c"]) is not None) == clean
+    assert (store._index(store._collections.shards["c"]) is not None) == clean
     await store._rebuilds.wait()
-    assert len(store._index(store._shards["c"])) == 2000
+    assert len(store._index(store._collections.shards["c"])) == 2000
     assert await nearest(store, 5) == before
     assert not (tmp_path / "c" / "nearest.ids").exists(), "a crash now must not leave an old index"
     await store.close()
@@ -321,7 +321,7 @@ async def test_damaged_index_is_built_again(tmp_path):
     path = tmp_path / "c" / "nearest.usearch"
     path.write_bytes(path.read_bytes()[:1000])
     store = EmbeddedStore(tmp_path, exact_up_to=100)
-    assert store._index(store._shards["c"]) is None
+    assert store._index(store._collections.shards["c"]) is None
     await store._rebuilds.wait()
     assert await nearest(store, 5) == before
     await store.close()

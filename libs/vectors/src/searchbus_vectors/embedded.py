@@ -27,20 +27,18 @@ from .embedded_types import INDEX_TYPES, to_filter, to_point
 from .filters import Filter
 from .free_space import FreeSpace, free_bytes_of
 from .nearest import NearestIndex
+from .opening import OpenCollections
 from .rebuilding import Rebuilds
 from .shards import (
     Shard,
     create_shard,
     drop_shard,
     engine_faults,
-    find_shards,
     lock_folder,
-    open_shard,
 )
 from .store import (
     Candidate,
     CollectionDamaged,
-    CollectionMissing,
     FieldType,
     Page,
     Point,
@@ -87,20 +85,15 @@ class EmbeddedStore(VectorStore):
         self._exact_up_to = exact_up_to
         self._space = FreeSpace(folder, min_free_bytes, free_bytes)
         self._lock = lock_folder(folder)
-        self._shards: dict[str, Shard] = {}
-        self._damaged: dict[str, str] = {}
-        self._without_space: set[str] = set()
         self._rebuilds = Rebuilds(self._write)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-write")
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="store-read")
-        for name in find_shards(folder):
-            self._open(name)
+        self._collections = OpenCollections(folder, self._space)
 
     @property
     def damaged(self) -> Mapping[str, str]:
         """Collections that are set aside, or of which something could not be read."""
-        full = {name: "the disk is too full to open it" for name in self._without_space}
-        return dict(sorted((self._damaged | full).items()))
+        return self._collections.damaged
 
     def check_space(self) -> None:
         """Raise StorageFull where the disk has less than `min_free_bytes` free."""
@@ -110,11 +103,10 @@ class EmbeddedStore(VectorStore):
         self, name: str, fields: Mapping[str, FieldType], *, dimensions: int = DIMENSIONS
     ) -> None:
         """Create the shard and its payload indexes."""
-        if name in self._damaged and name not in self._shards:
-            raise CollectionDamaged(name, self._damaged[name])
+        self._collections.check(name)
 
         def work() -> None:
-            shard = self._shards.get(name)
+            shard = self._collections.shards.get(name)
             missing = fields.keys() - (shard.fields if shard is not None else set())
             if shard is None or missing:
                 self._space.check()
@@ -124,24 +116,23 @@ class EmbeddedStore(VectorStore):
                 kind = INDEX_TYPES[fields[field_name]]
                 shard.engine.update(edge.UpdateOperation.create_field_index(field_name, kind))
                 shard.fields.add(field_name)
-            self._shards[name] = shard
+            self._collections.shards[name] = shard
 
         await self._write(name, work)
 
     async def collections(self) -> list[str]:
         """Names of the shards that are open."""
-        return sorted(self._shards)
+        return sorted(self._collections.shards)
 
     async def drop_collection(self, name: str) -> None:
         """Close the shard and remove its folder, also that of a damaged one."""
 
         def work() -> None:
-            shard = self._shards.pop(name, None)
+            shard = self._collections.shards.pop(name, None)
             if shard is not None:
                 shard.engine.close()
             drop_shard(self._folder / name)
-            self._damaged.pop(name, None)
-            self._without_space.discard(name)
+            self._collections.forget(name)
 
         await self._write(name, work)
 
@@ -219,12 +210,12 @@ class EmbeddedStore(VectorStore):
         What cannot be flushed on a full disk is in the engine's log, and read from it at the start.
         """
         self._rebuilds.cancel()
-        for name, shard in self._shards.items():
+        for name, shard in self._collections.shards.items():
             try:
                 await self._write(name, partial(self._close, shard))
             except (CollectionDamaged, StorageFull, OSError) as error:
                 log.warning("%s was closed without its index: %s", name, error)
-        self._shards.clear()
+        self._collections.shards.clear()
         for pool in (self._writer, self._readers):
             pool.shutdown(wait=False, cancel_futures=True)
         os.close(self._lock)
@@ -276,35 +267,10 @@ class EmbeddedStore(VectorStore):
             self._space.check()
             shard.nearest.save(self._folder / shard.name)
 
-    def _open(self, name: str) -> None:
-        """Open a collection, or set it aside."""
-        try:
-            self._shards[name] = open_shard(self._folder / name)
-        except CollectionDamaged as error:
-            self._damaged[name] = error.reason
-            log.error("%s; it is set aside", error)
-        except StorageFull as error:
-            self._without_space.add(name)
-            log.error("collection %s is set aside until there is space: %s", name, error)
-
     async def _shard(self, name: str) -> Shard:
-        shard = self._shards.get(name)
-        if shard is not None:
-            return shard
-        if name in self._without_space:
-
-            def again() -> None:
-                self._space.check()
-                if name in self._without_space:
-                    self._without_space.discard(name)
-                    self._open(name)
-
-            await self._write(name, again)
-            if name in self._shards:
-                return self._shards[name]
-        if name in self._damaged:
-            raise CollectionDamaged(name, self._damaged[name])
-        raise CollectionMissing(name)
+        if self._collections.waits_for_space(name):
+            await self._write(name, partial(self._collections.open_again, name))
+        return self._collections.get(name)
 
     async def _write(self, collection: str, work: Callable[[], T]) -> T:
         return await self._run(self._writer, collection, work)
@@ -320,9 +286,7 @@ class EmbeddedStore(VectorStore):
         try:
             return await asyncio.get_running_loop().run_in_executor(threads, guarded)
         except CollectionDamaged as error:
-            if collection not in self._damaged:
-                log.error("%s", error)
-            self._damaged.setdefault(collection, error.reason)
+            self._collections.mark_damaged(error)
             raise
 
     def _index(self, shard: Shard) -> NearestIndex | None:
