@@ -42,7 +42,9 @@ async def stdio_transport(server: Server, reaper: Reaper, log: ChildLog) -> Asyn
         OSError: it cannot be started.
         ServerFault: it ended, or what it prints is not MCP.
     """
-    child = await Child.start(server, reaper, log.write)
+    # Cancelled between fork and return, it would leave a process that nobody knows.
+    with anyio.CancelScope(shield=True):
+        child = await Child.start(server, reaper, log.write)
     to_session, from_child = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_child, from_session = anyio.create_memory_object_stream[SessionMessage](0)
 
