@@ -50,14 +50,18 @@ class Layout:
 
     @property
     def sentences(self) -> list[list[str]]:
-        """Of each text that is kept."""
-        return [[text[s.start : s.end] for s in sentences(text)] for text in self._texts]
+        """Of each text that is kept and has to be cut; of one that stays whole there are none."""
+        shares = share(self._wanted, self._most - self._frame(self.kept))
+        return [
+            [text[s.start : s.end] for s in sentences(text)] if wanted > tokens else []
+            for text, wanted, tokens in zip(self._texts, self._wanted, shares, strict=True)
+        ]
 
     def fill(self, scores: Sequence[Sequence[float]]) -> list[Span]:
         """The part of each text.
 
         Args:
-            scores: of the sentences of each text, 0 or more.
+            scores: 0 or more, for `sentences`.
         """
         left = self._most - self._frame(self.kept)
         while True:
@@ -80,4 +84,5 @@ class Layout:
 def _part(text: str, ruler: Ruler, tokens: int, scores: Sequence[float]) -> Span:
     if ruler.between(0, len(text)) <= tokens:
         return Span(0, len(text))
-    return excerpt(text, ruler, tokens, lambda _: scores) or Span(0, 0)
+    # Without scores it was to stay whole: then a little less of it is its beginning.
+    return excerpt(text, ruler, tokens, (lambda _: scores) if scores else None) or Span(0, 0)

@@ -16,8 +16,8 @@ from searchbus_vectors import Embedder
 
 __all__ = ["MAX_EMBEDDED", "Highlights"]
 
-MAX_EMBEDDED = 96
-"""Sentences whose meaning is compared, the first ones: each takes milliseconds."""
+MAX_EMBEDDED = 48
+"""Of more sentences only the words are compared: the meaning of each takes milliseconds."""
 _WORDS_SHARE = 0.5
 
 
@@ -32,8 +32,9 @@ class Highlights:
         if not sentences:
             return []
         words = self._by_words(question, sentences)
-        meaning = await self._by_meaning(question, sentences[:MAX_EMBEDDED])
-        meaning += words[len(meaning) :]
+        if len(sentences) > MAX_EMBEDDED:
+            return words
+        meaning = await self._by_meaning(question, sentences)
         return [
             _WORDS_SHARE * by_words + (1 - _WORDS_SHARE) * by_meaning
             for by_words, by_meaning in zip(words, meaning, strict=True)
