@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,8 +21,8 @@ from .edges import Edges, check_port
 from .errors import StackError
 from .launching import Launcher
 from .logfile import LogFile
-from .nats_server import bound_port, nats_server_binary, write_configuration
 from .processes import Processes
+from .stack_servers import start_fakes, start_nats
 from .stack_services import EDGE, StackService, find_services, needed_services
 from .state_file import StateFile
 
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Stack"]
 
-# For slow and busy machines: a process that cannot start ends the stack long before.
-NATS_TIMEOUT_S = 120.0
-FAKES_TIMEOUT_S = 300.0
 _LOOK_EVERY_S = 1.0
 """For the files that start a service."""
 
@@ -100,10 +96,13 @@ class Stack:
             self.launcher = Launcher.open()
         if self.secure:
             self._security = self._open_keys(services)
-        nats_port = await self._start_nats()
+        authorization = self._security.authorization if self._security is not None else ""
+        nats_port = await start_nats(
+            self.data, self._processes, self._server, authorization=authorization
+        )
         self.nats_url = f"nats://127.0.0.1:{nats_port}"
         if self.fake_upstreams:
-            await self._start_fakes()
+            self.environment |= await start_fakes(self.data, self._processes, self._server)
         self._services = services
         edges = self._edges(services[EDGE]) if EDGE in services else None
         workers = sorted(s.worker for s in self._needed().values() if s.worker is not None)
@@ -235,49 +234,8 @@ class Stack:
             users[name] = service.declaration
         return Security.open(self.data, users)
 
-    async def _start_nats(self) -> int:
-        folder = self.data / "nats"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        authorization = self._security.authorization if self._security is not None else ""
-        config = write_configuration(folder, authorization=authorization)
-        command = [str(nats_server_binary()), "-c", str(config)]
-        self._processes.keep(self._logged("nats", command, {}, color="bright_black"), "nats")
-
-        async def listens() -> bool:
-            return bound_port(folder) is not None
-
-        await self._processes.wait_until(
-            listens,
-            timeout_s=NATS_TIMEOUT_S,
-            otherwise=f"nats-server did not start within {NATS_TIMEOUT_S:.0f} s. See {self.logs}.",
-        )
-        port = bound_port(folder)
-        assert port is not None
-        # A restarted server comes back on the port that every process knows.
-        write_configuration(folder, port=port, authorization=authorization)
-        return port
-
-    async def _start_fakes(self) -> None:
-        root = Path(__file__).parents[4]
-        if not (root / "tests" / "fakes" / "__main__.py").is_file():
-            raise StackError("--fake-upstreams works in a checkout of searchbus only.")
-        written = self.data / "fakes.json"
-        written.unlink(missing_ok=True)
-        arguments = [sys.executable, "-m", "tests.fakes", "--settings", str(written)]
-        environment = {"PYTHONPATH": str(root)}
-        child = self._logged("fakes", arguments, environment, color="bright_black")
-        self._processes.keep(child, "fakes")
-
-        async def listen() -> bool:
-            return written.exists()
-
-        await self._processes.wait_until(
-            listen,
-            timeout_s=FAKES_TIMEOUT_S,
-            otherwise=f"The fake upstreams did not start. See {self.logs}.",
-        )
-        self.environment |= json.loads(written.read_text())["environment"]
+    def _server(self, label: str, command: list[str], environment: dict[str, str]) -> Child:
+        return self._logged(label, command, environment, color="bright_black")
 
     def _child(self, service: StackService, label: str, environment: Mapping[str, str]) -> Child:
         keys = self._security.environment(service.name) if self._security is not None else {}
