@@ -22,6 +22,11 @@ import msgspec
 __all__ = ["REVISION", "SPARE_S", "Client", "Outcome", "counts"]
 
 REVISION = "2026-07-28"
+_META = {
+    "io.modelcontextprotocol/protocolVersion": REVISION,
+    "io.modelcontextprotocol/clientInfo": {"name": "chaos", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 _BUFFER_BYTES = 32 * 2**20
 """With less, reading a large answer would take longer than serving it."""
 SPARE_S = 0.25
@@ -136,15 +141,7 @@ class Client:
     async def _attempt(
         self, tool: str, arguments: dict[str, Any], expected: str | None, deadline_s: float
     ) -> tuple[str, str, str]:
-        params = {
-            "name": tool,
-            "arguments": arguments,
-            "_meta": {
-                "io.modelcontextprotocol/protocolVersion": REVISION,
-                "io.modelcontextprotocol/clientInfo": {"name": "chaos", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {},
-            },
-        }
+        params = {"name": tool, "arguments": arguments}
         started_s = time.monotonic()
         try:
             async with asyncio.timeout(deadline_s + _GIVE_UP_S):
@@ -169,14 +166,14 @@ class Client:
     async def post(
         self, method: str, params: dict[str, Any], *, name: str = ""
     ) -> tuple[int, dict[str, Any]]:
-        """One JSON-RPC request; returns the HTTP status and the message.
+        """One JSON-RPC request, with what the revision wants in `_meta`; returns the HTTP status and
+        the message.
 
         Raises:
             OSError, IncompleteReadError: no edge answered.
         """
-        body = json.dumps(
-            {"jsonrpc": "2.0", "id": next(self._numbers), "method": method, "params": params}
-        ).encode()
+        message = {"jsonrpc": "2.0", "id": next(self._numbers), "method": method}
+        body = json.dumps({**message, "params": {**params, "_meta": _META}}).encode()
         first = next(self._turn)
         error: Exception = ConnectionError("no edge")
         for offset in range(len(self._ports)):

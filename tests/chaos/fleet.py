@@ -123,7 +123,7 @@ class Fleet:
 
                 async def listed(client: Client = client) -> bool:
                     try:
-                        _, found = await client.post("tools/list", _META)
+                        _, found = await client.post("tools/list", {})
                     except (OSError, asyncio.IncompleteReadError):
                         return False
                     names = {t["name"] for t in found.get("result", {}).get("tools", [])}
@@ -176,15 +176,6 @@ class Fleet:
         """Whether the servers have a leader; buckets made before have one replica for a while."""
         found = [monitor(port, "jsz").get("meta_cluster", {}) for port in self._monitors]
         return all(m.get("leader") and m.get("cluster_size") == self._cluster for m in found)
-
-
-_META = {
-    "_meta": {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "chaos", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-}
 
 
 def monitor(port: int, page: str) -> dict[str, Any]:
