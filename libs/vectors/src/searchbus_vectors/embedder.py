@@ -63,6 +63,10 @@ class Embedder(ABC):
         with _tracer.start_as_current_span(name, attributes={"texts": len(texts)}):
             return await self._embed_short(texts, urgent)
 
+    def is_word(self, word: str) -> bool:
+        """Whether the model knows the word as a whole, so that it is hardly misspelt."""
+        return False
+
     @abstractmethod
     def words(self, text: str) -> Sparse:
         """The words of a query: the sparse part of its vectors, which needs no model."""

@@ -121,6 +121,10 @@ class ModelEmbedder(Embedder):
         """BM25's share of a query, as `embed_query` has it."""
         return query_vector(text)
 
+    def is_word(self, word: str) -> bool:
+        """Whether the word is one token; a misspelt or a rare one is several."""
+        return self._dense.count_tokens(word) == 1
+
     async def close(self) -> None:
         """Wait for running batches and free the threads."""
         self._query_pool.shutdown(wait=False, cancel_futures=True)

@@ -46,6 +46,9 @@ class Embeds(Protocol):
     async def embed_short(self, texts: Sequence[str], *, urgent: bool) -> list[Vector]:
         """One vector for each text."""
 
+    def is_word(self, word: str) -> bool:
+        """Whether the model knows the word, so that it is hardly misspelt."""
+
 
 class Finder:
     """Ranks entries for a query and returns a page of the ranking."""
@@ -151,6 +154,7 @@ class Finder:
         return parse_query(
             query,
             is_known=lambda term: self.index.is_known(term, scope),
+            is_word=self._embedder.is_word,
             vocabulary=lambda: self.index.vocabulary(scope),
             glossary=load_glossary(),
         )

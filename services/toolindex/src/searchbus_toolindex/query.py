@@ -79,6 +79,7 @@ def parse_query(
     query: str,
     *,
     is_known: Callable[[str], bool],
+    is_word: Callable[[str], bool],
     vocabulary: Callable[[], list[str]],
     glossary: Glossary,
 ) -> ParsedQuery:
@@ -86,11 +87,12 @@ def parse_query(
 
     Args:
         is_known: whether an entry that the caller sees contains a stem.
+        is_word: whether a lower-cased word is in use, so that it needs no correction.
         vocabulary: the words that an unknown word may stand for.
     """
     sentences = [s.strip() for s in _SENTENCE_END.split(query)]
     sentences = [s for s in sentences if len(s) >= _MIN_SENTENCE_CHARS][:_MAX_SENTENCES]
-    reading = _reading(query, is_known, vocabulary, glossary)
+    reading = _reading(query, is_known, is_word, vocabulary, glossary)
     return ParsedQuery(
         whole=query,
         sentences=tuple(sentences) if len(sentences) > 1 else (),
@@ -114,6 +116,7 @@ class _Reading:
 def _reading(
     query: str,
     is_known: Callable[[str], bool],
+    is_word: Callable[[str], bool],
     vocabulary: Callable[[], list[str]],
     glossary: Glossary,
 ) -> _Reading | None:
@@ -124,6 +127,8 @@ def _reading(
     translated = misread = False
     corrections = meant = 0
     words = split_words(query)
+    # Words of an English query are words of other languages by chance: "image", "convert".
+    is_english = any(word.lower() in _ENGLISH for word in words)
     for word in words:
         lower = word.lower()
         if lower in STOPWORDS:
@@ -131,12 +136,14 @@ def _reading(
             continue
         meant += 1
         if is_unspaced(word) or not is_known(stem(lower)):
-            meanings = glossary.translate(word)
+            in_use = is_word(lower)
+            meanings = None if in_use and is_english else glossary.translate(word)
             if meanings:
                 english += meanings
                 translated = True
                 continue
-            near = None if is_unspaced(word) else _nearest(fold(word), vocabulary())
+            correct = in_use or is_unspaced(word)
+            near = None if correct else _nearest(fold(word), vocabulary())
             if near is not None:
                 corrected.append(near)
                 english.append(near)
@@ -150,8 +157,6 @@ def _reading(
         corrected.append(word)
     share = corrections / max(1, meant)
     if translated:
-        # Words of an English query are words of other languages by chance: "image", "convert".
-        is_english = any(word.lower() in _ENGLISH for word in words)
         text = " ".join(dict.fromkeys(english))
         return _Reading(text, tuple(unread), share, guessed=is_english or misread)
     return _Reading(" ".join(corrected), (), share, guessed=misread) if corrections else None
