@@ -27,14 +27,15 @@ from searchbus_toolindex import cohort as cohorts
 from searchbus_toolindex import gate as gates
 from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.gate import FEATURES, Gate
+from searchbus_toolindex.index import Index
 from searchbus_toolindex.query import is_searchable
 from searchbus_toolindex.scope import Scope
-from searchbus_toolindex.scoring import COSINE_SPAN, WORDS_WEIGHT, Facet
+from searchbus_toolindex.scoring import Facet
 from searchbus_vectors import Embedder, load_embedder
 
 from .sets import EVERY_ROLE, SHIPPED, Case, ToolSet, finder_of, nonsense, read_sets, shipped_cases
 
-__all__ = ["Example", "fit"]
+__all__ = ["REFERENCE", "Example", "fit", "logistic"]
 
 REFERENCE = Path(__file__).parents[3] / "shared"
 PACKAGE = Path(str(files("searchbus_toolindex")))
@@ -80,15 +81,13 @@ def fit(examples: Sequence[Example]) -> Gate:
     chosen = [int(np.argmax(e.candidates[:, :2].sum(axis=1))) for e in examples]
     for _ in range(_ROUNDS):
         rows = np.stack([e.candidates[at] for e, at in zip(examples, chosen, strict=True)])
-        found = _logistic(rows, served, weight)
+        found = logistic(rows, served, weight)
         chosen = [int(np.argmax(e.candidates @ found[:-1])) for e in examples]
-    slope = float(found[0] + found[1]) * COSINE_SPAN / (1 - WORDS_WEIGHT)
     rounded = [round(float(value), 3) for value in found]
-    # A difference of cosines counts alike in the score and in the probability.
-    return Gate(weights=tuple(rounded[:-1]), intercept=rounded[-1], slope=round(slope, 3))
+    return Gate(weights=tuple(rounded[:-1]), intercept=rounded[-1])
 
 
-def _logistic(
+def logistic(
     rows: NDArray[np.float64], served: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Weights and intercept by Newton's method, on features of unit variance, with a small ridge."""
@@ -154,20 +153,21 @@ def _parts(tools: ToolSet, finder: Finder) -> Iterator[tuple[str, bool, Case, Sc
 async def _candidates(finder: Finder, query: str, scope: Scope) -> NDArray[np.float64]:
     parsed, facets = await finder.facets(query[:_MAX_CHARS].strip(), scope)
     rows = [
-        _rows(facet, scope)
+        _rows(finder.index, facet, scope)
         for text, facet in zip(parsed.texts, facets, strict=True)
         if parsed.is_evidence(text)
     ]
     return np.concatenate(rows)
 
 
-def _rows(facet: Facet, scope: Scope) -> NDArray[np.float64]:
+def _rows(index: Index, facet: Facet, scope: Scope) -> NDArray[np.float64]:
     """The features of the entries that are nearest to a text in meaning, or in words."""
     visible = np.flatnonzero(scope.mask)
     cosine, coverage = facet.cosine[visible], facet.matches.coverage[visible]
     best = np.unique(np.r_[np.argsort(-cosine)[:_CANDIDATES],
                            np.argsort(-(cosine + 0.1 * coverage))[:_CANDIDATES]])  # fmt: skip
-    return gates.features(cosine[best], coverage[best], facet.circumstances)
+    agreement = index.agreement(facet, visible[best])
+    return gates.features(cosine[best], coverage[best], agreement, facet.circumstances)
 
 
 async def main() -> None:
@@ -211,7 +211,7 @@ def _add_empty_gate(model: str) -> None:
     """An index cannot be made without a gate, not even to fit one."""
     path = PACKAGE / "gate.json"
     found = msgspec.json.decode(path.read_bytes(), type=dict[str, Gate]) if path.exists() else {}
-    found.setdefault(model, Gate((0.0,) * len(FEATURES), 0.0, 1.0))
+    found.setdefault(model, Gate((0.0,) * len(FEATURES), 0.0))
     path.write_bytes(msgspec.json.encode(found))
     gates.load_gate.cache_clear()
 

@@ -1,7 +1,7 @@
 """How well tools are found in every set: `python -m tests.search.measure`.
 
 For each catalogue: rank of the right tools, how many are returned, answerable queries without a result,
-nonsense with an empty result. With `--queries FILE` also a table of the shipped tools' queries.
+nonsense with an empty result.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
@@ -27,42 +28,61 @@ from .sets import (
     shipped_cases,
 )
 
-__all__ = ["measure", "quality", "results", "shipped_quality"]
+__all__ = ["Result", "measure", "quality", "results", "shipped_quality"]
 
 _DEPTH = 10
 
 
+@dataclass(frozen=True)
+class Result:
+    """The names of the first ten matches of a query.
+
+    Args:
+        first_page: of these, those before the scores fall off; tools/search returns them first.
+    """
+
+    names: tuple[str, ...]
+    first_page: tuple[str, ...]
+
+
 async def results(
     finder: Finder, cases: Sequence[Case], *, with_toolset: bool = False
-) -> list[list[str]]:
-    """The names of the first ten results of each query."""
+) -> list[Result]:
+    """The results of each query."""
     found = []
     for case in cases:
         reply = await finder.find(case.query[:MAX_FIND_CHARS], actor=EVERY_ROLE, limit=_DEPTH)
-        found.append([f"{f.toolset}.{f.name}" if with_toolset else f.name for f in reply.found])
+        names = tuple(f"{f.toolset}.{f.name}" if with_toolset else f.name for f in reply.found)
+        found.append(Result(names, names[: reply.first_page]))
     return found
 
 
-def quality(cases: Sequence[Case], found: Sequence[Sequence[str]]) -> dict[str, float]:
+def quality(cases: Sequence[Case], found: Sequence[Result]) -> dict[str, float]:
     """Means over queries that the catalogue serves."""
     pairs = list(zip(found, (case.right for case in cases), strict=True))
     measured = {
-        f"recall@{k}": mean(len({*f[:k]} & r) / len(r) for f, r in pairs) for k in (1, 5, 10)
+        f"recall@{k}": mean(len({*f.names[:k]} & r) / len(r) for f, r in pairs) for k in (1, 5, 10)
     }
-    measured["ndcg@10"] = mean(_ndcg(f, r) for f, r in pairs)
-    measured["returned"] = mean(len(f) for f, _ in pairs)
-    measured["wrongly empty"] = mean(not f for f, _ in pairs)
+    measured["ndcg@10"] = mean(_ndcg(f.names, r) for f, r in pairs)
+    measured["returned"] = mean(len(f.names) for f, _ in pairs)
+    measured["on the first page"] = mean(len(f.first_page) for f, _ in pairs)
+    measured["recall@5 of the first page"] = mean(
+        len({*f.first_page[:5]} & r) / len(r) for f, r in pairs
+    )
+    measured["ndcg@10 of the first page"] = mean(_ndcg(f.first_page, r) for f, r in pairs)
+    measured["wrongly empty"] = mean(not f.names for f, _ in pairs)
     return {name: round(value, 4) for name, value in measured.items()}
 
 
-def shipped_quality(cases: Sequence[Case], found: Sequence[Sequence[str]]) -> dict[str, float]:
+def shipped_quality(cases: Sequence[Case], found: Sequence[Result]) -> dict[str, float]:
     """Of the shipped tools: right first, mean number returned, empty where no tool serves."""
     pairs = list(zip(found, (case.right for case in cases), strict=True))
     served = [(f, r) for f, r in pairs if r]
     return {
-        "right first": sum(bool(f) and f[0] in r for f, r in served),
-        "returned": round(mean(len(f) for f, _ in served), 2),
-        "empty": sum(not f for f, r in pairs if not r),
+        "right first": sum(f.names[0] in r for f, r in served if f.names),
+        "returned": round(mean(len(f.names) for f, _ in served), 2),
+        "on the first page": round(mean(len(f.first_page) for f, _ in served), 2),
+        "empty": sum(not f.names for f, r in pairs if not r),
     }
 
 
@@ -82,7 +102,7 @@ async def measure(reference: Path) -> dict[str, dict[str, float]]:
             else:
                 measured[tools.name] = quality(tools.cases, await results(finder, tools.cases))
             strange = await results(finder, nonsense())
-            measured[tools.name]["nonsense empty"] = sum(not found for found in strange)
+            measured[tools.name]["nonsense empty"] = sum(not found.names for found in strange)
     finally:
         await embedder.close()
     return measured

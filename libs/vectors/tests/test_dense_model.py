@@ -37,6 +37,14 @@ def test_tokens_after_the_limit_do_not_count(model):
     assert np.array_equal(model.embed([start])[0], model.embed([start + "weather " * 50])[0])
 
 
+@pytest.mark.parametrize(
+    ("word", "tokens"), [("weather", 1), ("root", 1), ("wheather", 2), ("forcast", 2)]
+)
+def test_word_that_the_model_knows_is_one_token(model, word, tokens):
+    """A misspelt one is several."""
+    assert model.count_tokens(word) == tokens
+
+
 def test_model_of_a_folder_is_shared():
     """Its weights are in memory once."""
     first = shared_model(resolve_model(), MODEL_NAME)

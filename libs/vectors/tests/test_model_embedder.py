@@ -56,3 +56,9 @@ async def test_odd_texts_embed(embedder):
     """Empty, huge and strange texts give vectors, not errors."""
     for vectors in await embedder.embed_documents(["", " ", "x" * 100_000, "\u0000", "🙂" * 50]):
         assert len(vectors.dense) == 384
+
+
+async def test_words_in_use_are_known(embedder):
+    """And misspelt ones are not."""
+    assert embedder.is_word("painting")
+    assert not embedder.is_word("paintign")

@@ -23,6 +23,16 @@ def test_nearness_is_that_of_one_tool_and_of_five_others():
     assert (found.tools, found.others) == pytest.approx((1.0, 0.2))
 
 
+def test_kind_of_tool_that_is_wanted_is_a_mean_of_the_nearest_three():
+    """The nearest counts most: e times as much as one whose cosine is .05 lower."""
+    tools = np.stack([unit(0)[0], 0.95 * unit(0)[0] + 0.3 * unit(1)[0], *unit(2, 3)])
+    cohort = Cohort(np.zeros(384, dtype=np.float32), tools, unit(4, 5, 6, 7, 8))
+    expected = cohort.nearness(unit(0)[0]).expected
+    weight = 1 / (1 + np.exp(-1) + np.exp(-20))
+    assert expected[0] == pytest.approx(weight * (1 + 0.95 * np.exp(-1)), abs=1e-5)
+    assert expected[1] == pytest.approx(weight * 0.3 * np.exp(-1), abs=1e-5)
+
+
 def test_texts_near_to_every_request_count_less():
     """By the weighted product with the mean request."""
     cohort = Cohort(unit(0)[0], unit(*[0] * 5), unit(*[1] * 5))

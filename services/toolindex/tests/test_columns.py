@@ -87,3 +87,9 @@ def test_fingerprint_does_not_depend_on_slots():
 def test_sizes_are_counted_by_kind():
     """Free slots do not count."""
     assert COLUMNS.sizes() == {"tool": 3}
+
+
+def test_entries_of_one_toolset_share_a_number():
+    """Which another toolset does not have."""
+    first, other, third = COLUMNS.toolsets(np.array([0, 1, 3])).tolist()
+    assert first == third != other

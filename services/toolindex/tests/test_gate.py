@@ -6,9 +6,20 @@ import numpy as np
 import pytest
 
 from searchbus_toolindex.cohort import Nearness
-from searchbus_toolindex.gate import FEATURES, Circumstances, Gate, features, load_gate
+from searchbus_toolindex.gate import (
+    FEATURES,
+    LEAST,
+    Circumstances,
+    Gate,
+    features,
+    judge,
+    load_gate,
+)
+from searchbus_vectors import DIMENSIONS
 from searchbus_vectors.hash_embedder import HashEmbedder
 from searchbus_vectors.model_files import MODEL_NAME
+
+NEARNESS = Nearness(0.6, 0.5, np.zeros(DIMENSIONS, dtype=np.float32))
 
 
 def floats(*values: float):
@@ -16,45 +27,72 @@ def floats(*values: float):
 
 
 def circumstances(**changed) -> Circumstances:
-    given = {"nearness": Nearness(0.6, 0.5), "terms": 3, "corrected": 0.0, "entries": 92}
+    given = {"nearness": NEARNESS, "terms": 3, "corrected": 0.0, "entries": 92}
     return Circumstances(**{**given, **changed})
 
 
-def test_features_are_margins_coverage_and_circumstances():
+def test_features_are_margins_coverage_agreement_and_circumstances():
     """Logarithms of the numbers of terms and of entries, of which there are never few."""
-    found = features(floats(0.7, 0.4), floats(0.5, 0.0), circumstances())
+    found = features(floats(0.7, 0.4), floats(0.5, 0.0), floats(0.8, 0.3), circumstances())
     assert found.shape == (2, len(FEATURES))
-    assert found[0].tolist() == pytest.approx([0.1, 0.2, 0.5, np.log(3), 0.0, np.log(100)])
+    assert found[0].tolist() == pytest.approx([0.1, 0.2, 0.5, 0.8, np.log(3), 0.0, np.log(100)])
     assert found[1, :2].tolist() == pytest.approx([-0.2, -0.1])
 
 
 def test_logits_are_linear_in_the_features():
     """With the intercept."""
-    gate = Gate(weights=(10.0, 0.0, 2.0, 0.0, 0.0, 0.0), intercept=-1.0, slope=5.0)
-    assert gate.logits(floats(0.7), floats(0.5), circumstances()).tolist() == pytest.approx([1.0])
+    gate = Gate(weights=(10.0, 0.0, 2.0, 4.0, 0.0, 0.0, 0.0), intercept=-1.0)
+    found = gate.logits(floats(0.7), floats(0.5), floats(0.5), circumstances())
+    assert found.tolist() == pytest.approx([3.0])
 
 
-def test_probability_falls_with_the_distance_to_the_best_score():
+def test_probability_falls_with_the_distance_to_the_best_score_and_with_the_rank():
     """Slower for a request of many words; a literal match is certain."""
-    gate = Gate(weights=(0.0,) * 6, intercept=0.0, slope=10.0)
-    short = gate.probabilities(1.0, 3, floats(0.0, -0.1, -0.5, 8.0))
-    long = gate.probabilities(1.0, 12, floats(0.0, -0.1, -0.5))
-    assert short.tolist() == pytest.approx([0.7311, 0.5, 0.018, 1.0], abs=1e-3)
-    assert long.tolist() == pytest.approx([0.7311, 0.6225, 0.1824], abs=1e-3)
+    short = judge(1.0, 3, floats(8.0, 0.0, -0.1, -0.5)).probabilities
+    long = judge(1.0, 10, floats(0.0, -0.1)).probabilities
+    odds = [1.0 - 0.8 * np.log(2), 1.0 - 0.55 - 0.8 * np.log(3), 1.0 - 2.75 - 0.8 * np.log(4)]
+    expected = [1.0, *(1 / (1 + np.exp(-value)) for value in odds)]
+    assert short.tolist() == pytest.approx(expected, abs=1e-3)
+    assert long.tolist() == pytest.approx([0.7311, 0.5425], abs=1e-3)
+
+
+def test_entries_far_below_the_best_are_left_out():
+    """Those whose odds are less than 1/35 of the best's; more are kept for a long request."""
+    behind = floats(0.0, -0.3, -0.6, -0.7)
+    assert judge(3.0, 3, behind).returned.tolist() == [True, True, False, False]
+    assert judge(3.0, 25, behind).returned.tolist() == [True] * 4
+
+
+def test_nothing_is_returned_without_evidence_but_a_literal_match():
+    """The best entry needs the least probability."""
+    least = float(np.log(LEAST / (1 - LEAST)))
+    assert judge(least + 0.01, 3, floats(0.0, -0.1)).returned.tolist() == [True, True]
+    assert judge(least - 0.01, 3, floats(0.0, -0.1)).returned.tolist() == [False, False]
+    assert judge(least - 0.01, 3, floats(4.0, 0.0)).returned.tolist() == [True, False]
+
+
+def test_first_page_ends_where_scores_fall_off():
+    """Later ranks must be nearer to the best; ten equal ones are a page, and so is one alone."""
+    assert judge(3.0, 3, floats(0.0, -0.2, -0.3, -0.9, -0.9)).first_page == 3
+    assert judge(3.0, 3, floats(0.0, -0.2, -0.2, -0.2, -0.3)).first_page == 4
+    assert judge(3.0, 3, np.zeros(30, dtype=np.float32)).first_page == 10
+    assert judge(3.0, 3, floats(6.0)).first_page == 1
 
 
 @pytest.mark.parametrize("model", [MODEL_NAME, HashEmbedder.model])
 def test_more_evidence_is_more_probable(model):
-    """In the fitted weights, nearness and words count for an entry, corrections against it."""
+    """In the fitted weights, nearness, words and agreement count for an entry, corrections against it."""
     gate = load_gate(model)
-    near, far = gate.logits(floats(0.7, 0.5), floats(0.3, 0.3), circumstances())
-    known, unknown = gate.logits(floats(0.6, 0.6), floats(0.9, 0.1), circumstances())
-    (plain,) = gate.logits(floats(0.6), floats(0.5), circumstances())
-    (corrected,) = gate.logits(floats(0.6), floats(0.5), circumstances(corrected=1.0))
+    same = floats(0.6, 0.6)
+    near, far = gate.logits(floats(0.7, 0.5), floats(0.3, 0.3), same, circumstances())
+    known, unknown = gate.logits(same, floats(0.9, 0.1), same, circumstances())
+    alike, other = gate.logits(same, floats(0.3, 0.3), floats(0.7, 0.5), circumstances())
+    plain = gate.logits(same, same, same, circumstances())[0]
+    corrected = gate.logits(same, same, same, circumstances(corrected=1.0))[0]
     assert near > far
     assert known > unknown
+    assert alike > other
     assert plain > corrected
-    assert gate.slope > 0
 
 
 def test_unknown_model_is_refused_with_what_to_do():

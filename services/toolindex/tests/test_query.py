@@ -10,6 +10,7 @@ from searchbus_toolindex.glossary import Glossary
 from searchbus_toolindex.query import is_searchable, parse_query
 
 WORDS = ["weather", "forecast", "send", "mail", "convert"]
+IN_USE = {"fail", "wetter"}
 GLOSSARY = Glossary("weather\twetter*\nsend\tsenden")
 
 
@@ -18,8 +19,9 @@ def parse(query: str):
 
     known = {stem(word) for word in WORDS}
     return parse_query(
-        query, is_known=known.__contains__, vocabulary=lambda: WORDS, glossary=GLOSSARY
-    )
+        query, is_known=known.__contains__, is_word=IN_USE.__contains__,
+        vocabulary=lambda: WORDS, glossary=GLOSSARY,
+    )  # fmt: skip
 
 
 def test_sentences_are_searched_separately():
@@ -41,6 +43,13 @@ def test_typos_are_corrected_in_a_second_reading():
     assert parse("weather forecast").readings == ()
 
 
+def test_word_in_use_is_not_corrected():
+    """Nor translated where the query is English, although the glossary has it."""
+    assert parse("fail").readings == ()
+    assert parse("bail").readings == ("mail",)
+    assert parse("what is this wetter").readings == ()
+
+
 def test_foreign_words_are_read_in_english():
     """With the known words of the query, without the others."""
     assert parse("Wetter forecast senden bitte").readings == ("weather forecast send",)
@@ -56,7 +65,7 @@ def test_words_left_out_of_a_translation_count_as_words_without_a_match():
 @pytest.mark.parametrize(
     ("query", "guessed"),
     [
-        ("Wetter in Bonn", False), ("what is Wetter", True), ("forcast", False), ("bail", True),
+        ("Wetter in Bonn", False), ("what is senden", True), ("forcast", False), ("bail", True),
     ],
 )  # fmt: skip
 def test_reading_that_may_be_wrong_is_no_evidence(query, guessed):

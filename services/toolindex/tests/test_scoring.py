@@ -8,7 +8,10 @@ import pytest
 from searchbus_toolindex.cohort import Nearness
 from searchbus_toolindex.gate import Circumstances
 from searchbus_toolindex.lexicon import Matches
-from searchbus_toolindex.scoring import Best, Facet, combine, fused
+from searchbus_toolindex.scoring import Best, Facet, combine, fused, supported
+from searchbus_vectors import DIMENSIONS
+
+NEARNESS = Nearness(0.6, 0.5, np.zeros(DIMENSIONS, dtype=np.float32))
 
 
 def floats(*values: float):
@@ -17,7 +20,7 @@ def floats(*values: float):
 
 def facet(cosine, scores, coverage=(0.0, 0.0, 0.0)) -> Facet:
     matches = Matches(floats(*scores), floats(*coverage))
-    return Facet(floats(*cosine), matches, Circumstances(Nearness(0.6, 0.5), 2, 0.0, 3))
+    return Facet(floats(*cosine), matches, Circumstances(NEARNESS, 2, 0.0, 3))
 
 
 def fused_alone(found: Facet, best: Best):
@@ -59,9 +62,15 @@ def test_text_with_a_low_best_cosine_counts_less():
 
 
 def test_better_of_query_and_reading_counts_with_the_best_sentence():
-    """.4 and .6; without sentences the query alone."""
+    """.25 and .75; without sentences the query alone."""
     whole, reading, sentence = floats(0.5, 0.0), floats(0.0, 1.0), floats(1.0, 0.0)
     assert combine(whole=whole, sentences=[], readings=[reading]).tolist() == [0.5, 1.0]
     assert combine(whole=whole, sentences=[sentence], readings=[reading]).tolist() == pytest.approx(
-        [0.8, 0.4]
+        [0.875, 0.25]
     )
+
+
+def test_best_of_a_toolset_supports_the_others():
+    """By .3 of its score, so that the highest score of all stays what it is."""
+    found = supported(floats(1.0, 0.6, 0.7), np.array([3, 3, 0], dtype=np.int32))
+    assert found.tolist() == pytest.approx([1.0, (0.6 + 0.3) / 1.3, 0.7], abs=1e-6)

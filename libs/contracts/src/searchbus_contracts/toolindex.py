@@ -82,7 +82,10 @@ class Considered(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = 0.0
     left_out: Annotated[
         str | None,
-        Meta(description="Why it is no match: score or probability, below the least one."),
+        Meta(
+            description="Why it is no match: score or probability (of the best entry) below the "
+            "least one; share: its odds are far below those of the best."
+        ),
     ] = None
 
 
@@ -103,4 +106,7 @@ class FindReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     generation: Annotated[str, Meta(description="The catalogue that was searched.")]
     found: tuple[Found, ...] = ()
     total: Annotated[int, Meta(ge=0, description="All matches that the caller may use.")] = 0
+    first_page: Annotated[
+        int, Meta(ge=0, description="The matches before scores fall off; a first page ends there.")
+    ] = 0
     explanation: Annotated[FindExplanation | None, Meta(description="With `explain`.")] = None

@@ -35,6 +35,7 @@ class Index:
         self.requests: list[FindRequest] = []
         self.fault: Fault | None = None
         self.explanation: FindExplanation | None = None
+        self.first_page = 0
 
     @endpoint
     async def search(self, call: Call, request: FindRequest) -> FindReply:
@@ -47,6 +48,7 @@ class Index:
                 Found(toolset="dictionary", name=name, score=1.0, cosine=1.0) for name in page
             ),
             total=len(self.names),
+            first_page=self.first_page,
             generation="g1",
             explanation=self.explanation if request.explain else None,
         )
@@ -125,6 +127,19 @@ async def test_pages_follow_each_other(finder, index, registry, reader):
             await finder.tools(actor, view, query, bad)
     with pytest.raises(Fault, match="Unknown cursor"):
         await finder.prompts(reader, view, "q", cursor)
+
+
+async def test_first_page_ends_where_scores_fall_off(finder, index, registry, reader):
+    """The rest is on the following pages, which are full ones."""
+    index.names, index.first_page = ["say"] * 25, 4
+    view = registry.view(None)
+    pages, cursor = [], None
+    while not pages or cursor:
+        found, cursor = await finder.tools(reader, view, "q", cursor)
+        pages.append(len(found))
+    assert pages == [4, 10, 10, 1]
+    assert [r.offset for r in index.requests] == [0, 4, 14, 24]
+    assert len(await finder.best_tools(reader, view, "q", 10)) == 10
 
 
 async def test_prompts_have_their_listed_names(finder, index, registry, reader):

@@ -27,15 +27,25 @@ __all__ = ["HUB_WEIGHT", "Cohort", "CohortTexts", "Nearness", "load_cohort", "lo
 
 HUB_WEIGHT = 0.5
 _NEAREST_OTHERS = 5
+_NEAREST_TOOLS = 3
+_TOOLS_SPAN = 0.05
+"""A tool of the cohort whose cosine is this much lower counts 1/e as much."""
 FILE = "cohort.npz"
 
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """The cosine of a query with the nearest tool, and its mean with the five nearest others."""
+    """What the cohort says of a query.
+
+    Args:
+        tools: the cosine with the nearest tool.
+        others: the mean cosine with the five nearest other texts.
+        expected: the weighted mean of the three nearest tools: the kind of tool that is wanted.
+    """
 
     tools: float
     others: float
+    expected: Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +78,15 @@ class Cohort:
         """Compare a query; cosines are less the penalty, as those of entries."""
         # Each row by itself, so that replicas get the same bits (see vector_table.py).
         cosines = np.einsum("ij,j->i", self.vectors, query) - self._penalties
-        others = np.sort(cosines[self.number_of_tools :])[-_NEAREST_OTHERS:]
-        return Nearness(float(cosines[: self.number_of_tools].max()), float(others.mean()))
+        tools, others = np.split(cosines, [self.number_of_tools])
+        nearest = np.argsort(-tools, kind="stable")[:_NEAREST_TOOLS]
+        weights = np.exp((tools[nearest] - tools[nearest[0]]) / _TOOLS_SPAN)
+        expected = np.einsum("i,ij->j", weights / weights.sum(), self.vectors[nearest])
+        return Nearness(
+            tools=float(tools[nearest[0]]),
+            others=float(np.sort(others)[-_NEAREST_OTHERS:].mean()),
+            expected=expected.astype(np.float32),
+        )
 
 
 @cache

@@ -83,6 +83,10 @@ class Columns:
             self._place[[slot for _, slot in self._ordered]] = np.arange(len(self._ordered))
         return self._place
 
+    def toolsets(self, slots: NDArray[np.intp]) -> NDArray[np.int32]:
+        """A number for the toolset of each of these slots."""
+        return self._toolsets[slots]
+
     def _sort(self) -> None:
         if self._removed:
             self._ordered = [pair for pair in self._ordered if pair not in self._removed]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from searchbus_contracts.toolindex import Considered, FindExplanation, TextMatch
 
 from .entries import Entry
-from .gate import LEAST
+from .gate import LEAST, Verdict
 from .query import ParsedQuery
 from .scoring import MIN_SCORE, Facet
 
@@ -19,29 +19,34 @@ _DIGITS = 4
 def considered(
     entry: Entry,
     row: int,
+    place: int,
+    *,
     score: float,
-    probability: float,
     literal: float,
+    verdict: Verdict,
     facets: Sequence[Facet],
 ) -> Considered:
     """What decided about an entry.
 
     Args:
         row: of the entry in the facets.
+        place: of the entry in the verdict.
         score: with what `literal` adds to it.
         facets: of the query's texts.
     """
     left_out = None
     if score < MIN_SCORE:
         left_out = "score"
-    elif probability < LEAST:
+    elif not verdict.evident[place]:
         left_out = "probability"
+    elif not verdict.close[place]:
+        left_out = "share"
     return Considered(
         toolset=entry.toolset,
         name=entry.name,
         score=round(score, _DIGITS),
-        probability=round(probability, _DIGITS),
-        literal=float(literal),
+        probability=round(float(verdict.probabilities[place]), _DIGITS),
+        literal=literal,
         matches=tuple(_match(facet, row) for facet in facets),
         left_out=left_out,
     )

@@ -96,6 +96,7 @@ class Finder:
         return FindReply(
             generation=now,
             total=len(ranking),
+            first_page=ranking.first_page,
             found=tuple(
                 Found(
                     toolset=match.entry.toolset,

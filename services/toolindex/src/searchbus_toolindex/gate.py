@@ -3,6 +3,9 @@
 The features of a text of the query and an entry:
 
 - how much nearer the entry is than the nearest tool of the cohort, and than its other texts;
+- how near the entry is to the tools of the cohort that are nearest to the text: for a request to
+  book a flight, a catalogue of search tools has an entry that is near to the words, but none that
+  is near to the cohort's tools for flights;
 - the share of the text's words found, weighted by their rarity;
 - how many words it has, how many of them are corrections, and how many entries are visible: the
   best of many has a higher cosine by chance.
@@ -13,6 +16,7 @@ the catalogue serves as others: the probabilities are those of such a mix.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -22,14 +26,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cohort import Nearness
-from .lexicon import Floats
+from .lexicon import Floats, Mask
 
-__all__ = ["FEATURES", "LEAST", "Circumstances", "Gate", "features", "load_gate"]
+__all__ = [
+    "FEATURES",
+    "LEAST",
+    "Circumstances",
+    "Gate",
+    "Verdict",
+    "features",
+    "judge",
+    "load_gate",
+]
 
-FEATURES = ("tools_margin", "others_margin", "coverage", "terms", "corrected", "entries")
-LEAST = 0.25
-"""The probability that an entry must have to be returned."""
-_SHORT = 6
+FEATURES = (
+    "tools_margin", "others_margin", "coverage", "agreement", "terms", "corrected", "entries"
+)  # fmt: skip
+LEAST = 0.175
+"""The probability that the best entry must have; otherwise the result is empty."""
+_SLOPE, _RANK_WEIGHT = 5.5, 0.8
+"""How fast the logarithm of the odds falls with the distance to the best score, and with that of
+the rank (`python -m tests.search.fit_falloff`)."""
+_LEAST_SHARE = 1 / 35
+"""Entries whose odds are a smaller share of the best's are left out."""
+_PAGE_GAP, _PAGE_NARROWING = 0.844, 0.364
+"""How far behind the best score the last entry of a first page may be: less the lower its rank, .26
+for the fifth and nothing for the tenth. On average five entries, with as many right ones among the
+first five as in a page of ten."""
+_SHORT = 5
 """Terms of a request for one thing. A longer one asks for several, and each tool scores below the
 best for the parts that it does not serve."""
 
@@ -55,42 +79,75 @@ class Gate(msgspec.Struct, frozen=True):
 
     Args:
         weights: of `FEATURES`.
-        slope: how fast the probability falls with the distance to the best score.
     """
 
     weights: tuple[float, ...]
     intercept: float
-    slope: float
 
-    def logits(self, cosines: Floats, coverage: Floats, found: Circumstances) -> Floats:
+    def logits(
+        self, cosines: Floats, coverage: Floats, agreement: Floats, found: Circumstances
+    ) -> Floats:
         """By entry, the logarithm of the odds that it serves the text."""
-        logits: Floats = features(cosines, coverage, found) @ np.array(self.weights)
+        logits: Floats = features(cosines, coverage, agreement, found) @ np.array(self.weights)
         return logits + self.intercept
 
-    def probabilities(self, odds: float, terms: int, behind: Floats) -> Floats:
-        """By entry, the probability that it serves the query.
 
-        Args:
-            odds: their logarithm, of the entry with the most evidence.
-            terms: of the whole query.
-            behind: how far the entry's score is from the highest, 0 or less; more than 0 for a
-                literal match.
-        """
-        logits = odds + self.slope * min(1.0, _SHORT / max(1, terms)) * behind
-        # Beyond 50 the probability is 1, and exp would overflow.
-        found: Floats = np.round(1 / (1 + np.exp(-np.clip(logits, -50, 50))), 4).astype(np.float32)
-        return found
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of entries, best first.
+
+    Args:
+        evident: whether the catalogue probably serves the query, or the match is literal.
+        close: whether the odds are not far below those of the best.
+        first_page: how many come before the scores fall off; at most ten.
+    """
+
+    probabilities: Floats
+    evident: Mask
+    close: Mask
+    first_page: int
+
+    @property
+    def returned(self) -> Mask:
+        """The first ones, or none."""
+        return self.evident & self.close
 
 
-def features(cosines: Floats, coverage: Floats, found: Circumstances) -> NDArray[np.float64]:
+def judge(odds: float, terms: int, behind: Floats) -> Verdict:
+    """The probabilities that entries serve the query, and which of them are returned.
+
+    Args:
+        odds: their logarithm, of the entry with the most evidence.
+        terms: of the whole query.
+        behind: how far the score of each entry is from the highest, best first: 0 or less; more
+            than 0 for a literal match, which needs no other evidence.
+    """
+    ranks = np.log(np.arange(1, len(behind) + 1))
+    fall = _SLOPE * min(1.0, _SHORT / max(1, terms)) * behind - _RANK_WEIGHT * ranks
+    gap = -np.minimum(behind, 0)
+    near = np.flatnonzero(gap <= _PAGE_GAP - _PAGE_NARROWING * ranks)
+    # Beyond 50 the probability is 1, and exp would overflow.
+    found = 1 / (1 + np.exp(-np.clip(odds + fall, -50, 50)))
+    return Verdict(
+        probabilities=np.round(found, 4).astype(np.float32),
+        evident=odds + _SLOPE * np.maximum(behind, 0) >= math.log(LEAST / (1 - LEAST)),
+        close=fall >= math.log(_LEAST_SHARE),
+        first_page=int(near[-1]) + 1 if len(near) else 0,
+    )
+
+
+def features(
+    cosines: Floats, coverage: Floats, agreement: Floats, found: Circumstances
+) -> NDArray[np.float64]:
     """Shape (entries, features)."""
     columns = np.empty((len(cosines), len(FEATURES)))
     columns[:, 0] = cosines - found.nearness.tools
     columns[:, 1] = cosines - found.nearness.others
     columns[:, 2] = coverage
-    columns[:, 3] = np.log(max(1, found.terms))
-    columns[:, 4] = found.corrected
-    columns[:, 5] = np.log(found.entries + 8)
+    columns[:, 3] = agreement
+    columns[:, 4] = np.log(max(1, found.terms))
+    columns[:, 5] = found.corrected
+    columns[:, 6] = np.log(found.entries + 8)
     return columns
 
 

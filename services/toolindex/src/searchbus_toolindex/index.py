@@ -12,7 +12,6 @@ Not thread-safe; use it on the event loop.
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,28 +26,28 @@ from searchbus_vectors import Vector
 
 from .cohort import load_cohort
 from .columns import Columns
-from .entries import Entry, Key, phrase
+from .entries import Entry, Key
 from .explaining import considered
-from .gate import LEAST, Circumstances, load_gate
+from .gate import Circumstances, Verdict, judge, load_gate
 from .lexicon import Floats, Lexicon
+from .literal import LiteralMatches
 from .query import ParsedQuery
 from .scope import Scope, ScopeKey
-from .scoring import MIN_SCORE, Best, Facet, combine, fused
+from .scoring import MIN_SCORE, Best, Facet, combine, fused, supported
 from .vectors import EntryVectors
 from .vocabulary import Vocabulary
-from .words import split_words, word_terms
+from .words import word_terms
 
 __all__ = ["Difference", "Index", "Ranked", "Ranking"]
 
 REFINED = 200
-"""How many entries of a ranking have exact scores; estimated cosines are off by about .001."""
+"""How many entries of a ranking have exact scores; estimated cosines are off by about .001. Scores
+behind them are too low to be returned."""
 _MARGIN = 0.02
 """Below the least score, for entries whose exact score may reach it."""
 _SCOPES_KEPT = 64
 _SLICE = 50
 """Entries that are replaced in one piece: one takes about .15 ms."""
-_EXACT, _NAME, _PHRASE, _MENTION = 8.0, 6.0, 4.0, 2.0
-"""What a literal match adds; other scores are at most 1, so that it stands before them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +62,16 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Slots of every match, best first."""
+    """Slots of every match, best first.
+
+    Args:
+        first_page: how many come before the scores fall off.
+    """
 
     slots: NDArray[np.intp]
     probabilities: Floats
     cosines: Floats
+    first_page: int = 0
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -84,6 +88,25 @@ class Difference:
 
     gone: Sequence[Key]
     changed: Mapping[Key, Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Slots with exact scores.
+
+    Args:
+        rows: of the slots, best first.
+        scores, verdict: in that order.
+        facets: in the order of the slots.
+        literal: slot → what a literal match adds to its score.
+    """
+
+    slots: NDArray[np.intp]
+    rows: NDArray[np.intp]
+    scores: Floats
+    facets: list[Facet]
+    literal: dict[int, float]
+    verdict: Verdict
 
 
 _NOTHING = Ranking(np.zeros(0, dtype=np.intp), *np.zeros((2, 0), dtype=np.float32))
@@ -109,7 +132,7 @@ class Index:
         self._lexicon = Lexicon()
         self._vocabulary = Vocabulary()
         self._vectors = EntryVectors(self._cohort.penalty)
-        self._by_name: dict[str, set[int]] = {}
+        self._literal = LiteralMatches()
         self._columns = Columns()
         self._scopes: LRUCache[ScopeKey, Scope] = LRUCache(_SCOPES_KEPT)
         self.version = 0
@@ -192,8 +215,7 @@ class Index:
         counts = entry.count_terms()
         self._lexicon.add(slot, counts)
         self._vocabulary.add(slot, entry.words(counts))
-        for name in entry.names:
-            self._by_name.setdefault(phrase(name), set()).add(slot)
+        self._literal.add(slot, entry)
 
     def _remove(self, entry: Entry) -> None:
         slot = self._slots.pop(entry.key)
@@ -204,11 +226,7 @@ class Index:
         counts = entry.count_terms()
         self._lexicon.remove(slot, counts)
         self._vocabulary.remove(slot, entry.words(counts))
-        for name in {phrase(name) for name in entry.names}:
-            slots = self._by_name[name]
-            slots.discard(slot)
-            if not slots:
-                del self._by_name[name]
+        self._literal.remove(slot, entry)
 
     def scope(self, actor: Actor, kind: Kind, toolsets: Sequence[str] = ()) -> Scope:
         """The entries of this kind and of these toolsets (all, if empty) that the actor may use."""
@@ -260,75 +278,16 @@ class Index:
         Args:
             vectors: text → vector, for each of the query's texts.
         """
-        if not scope.number:
+        judged = self._judge(query, vectors, scope, MIN_SCORE - _MARGIN)
+        if judged is None:
             return _NOTHING
-        facets = self.facets(query, vectors, scope)
-        best = [facet.best(scope.mask) for facet in facets]
-        literal = self._literal(query.whole, facets[0], scope)
-        score = _combined(query, facets, best)
-        for slot, bonus in literal.items():
-            score[slot] += bonus
-        slots = np.flatnonzero(scope.mask & (score >= MIN_SCORE - _MARGIN))
-        if not len(slots):
-            return _NOTHING
-        near, far = self._split(slots, score[slots])
-        exact, refined = self._refined(query, vectors, facets, best, near)
-        highest = float(refined.max())
-        refined += np.array([literal.get(slot, 0.0) for slot in near.tolist()], dtype=np.float32)
-        refined = np.round(refined, 4)
-        order = self._order(near, refined)
-        refined = refined[order]
-        near, cosines = near[order], _cosine(exact)[order]
-        # The most probable entry need not be the first; the others follow it by their scores.
-        probable = functools.partial(
-            self._gate.probabilities, self._evidence(query, exact), facets[0].circumstances.terms
-        )
-        probabilities = probable(refined - np.float32(highest))
-        kept = (probabilities >= LEAST) & (refined >= MIN_SCORE)
-        if not kept.all() or not len(far):
-            return Ranking(near[kept], probabilities[kept], cosines[kept])
-        # Estimates follow, never above the last exact score; only those that are kept are sorted.
-        estimates = np.minimum(np.round(score[far], 4), refined[-1])
-        found = probable(estimates - np.float32(highest))
-        kept = (found >= LEAST) & (estimates >= MIN_SCORE)
-        far, found = far[kept], found[kept]
-        order = self._order(far, score[far])
-        far, found = far[order], found[order]
+        number = int(np.count_nonzero(judged.verdict.returned & (judged.scores >= MIN_SCORE)))
+        rows = judged.rows[:number]
         return Ranking(
-            np.concatenate([near, far]),
-            np.concatenate([probabilities, found]),
-            np.concatenate([cosines, np.max([facet.cosine[far] for facet in facets], axis=0)]),
-        )
-
-    def _refined(
-        self,
-        query: ParsedQuery,
-        vectors: Mapping[str, Vector],
-        facets: Sequence[Facet],
-        best: Sequence[Best],
-        slots: NDArray[np.intp],
-    ) -> tuple[list[Facet], Floats]:
-        """The facets of some slots with exact cosines, and their scores, without literal matches.
-
-        Args:
-            facets, best: of every visible slot, with estimated cosines.
-        """
-        exact = [
-            facet.at(slots, self._vectors.cosines(slots, vectors[text]))
-            for text, facet in zip(query.texts, facets, strict=True)
-        ]
-        best = [
-            replace(estimated, cosine=float(facet.cosine.max()))
-            for facet, estimated in zip(exact, best, strict=True)
-        ]
-        return exact, _combined(query, exact, best)
-
-    def _evidence(self, query: ParsedQuery, facets: Sequence[Facet]) -> float:
-        """The logarithm of the odds that any entry serves the query."""
-        return max(
-            float(facet.logits(self._gate).max())
-            for text, facet in zip(query.texts, facets, strict=True)
-            if query.is_evidence(text)
+            slots=judged.slots[rows],
+            probabilities=judged.verdict.probabilities[:number],
+            cosines=np.max([facet.cosine[rows] for facet in judged.facets], axis=0),
+            first_page=min(number, judged.verdict.first_page),
         )
 
     def explain(
@@ -340,26 +299,80 @@ class Index:
             vectors: text → vector, for each of the query's texts.
             most: number of entries, `REFINED` at most.
         """
-        if not scope.number:
+        judged = self._judge(query, vectors, scope, -np.inf)
+        if judged is None:
             return []
+        return [
+            considered(
+                entry,
+                row,
+                place,
+                score=float(judged.scores[place]),
+                literal=judged.literal.get(slot, 0.0),
+                verdict=judged.verdict,
+                facets=judged.facets,
+            )
+            for place, row in enumerate(judged.rows[:most].tolist())
+            if (entry := self._entries[slot := int(judged.slots[row])]) is not None
+        ]
+
+    def _judge(
+        self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope, least: float
+    ) -> _Judged | None:
+        """The best visible entries with exact scores; None if no estimate reaches the least one."""
+        if not scope.number:
+            return None
         facets = self.facets(query, vectors, scope)
         best = [facet.best(scope.mask) for facet in facets]
-        visible = np.flatnonzero(scope.mask)
-        slots, _ = self._split(visible, _combined(query, facets, best)[visible])
-        literal = self._literal(query.whole, facets[0], scope)
-        slots = np.union1d(slots, np.array(list(literal), dtype=np.intp))
-        exact, score = self._refined(query, vectors, facets, best, slots)
-        highest = score.max()
-        bonus = np.array([literal.get(slot, 0.0) for slot in slots.tolist()], dtype=np.float32)
-        score = np.round(score + bonus, 4)
-        probabilities = self._gate.probabilities(
-            self._evidence(query, exact), facets[0].circumstances.terms, score - highest
-        )
-        return [
-            considered(entry, row, float(score[row]), float(probabilities[row]), bonus[row], exact)
-            for row in self._order(slots, score)[:most].tolist()
-            if (entry := self._entries[slots[row]]) is not None
+        coverage = facets[0].matches.coverage
+        literal = self._literal.bonuses(query.whole, self._entries, coverage, scope.mask)
+        estimates = _combined(query, facets, best)
+        for slot, bonus in literal.items():
+            estimates[slot] += bonus
+        slots = np.flatnonzero(scope.mask & (estimates >= least))
+        if not len(slots):
+            return None
+        if len(slots) > REFINED:
+            keys = self._keys(slots, estimates[slots])
+            slots = slots[np.argpartition(keys, REFINED)[:REFINED]]
+        exact = [
+            facet.at(slots, self._vectors.cosines(slots, vectors[text]))
+            for text, facet in zip(query.texts, facets, strict=True)
         ]
+        best = [
+            replace(estimated, cosine=float(facet.cosine.max()))
+            for facet, estimated in zip(exact, best, strict=True)
+        ]
+        scores = supported(_combined(query, exact, best), self._columns.toolsets(slots))
+        highest = scores.max()
+        scores += np.array([literal.get(slot, 0.0) for slot in slots.tolist()], dtype=np.float32)
+        scores = np.round(scores, 4)
+        rows = np.argsort(self._keys(slots, scores))
+        scores = scores[rows]
+        odds = self._evidence(query, exact, slots)
+        verdict = judge(odds, facets[0].circumstances.terms, scores - highest)
+        return _Judged(slots, rows, scores, exact, literal, verdict)
+
+    def _evidence(
+        self, query: ParsedQuery, facets: Sequence[Facet], slots: NDArray[np.intp]
+    ) -> float:
+        """The logarithm of the odds that any of these slots serves the query."""
+        return max(
+            float(
+                self._gate.logits(
+                    facet.cosine,
+                    facet.matches.coverage,
+                    self.agreement(facet, slots),
+                    facet.circumstances,
+                ).max()
+            )
+            for text, facet in zip(query.texts, facets, strict=True)
+            if query.is_evidence(text)
+        )
+
+    def agreement(self, facet: Facet, slots: NDArray[np.intp]) -> Floats:
+        """By slot, how near its entry is to the kind of tool that the text of the facet wants."""
+        return self._vectors.agreement(slots, facet.circumstances.nearness.expected)
 
     def page(self, query: str, ranking: Ranking, offset: int, limit: int) -> list[Ranked]:
         """A page of a ranking. The index must not have changed since the ranking was made."""
@@ -382,51 +395,10 @@ class Index:
             if (entry := self._entries[slot]) is not None
         ]
 
-    def _split(
-        self, slots: NDArray[np.intp], scores: Floats
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The slots with the highest scores, and the others; both without an order."""
-        if len(slots) <= REFINED:
-            return slots, slots[:0]
-        parted = slots[np.argpartition(self._keys(slots, scores), REFINED)]
-        return parted[:REFINED], parted[REFINED:]
-
-    def _order(self, slots: NDArray[np.intp], scores: Floats) -> NDArray[np.intp]:
-        """The order of slots, best first; equal scores by kind, toolset and name."""
-        return np.argsort(self._keys(slots, scores))
-
     def _keys(self, slots: NDArray[np.intp], scores: Floats) -> NDArray[np.int64]:
         # One whole number for both: sorting by two arrays takes ten times as long.
         keys = np.rint(scores * -10_000).astype(np.int64) << 32
         return keys + self._columns.place[slots]
-
-    def _literal(self, query: str, facet: Facet, scope: Scope) -> dict[int, float]:
-        """Slots whose name or words the query repeats literally → what that adds to the score."""
-        visible = scope.mask
-        found: dict[int, float] = {}
-        wanted = phrase(query)
-        stripped = query.strip().strip("\"'`“”")
-
-        def add(slot: int, bonus: float) -> None:
-            if visible[slot]:
-                found[slot] = max(found.get(slot, 0.0), bonus)
-
-        for slot in self._by_name.get(wanted, ()):
-            entry = self._entries[slot]
-            add(slot, _EXACT if entry and stripped in entry.names else _NAME)
-        words = split_words(query)
-        for token in query.split():
-            token = token.strip(".,;:!?()[]\"'`“”")
-            # The plain word "search" does not mention the tool of that name; an identifier does.
-            if len(split_words(token)) > 1 and len(words) > len(split_words(token)):
-                for slot in self._by_name.get(phrase(token), ()):
-                    add(slot, _MENTION)
-        if len(words) > 1:
-            for slot in np.flatnonzero(visible & (facet.matches.coverage > 0.999)).tolist():
-                entry = self._entries[slot]
-                if entry is not None and wanted in entry.phrases:
-                    add(slot, _PHRASE)
-        return found
 
 
 def _combined(query: ParsedQuery, facets: Sequence[Facet], best: Sequence[Best]) -> Floats:
@@ -434,8 +406,3 @@ def _combined(query: ParsedQuery, facets: Sequence[Facet], best: Sequence[Best])
     number = len(query.sentences)
     scores = fused(facets, best)
     return combine(whole=scores[0], sentences=scores[1 : number + 1], readings=scores[number + 1 :])
-
-
-def _cosine(facets: Sequence[Facet]) -> Floats:
-    cosine: Floats = np.max([facet.cosine for facet in facets], axis=0)
-    return cosine

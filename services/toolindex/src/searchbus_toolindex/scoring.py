@@ -11,19 +11,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .gate import Circumstances, Gate
+from .gate import Circumstances
 from .lexicon import Floats, Mask, Matches
 
-__all__ = ["MIN_SCORE", "Best", "Facet", "combine", "fused"]
+__all__ = ["MIN_SCORE", "Best", "Facet", "combine", "fused", "supported"]
 
 WORDS_WEIGHT = 0.4
 COSINE_SPAN = 0.2
 """The usual distance between bge-small's cosine of the best entry and of irrelevant ones. A fixed
 span is as good as min-max over candidates, and does not depend on the other entries."""
-SENTENCES_WEIGHT = 0.6
+SENTENCES_WEIGHT = 0.75
 COMMON_WEIGHT = 0.25
 """How much the best cosine of all texts counts beside a text's own: a sentence that asks for
 nothing ("I am a football fan") has a best entry, too."""
+TOOLSET_WEIGHT = 0.3
+"""How much the best entry of its toolset counts beside an entry's own score."""
 MIN_SCORE = 0.2
 """Entries below are left out: neither within the span of the best nor with enough common words."""
 
@@ -49,10 +51,6 @@ class Facet:
         # With `where` numpy makes no copy.
         cosine = self.cosine.max(where=visible, initial=-np.inf)
         return Best(float(cosine), float(self.matches.scores.max(where=visible, initial=0.0)))
-
-    def logits(self, gate: Gate) -> Floats:
-        """By slot, the logarithm of the odds that the entry serves the text."""
-        return gate.logits(self.cosine, self.matches.coverage, self.circumstances)
 
     def at(self, slots: NDArray[np.intp], cosine: Floats) -> Facet:
         """The same text compared with some slots, whose cosines are given."""
@@ -82,3 +80,11 @@ def combine(*, whole: Floats, sentences: Sequence[Floats], readings: Sequence[Fl
     if sentences:
         score = (1 - SENTENCES_WEIGHT) * score + SENTENCES_WEIGHT * np.max(sentences, axis=0)
     return np.asarray(score, dtype=np.float32)
+
+
+def supported(scores: Floats, toolsets: NDArray[np.int32]) -> Floats:
+    """Scores with a share of the best of their toolset: a task takes several tools of a server."""
+    best = np.full(int(toolsets.max()) + 1, -np.inf, dtype=np.float32)
+    np.maximum.at(best, toolsets, scores)
+    weighted = (scores + TOOLSET_WEIGHT * best[toolsets]) / (1 + TOOLSET_WEIGHT)
+    return np.asarray(weighted, dtype=np.float32)

@@ -76,8 +76,13 @@ class VectorTable:
         BLAS (`@`) adds up some rows in another order than others, so that replicas whose rows
         differ got scores that differ in the last digit shown.
         """
-        cosines: Floats = np.einsum("ij,j->i", self._full[rows], vector) - self._penalties[rows]
+        cosines: Floats = self.products(rows, vector) - self._penalties[rows]
         return cosines
+
+    def products(self, rows: NDArray[np.intp], vector: Vector) -> Floats:
+        """The product of each of these rows with a vector, without the penalty."""
+        products: Floats = np.einsum("ij,j->i", self._full[rows], vector)
+        return products
 
 
 def _round(vector: Floats) -> tuple[NDArray[np.int8], np.float32]:

@@ -74,6 +74,10 @@ class EntryVectors:
             np.maximum.at(found, places, self._examples.cosines(rows, vector))
         return found
 
+    def agreement(self, slots: NDArray[np.intp], expected: Vector) -> Floats:
+        """The product of the text of each of these slots with a vector, without the penalty."""
+        return self._texts.products(slots, expected)
+
     def _rows(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The rows of examples that are in use, and the slot of each."""
         if self._used is None:

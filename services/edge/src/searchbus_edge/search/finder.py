@@ -57,6 +57,7 @@ class _Matches(Struct, frozen=True):
     generation: str
     found: tuple[_Match, ...] = ()
     total: int = 0
+    first_page: int = 0
     explanation: FindExplanation | None = None
 
 
@@ -141,10 +142,13 @@ class Finder:
         offset = int(state.get("o", 0))
         generation = state.get("g")
         reply = await self._find(kind, actor, view, query, PAGE_SIZE, offset, generation)
-        end = offset + len(reply.found)
-        if not reply.found or end >= reply.total:
-            return reply.found, None
-        return reply.found, self._cursors.issue({"o": end, "g": reply.generation}, *bound)
+        found = reply.found
+        if not offset and reply.first_page:  # an older index does not say where scores fall off
+            found = found[: reply.first_page]
+        end = offset + len(found)
+        if not found or end >= reply.total:
+            return found, None
+        return found, self._cursors.issue({"o": end, "g": reply.generation}, *bound)
 
     async def _find(
         self,
