@@ -70,7 +70,9 @@ def test_better_of_query_and_reading_counts_with_the_best_sentence():
     )
 
 
-def test_best_of_a_toolset_supports_the_others():
-    """By .3 of its score, so that the highest score of all stays what it is."""
-    found = supported(floats(1.0, 0.6, 0.7), np.array([3, 3, 0], dtype=np.int32))
-    assert found.tolist() == pytest.approx([1.0, (0.6 + 0.3) / 1.3, 0.7], abs=1e-6)
+def test_best_of_a_toolset_supports_the_others_in_a_long_request():
+    """The highest score of all stays what it is; a request for one thing is scored as it was."""
+    scores, toolsets = floats(1.0, 0.6, 0.7), np.array([3, 3, 0], dtype=np.int32)
+    found = supported(scores, toolsets, 10)
+    assert found.tolist() == pytest.approx([1.0, (0.6 + 0.25) / 1.25, 0.7], abs=1e-6)
+    assert supported(scores, toolsets, 5).tolist() == scores.tolist()

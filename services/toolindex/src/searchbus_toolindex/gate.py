@@ -34,6 +34,7 @@ __all__ = [
     "Circumstances",
     "Gate",
     "Verdict",
+    "brevity",
     "features",
     "judge",
     "load_gate",
@@ -92,6 +93,11 @@ class Gate(msgspec.Struct, frozen=True):
         return logits + self.intercept
 
 
+def brevity(terms: int) -> float:
+    """1 for a request for one thing, nearly 0 for one of very many terms."""
+    return min(1.0, _SHORT / max(1, terms))
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What becomes of entries, best first.
@@ -123,7 +129,7 @@ def judge(odds: float, terms: int, behind: Floats) -> Verdict:
             than 0 for a literal match, which needs no other evidence.
     """
     ranks = np.log(np.arange(1, len(behind) + 1))
-    fall = _SLOPE * min(1.0, _SHORT / max(1, terms)) * behind - _RANK_WEIGHT * ranks
+    fall = _SLOPE * brevity(terms) * behind - _RANK_WEIGHT * ranks
     gap = -np.minimum(behind, 0)
     near = np.flatnonzero(gap <= _PAGE_GAP - _PAGE_NARROWING * ranks)
     # Beyond 50 the probability is 1, and exp would overflow.

@@ -343,14 +343,15 @@ class Index:
             replace(estimated, cosine=float(facet.cosine.max()))
             for facet, estimated in zip(exact, best, strict=True)
         ]
-        scores = supported(_combined(query, exact, best), self._columns.toolsets(slots))
+        terms = facets[0].circumstances.terms
+        scores = supported(_combined(query, exact, best), self._columns.toolsets(slots), terms)
         highest = scores.max()
         scores += np.array([literal.get(slot, 0.0) for slot in slots.tolist()], dtype=np.float32)
         scores = np.round(scores, 4)
         rows = np.argsort(self._keys(slots, scores))
         scores = scores[rows]
         odds = self._evidence(query, exact, slots)
-        verdict = judge(odds, facets[0].circumstances.terms, scores - highest)
+        verdict = judge(odds, terms, scores - highest)
         return _Judged(slots, rows, scores, exact, literal, verdict)
 
     def _evidence(

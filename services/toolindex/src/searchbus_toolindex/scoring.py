@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .gate import Circumstances
+from .gate import Circumstances, brevity
 from .lexicon import Floats, Mask, Matches
 
 __all__ = ["MIN_SCORE", "Best", "Facet", "combine", "fused", "supported"]
@@ -24,8 +24,9 @@ SENTENCES_WEIGHT = 0.75
 COMMON_WEIGHT = 0.25
 """How much the best cosine of all texts counts beside a text's own: a sentence that asks for
 nothing ("I am a football fan") has a best entry, too."""
-TOOLSET_WEIGHT = 0.3
-"""How much the best entry of its toolset counts beside an entry's own score."""
+TOOLSET_WEIGHT = 0.5
+"""How much the best entry of its toolset counts beside an entry's own score, for a very long
+request; nothing for a short one, which asks for one thing."""
 MIN_SCORE = 0.2
 """Entries below are left out: neither within the span of the best nor with enough common words."""
 
@@ -82,9 +83,13 @@ def combine(*, whole: Floats, sentences: Sequence[Floats], readings: Sequence[Fl
     return np.asarray(score, dtype=np.float32)
 
 
-def supported(scores: Floats, toolsets: NDArray[np.int32]) -> Floats:
-    """Scores with a share of the best of their toolset: a task takes several tools of a server."""
+def supported(scores: Floats, toolsets: NDArray[np.int32], terms: int) -> Floats:
+    """Scores with a share of the best of their toolset: a task takes several tools of a server.
+
+    Args:
+        terms: of the whole query.
+    """
     best = np.full(int(toolsets.max()) + 1, -np.inf, dtype=np.float32)
     np.maximum.at(best, toolsets, scores)
-    weighted = (scores + TOOLSET_WEIGHT * best[toolsets]) / (1 + TOOLSET_WEIGHT)
-    return np.asarray(weighted, dtype=np.float32)
+    weight = TOOLSET_WEIGHT * (1 - brevity(terms))
+    return np.asarray((scores + weight * best[toolsets]) / (1 + weight), dtype=np.float32)
