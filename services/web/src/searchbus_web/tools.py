@@ -223,7 +223,7 @@ class WebTools(Toolset, name="web"):
             "get the plain text of a web page, without menus and advertisements",
             "open a link and summarise what it says",
         ),
-        keywords=("fetch", "scrape", "crawl", "url", "link", "http", "https", "article"),
+        keywords=("fetch", "scrape", "crawl", "url", "link", "written", "http", "https", "article"),
     )
     async def web_extract_content(self, call: Call, arguments: WebExtract) -> WebExtractResponse:
         """Fetch and extract the full content from specific URLs. The content is text of

@@ -89,7 +89,15 @@ class Connector(Toolset, name="connector"):
             "look in our own files and on the web in one search",
             "search everything, in documents and online",
         ),
-        keywords=("documents", "files", "knowledge", "sources", "everywhere"),
+        keywords=(
+            "documents",
+            "files",
+            "knowledge",
+            "sources",
+            "everywhere",
+            "passages",
+            "websites",
+        ),
     )
     async def search(self, call: Call, arguments: Search) -> WithMeta[SearchResults]:
         """Search the document collections and the web at once. Returns ids for fetch, titles and
