@@ -54,9 +54,9 @@ class DenseModel:
         rows = self._model.embed(list(texts), batch_size=max(1, len(texts)))
         return np.array(list(rows), dtype=np.float32)
 
-    def count_tokens(self, word: str) -> int:
-        """How many tokens the model makes of a word; takes some 50 µs."""
-        return int(self._model.token_count(word)) - _MARKS
+    def is_word(self, word: str) -> bool:
+        """Whether the word is one token; a misspelt or a rare one is several. Takes some 50 µs."""
+        return int(self._model.token_count(word)) == 1 + _MARKS
 
 
 @cache

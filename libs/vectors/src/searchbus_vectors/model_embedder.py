@@ -43,6 +43,9 @@ class _Dense(Protocol):
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One row of unit length for each text."""
 
+    def is_word(self, word: str) -> bool:
+        """Whether the model knows the word as a whole."""
+
 
 class ModelEmbedder(Embedder):
     """A loaded model. `load` makes it."""
@@ -122,8 +125,8 @@ class ModelEmbedder(Embedder):
         return query_vector(text)
 
     def is_word(self, word: str) -> bool:
-        """Whether the word is one token; a misspelt or a rare one is several."""
-        return self._dense.count_tokens(word) == 1
+        """See Embedder."""
+        return self._dense.is_word(word)
 
     async def close(self) -> None:
         """Wait for running batches and free the threads."""

@@ -49,6 +49,10 @@ class MultilingualModel:
         """One row of unit length for each text, which begins with `query: ` or `passage: `."""
         return np.array([self._embed_one(text) for text in texts], dtype=np.float32)
 
+    def is_word(self, word: str) -> bool:
+        """False: the engine does not say how it splits words."""
+        return False
+
     def _embed_one(self, text: str) -> NDArray[np.float32]:
         # The engine adds the prefixes by itself.
         is_query = text.startswith(MULTILINGUAL_MODEL.query_prefix)
