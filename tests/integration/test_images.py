@@ -26,6 +26,7 @@ HEAVY = {
 """Packages that only some images carry: name in the lock → module."""
 CARRIED = {
     "edge": {"mcp", "fastapi"}, "web": {"trafilatura"}, "ddg": set(), "cli": set(),
+    "attach": {"mcp"},
     "retrieval": {"onnxruntime", "qdrant_client"}, "toolindex": {"onnxruntime", "qdrant_client"},
 }  # fmt: skip
 
