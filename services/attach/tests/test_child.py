@@ -103,6 +103,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_it_does_not_outlive_us_when_we_are_killed(tmp_path):
     """Neither what it started, although it ignores SIGTERM and the end of its input."""
     spawned = tmp_path / "spawned"

@@ -161,3 +161,25 @@ async def test_nothing_is_left_at_the_end(new_world):
     assert len(children()) == 2
     await world.gateway.__aexit__()
     assert children() == []
+
+
+@pytest.mark.slow
+async def test_twenty_servers_at_once(new_world):
+    """Each has its tools, and answers; a gigantic list and a dead one are among them."""
+    many = [
+        {"name": f"tool_{number}", "description": "x" * 500, "inputSchema": {"type": "object"}}
+        for number in range(50)
+    ]
+    good = {f"s{number}": plain_keys() for number in range(17)}
+    world = await new_world(
+        **good,
+        dead=plain_keys({"start": "die"}),
+        flood=plain_keys({"start": "garbage"}),
+        huge=plain_keys({"tools": many, "page_size": 7}),
+    )
+    await asyncio.gather(*(world.until_up(name) for name in (*good, "huge")))
+    replies = await asyncio.gather(*(world.call(name, "echo", text=name) for name in good))
+    assert [reply.content[0].text for reply in replies] == list(good)
+    assert len(world.tools("huge")) == 50
+    await world.gateway.__aexit__()
+    assert children() == []

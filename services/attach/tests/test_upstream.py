@@ -79,6 +79,7 @@ async def test_a_lost_call_that_only_reads_is_repeated_once(start, tmp_path):
     assert text(await upstream.call(Caller(), "die_once", {})) == "alive"
 
 
+@pytest.mark.slow
 async def test_crashes_are_never_the_end(start, monkeypatch):
     """After each it is started again."""
     monkeypatch.setattr(module, "_PAUSE_S", (0.1, 0.3))
