@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from searchbus_retrieval.profiles import Profile, load_profiles
-from searchbus_retrieval.question import LITERAL_LIFT, NAMES_LIFT, QUANTITIES_LIFT, Question
+from searchbus_retrieval.question import (
+    LITERAL_LIFT,
+    NAMES_LIFT,
+    QUANTITIES_LIFT,
+    SPREAD,
+    Question,
+)
 from searchbus_vectors import Hit
 
 FOMC = load_profiles()["fomc"]
@@ -34,11 +42,11 @@ def test_passage_and_document_with_the_quantities_are_raised():
     question = Question("5.25 percent", Profile(), {})
     assert question.spelled == "5.25 percent 5-1/4"
     with_it = hit("a rate of 5-1/4 percent")
-    hits = [hit("apples", document="a"), hit("none"), with_it]
-    assert [question.lift(h) for h in hits] == [0.0, 0.0, QUANTITIES_LIFT]
+    hits = [hit("apples", document="a"), with_it, hit("none")]
+    assert [question.lift(h) for h in hits] == [0.0, QUANTITIES_LIFT, 0.0]
     scores = {h.id: h.score for h in question.ordered(hits)}
     raised = 0.5 + QUANTITIES_LIFT
-    assert scores == pytest.approx({with_it.id: raised, "none": raised, "apples": 0.5})
+    assert scores == pytest.approx({with_it.id: raised, "none": raised * SPREAD, "apples": 0.5})
 
 
 def test_quantity_of_the_other_direction_does_not_count():
@@ -60,6 +68,15 @@ def test_first_of_repeated_announcements_comes_first():
     assert [h.id for h in question.ordered(hits)] == ["a", "b"]
 
 
+def test_further_passages_of_a_document_stand_lower():
+    """Behind those of others that match nearly as well; equal ones stay in their order."""
+    scores = {"a1": 0.9, "a2": 0.88, "a3": 0.86, "b1": 0.85, "c1": 0.77, "c0": 0.77}
+    hits = [replace(hit("pears", key=k, document=k[0]), score=v) for k, v in scores.items()]
+    found = Question("pears", Profile(), {}).ordered(hits)
+    assert [h.id for h in found] == ["a1", "b1", "a2", "c1", "a3", "c0"]
+    assert found[4].score == pytest.approx(0.86 * SPREAD**2)
+
+
 def test_numbers_and_dates_are_looked_for_further_down():
     """Without a profile, no question has an order."""
     usual = Question("pears", Profile(), FIELDS)
@@ -68,6 +85,6 @@ def test_numbers_and_dates_are_looked_for_further_down():
     latest = Question("latest on pears", FOMC, FIELDS)
     assert latest.looks_far
     assert latest.candidates > usual.candidates
-    hits = [hit("pears"), hit("pears, too", "2023-02-01")]
+    hits = [hit("pears"), hit("pears, too", "2023-02-01", document="e")]
     assert [h.id for h in latest.ordered(hits)] == ["pears, too", "pears"]
     assert Question("latest on pears", Profile(), FIELDS).ordered(hits) == hits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -28,6 +29,8 @@ QUANTITIES_LIFT = 0.3
 """Of a passage with every quantity of the query, and as much again if its document has them all."""
 NAMES_LIFT = 0.4
 """Of a passage with every rare name of the query."""
+SPREAD = 0.94
+"""What is left of a passage's score for each better passage of its document."""
 _CANDIDATES, _MORE_CANDIDATES = 60, 150
 """Where dates or numbers decide, words and meaning put the right passage further down."""
 
@@ -113,7 +116,9 @@ class Question:
             repeats = self._profile.types[self._wanted.value].repeats
             if self._quantities and repeats and not self._has_dates and self._order is None:
                 hits = raise_earliest(hits, self._profile, self._wanted, shares)
-        return hits if self._order is None else self._order.apply(hits, shares, self._rarity)
+        if self._order is not None:
+            hits = self._order.apply(hits, shares, self._rarity)
+        return _spread(hits)
 
     def _share_of_names(self, hit: Hit) -> float:
         if not self._names:
@@ -143,3 +148,15 @@ class Question:
             else hit
             for hit in ranked
         )
+
+
+def _spread(hits: Sequence[Hit]) -> list[Hit]:
+    """Lower the second passage of a document a little, the third more, so that others follow."""
+    passages: Counter[str] = Counter()
+    lowered = []
+    for hit in hits:
+        document = hit.payload["document_id"]
+        before = passages[document]
+        passages[document] += 1
+        lowered.append(replace(hit, score=hit.score * SPREAD**before) if before else hit)
+    return sorted(lowered, key=lambda hit: -hit.score)  # equal ones stay in their order
