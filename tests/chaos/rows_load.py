@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import random
 import statistics
 import time
@@ -17,9 +18,8 @@ from searchbus_bus import connect
 from searchbus_contracts import Actor
 from searchbus_contracts.document_ids import document_id
 from searchbus_contracts.retrieval import Chunk, IngestReply, IngestRequest, NewDocument
-from searchbus_retrieval.resources import uri_of
 
-from .client import Client
+from .client import Client, Outcome
 from .fleet import Fleet, monitor, rss_mib
 from .scorecard import Measurement, at_least, at_most
 
@@ -54,9 +54,7 @@ async def overloaded(folder: Path, *, short: bool) -> list[Measurement]:
 
 
 async def documents(folder: Path, *, short: bool) -> list[Measurement]:
-    """Large documents, byte by byte, read as resources: tools keep a budget of tokens. One that is
-    too large; the time of 5 MiB.
-    """
+    """Large documents, byte by byte; one that is too large; the time of 5 MiB."""
     sizes_mib = (0.9, 1.0, 5.0) if short else (0.9, 1.0, 5.0, 16.0)
     async with Fleet(folder, data_dir=folder / "data") as fleet:
         await fleet.edge()
@@ -76,11 +74,12 @@ async def documents(folder: Path, *, short: bool) -> list[Measurement]:
         async with Client(fleet.ports) as client:
             exact = 0
             for size in sizes_mib:
-                exact += _same(await _read(client, size), texts[size])
+                found = await _get(client, size)
+                exact += _same(found, texts[size])
             times_ms = []
             for _ in range(5 if short else 11):
                 started_s = time.monotonic()
-                await _read(client, 5.0)
+                await _get(client, 5.0)
                 times_ms.append(1000 * (time.monotonic() - started_s))
     refused = outcomes[17.0].outcome == "refused" and "16 MiB" in (outcomes[17.0].reason or "")
     return [
@@ -92,17 +91,16 @@ async def documents(folder: Path, *, short: bool) -> list[Measurement]:
     ]
 
 
-async def _read(client: Client, size: float) -> str:
-    """The text of a document; empty where it could not be read."""
-    uri = uri_of("fomc", document_id("fomc", f"d{size}"))
-    async with asyncio.timeout(60):
-        _, body = await client.post("resources/read", {"uri": uri}, name=uri)
-    contents = body.get("result", {}).get("contents", [{}])
-    return str(contents[0].get("text", ""))
+async def _get(client: Client, size: float) -> Outcome:
+    key = document_id("fomc", f"d{size}")
+    return await client.call("get_document", {"document_id": key}, deadline_s=60)
 
 
-def _same(found: str, text: str) -> bool:
-    return hashlib.sha256(found.encode()).digest() == hashlib.sha256(text.encode()).digest()
+def _same(found: Outcome, text: str) -> bool:
+    if found.kind != "answer":
+        return False
+    got = json.loads(found.text)["full_text"]
+    return hashlib.sha256(got.encode()).digest() == hashlib.sha256(text.encode()).digest()
 
 
 def _text(size_bytes: int) -> str:

@@ -12,10 +12,12 @@ from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor, Fault, ToolCall, ToolReply, encode
 from searchbus_contracts.document_ids import document_id
 from searchbus_contracts.explanation import EXPLANATION
-from searchbus_passages import count
+from searchbus_passages import DEFAULT_TOKENS, count
 from searchbus_retrieval.access import Access
 from searchbus_retrieval.service import build_worker
 from searchbus_retrieval.tools import FomcTools, SearchFomc
+
+from .conftest import document
 
 FIELDS = [
     "chunk_id", "document_name", "document_date", "document_id", "section_header", "chunk_text",
@@ -163,3 +165,13 @@ async def test_document_keeps_a_budget_and_leads_on(call):
         cursor = page.get("cursor")
     assert len(parts) > 1
     assert "".join(parts) == whole["full_text"]
+
+
+async def test_document_is_complete_unless_a_budget_is_asked_for(call, fomc_library):
+    """As its specification has it, also where it is longer than other answers may be."""
+    text = "The Committee decided to maintain the target range. " * 3000
+    await fomc_library.store("fomc", document("long", text, collection="fomc"))
+    long = document_id("fomc", "long")
+    assert count(text) > DEFAULT_TOKENS
+    assert (await call("get_document", document_id=long))["full_text"] == text
+    assert (await call("get_document", document_id=long, max_tokens=DEFAULT_TOKENS))["truncated"]

@@ -124,9 +124,17 @@ class GetDocument(Struct, forbid_unknown_fields=True):
             "its text, in characters"
         ),
     ]
-    max_tokens: Annotated[
-        int, Meta(ge=MIN_TOKENS, le=MAX_TOKENS, description="The most that the answer may take")
-    ] = DEFAULT_TOKENS
+    max_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=MIN_TOKENS,
+                le=MAX_TOKENS,
+                description="The most that the answer may take; without it the text is complete",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class FomcDocument(Struct, omit_defaults=True):
@@ -218,30 +226,39 @@ class FomcTools(Toolset, name="fomc"):
         document = await self._library.get_from(
             [fomc.COLLECTION], part.id, start=part.start, end=part.end
         )
-        return await asyncio.to_thread(_fitted, part, document, arguments.max_tokens)
+        most = arguments.max_tokens
+        if isinstance(most, UnsetType):
+            # The specification has the complete text, and no document of the FOMC is too long.
+            return _shown(part, document, len(document.text))
+        return await asyncio.to_thread(_fitted, part, document, most)
+
+
+def _shown(part: Part, document: Document, length: int) -> FomcDocument:
+    """The document with so many characters of its text."""
+    found = FomcDocument(
+        id=document.document_id,
+        title=document.title,
+        date=str(document.metadata.get("date") or ""),
+        document_type=str(document.metadata.get("type") or ""),
+        source_url=document.url or "",
+        full_text=document.text[:length],
+        chunk_count=document.chunk_count,
+        start=document.start,
+    )
+    if length < len(document.text):
+        found.truncated = True
+        found.cursor = str(Part(part.id, document.start + length, part.end))
+    return found
 
 
 def _fitted(part: Part, document: Document, most: int) -> FomcDocument:
     """The document with as many whole sentences of its text as fit."""
 
-    def shown(length: int) -> FomcDocument:
-        found = FomcDocument(
-            id=document.document_id,
-            title=document.title,
-            date=str(document.metadata.get("date") or ""),
-            document_type=str(document.metadata.get("type") or ""),
-            source_url=document.url or "",
-            full_text=document.text[:length],
-            chunk_count=document.chunk_count,
-            start=document.start,
-        )
-        if length < len(document.text):
-            found.truncated = True
-            found.cursor = str(Part(part.id, document.start + length, part.end))
-        return found
+    def json_of(length: int) -> bytes:
+        return encode(_shown(part, document, length))
 
     try:
-        return shown(fit_beginning(document.text, most, lambda length: encode(shown(length))))
+        return _shown(part, document, fit_beginning(document.text, most, json_of))
     except BudgetTooSmall as error:
         raise too_small(most, error.least) from None
 
