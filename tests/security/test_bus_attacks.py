@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from nats.aio.msg import Msg
 
-from searchbus_contracts.permissions import publishes, subscribes
+from searchbus_contracts.permissions import publishes, subscribes, subscribes_not
 from searchbus_runtime.services import bus_users
 from searchbus_testing import until
 
@@ -91,6 +91,7 @@ async def test_a_service_publishes_nothing_beyond_its_list(bus, name):
 async def test_a_service_receives_nothing_beyond_its_list(bus, name):
     """Neither by the subjects of the others nor by wildcards."""
     allowed = subscribes(SERVICES[name])
+    denied = subscribes_not(SERVICES[name], SERVICES.values())
     received: set[str] = set()
 
     async def note(message: Msg) -> None:
@@ -109,7 +110,11 @@ async def test_a_service_receives_nothing_beyond_its_list(bus, name):
             await witness.publish(subject, b"{}")
         await witness.flush()
         await witness.publish(f"_INBOX_{name}.end", b"")
-        expected = {s for s in subjects if any(matches(p, s) for p in allowed)}
+        expected = {
+            s
+            for s in subjects
+            if any(matches(p, s) for p in allowed) and not any(matches(p, s) for p in denied)
+        }
         expected.add(f"_INBOX_{name}.end")
         await until(lambda: expected <= received, message=lambda: str(sorted(expected - received)))
     assert expected == received
