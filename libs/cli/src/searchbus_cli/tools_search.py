@@ -73,7 +73,7 @@ def _print_explanation(explanation: FindExplanation) -> None:
     """A row for each entry and text of the query."""
     out.print(
         f"considered (a match has a score of {explanation.least_score:.2f} and a probability of "
-        f"{explanation.least_probability:.2f} or more):"
+        f"{explanation.least_probability:g} or more):"
     )
     table = Table(box=None)
     for heading in ("entry", "score", "probability", "literal", "text", "cosine", "BM25", "words"):
