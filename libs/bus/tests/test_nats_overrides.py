@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import importlib.metadata
 from types import SimpleNamespace
@@ -129,6 +130,48 @@ async def test_messages_wait_while_there_is_no_connection():
     for body in (b"1", b"2"):
         await client.publish("a", body)
     assert [command.splitlines()[1] for command in client._pending] == [b"1", b"2"]
+
+
+class WrittenTransport:
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, command: bytes) -> None:
+        self.written.append(command.strip())
+
+    def writelines(self, commands: list[bytes]) -> None:
+        for command in commands:
+            self.write(command)
+
+
+@pytest.mark.parametrize("client_type", [Client, BusClient])
+async def test_a_pong_says_that_all_before_it_was_received(client_type):
+    """Otherwise a subscription ends here while the server still sends to it."""
+    client = client_type()
+    client._status = Client.CONNECTED
+    client._transport = transport = WrittenTransport()
+    client._flush_queue = asyncio.Queue()
+    client._flusher_task = asyncio.current_task()  # waits for its turn
+    await client._send_unsubscribe(1)
+    await client._send_ping()
+    if client_type is Client:  # where this fails, the override can go
+        assert transport.written == [b"PING"]
+    else:
+        assert transport.written == [b"UNSUB 1", b"PING"]
+        assert client._pending == []
+
+
+async def test_a_ping_without_a_connection_writes_nothing_else():
+    """What waits is sent once there is a connection again."""
+    client = BusClient()
+    client._transport = transport = WrittenTransport()
+    client._flush_queue = asyncio.Queue()
+    client._pending = [b"PUB a 0"]
+    await client._send_ping()
+    assert transport.written == [b"PING"]
+    assert client._pending == [b"PUB a 0"]
 
 
 async def test_a_failing_direct_callback_does_not_end_the_read_loop(caplog):

@@ -13,6 +13,8 @@ errors there too, as it does for the header lines |
 inside the other | checks all headers of a message at once, in one |
 | `Client._process_msg` | a queue and a task between a reply and the request that waits for it; \
 only for subscriptions of `deliver_directly` | has subscriptions with a plain callback |
+| `Client._send_ping` | writes the PING at once, before the commands that wait for the flusher: \
+its PONG says nothing of an UNSUB among them, and a drain lost requests | sends it behind them |
 | `Client._close` | writes what is pending to a connection that was lost; the error \
 leaves the rest undone | closes without a connection too |
 | `Service.info` (public) | lists only endpoints that micro subscribes to; these run one callback \
@@ -22,8 +24,10 @@ not subscribe to |
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -100,6 +104,13 @@ class BusClient(Client):
         # The flusher writes many messages at once: a write for each cost more than its task.
         if self._flush_queue is not None and self._flush_queue.empty():
             await self._flush_pending()
+
+    async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
+        if self._pending and self.is_connected and self._transport is not None:
+            self._transport.writelines(self._pending)
+            self._pending = []
+            self._pending_data_size = 0
+        await super()._send_ping(future)
 
     async def _close(self, status: int, do_cbs: bool = True) -> None:
         if not self.is_connected:
