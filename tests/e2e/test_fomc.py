@@ -23,7 +23,8 @@ def fomc(stack, tmp_path_factory):
     done = stack.command("ingest", path, "--collection", "fomc", "--json")
     summary = json.loads(done.stdout)
     assert done.returncode == 1  # one line was skipped, and the exit code says so
-    assert summary["stored"] == len(rows)
+    # A part that is sent twice, on a busy machine, is unchanged the second time.
+    assert summary["stored"] + summary["unchanged"] == len(rows)
     assert len(summary["skipped"]) == 1
     assert "docs.jsonl:4: not valid JSON" in summary["skipped"][0]
     return path
@@ -148,7 +149,8 @@ def real_fomc(stack, reference, tmp_path_factory):
     path = tmp_path_factory.mktemp("real") / "docs.jsonl"
     path.write_text("\n".join(short) + "\n")
     done = stack.command("ingest", path, "--collection", "real_fomc", "--json")
-    assert (json.loads(done.stdout)["stored"], done.returncode) == (12, 0)
+    summary = json.loads(done.stdout)
+    assert (summary["stored"] + summary["unchanged"], done.returncode) == (12, 0)
     return "real_fomc"
 
 

@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import ExitStack
-from unittest import mock
 
-from hypothesis import HealthCheck, settings
+import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    rule,
+    run_state_machine_as_test,
+)
 
-from searchbus_bus import Directory, MemoryBroker, Serving, Worker, directory, pinging
+from searchbus_bus import Directory, MemoryBroker, Serving, Worker
 from searchbus_bus.transport import Message
 from searchbus_contracts import ToolDescriptor, ToolReply
+
+from .seeds import quick_steps, slow_steps
+from .world import VirtualLoop, virtual_time
 
 SERVICES = ("alpha", "beta", "gamma")
 EVENTS, DISCOVERY = ".evt.catalog.", "$SRV.INFO"
@@ -53,18 +60,16 @@ class Discovery(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
+        self.loop = VirtualLoop()
         self.broker = LossyBroker()
         self.alive: dict[tuple[str, str], Serving] = {}
         self.tools = 0
-        self.quick = ExitStack()
-        self.quick.enter_context(mock.patch.object(pinging, "_TIMEOUT_S", 0.002))
-        self.quick.enter_context(mock.patch.object(directory, "_MERGE_S", (0.0, 0.0)))
         self.directory = Directory(self.broker.connect(), refresh_s=3600, lost_grace_s=3600)
         self.run(self.directory.start())
 
     def run(self, work):
-        return self.loop.run_until_complete(work)
+        with virtual_time(self.loop):
+            return self.loop.run_until_complete(work)
 
     async def settled(self) -> None:
         """Let everything that was sent arrive."""
@@ -136,7 +141,6 @@ class Discovery(RuleBasedStateMachine):
         finally:
             self.run(self._close())
             self.loop.close()
-            self.quick.close()
 
     async def _close(self) -> None:
         await self.directory.close()
@@ -146,8 +150,12 @@ class Discovery(RuleBasedStateMachine):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-TestDiscovery = Discovery.TestCase
-TestDiscovery.settings = settings(
-    max_examples=30, stateful_step_count=20, deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)  # fmt: skip
+def test_discovery():
+    """A few runs."""
+    run_state_machine_as_test(Discovery, settings=quick_steps)
+
+
+@pytest.mark.slow
+def test_discovery_for_long():
+    """Many runs of many steps."""
+    run_state_machine_as_test(Discovery, settings=slow_steps)
