@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import psutil
@@ -18,6 +19,7 @@ from msgspec import Struct
 
 from searchbus_bus import Bus, Call, Directory, Worker, connect, endpoint
 from searchbus_contracts import Fault
+from searchbus_testing import until
 
 
 class EchoRequest(Struct):
@@ -113,6 +115,57 @@ async def test_drain_without_a_server_ends_soon(own_nats_server):
     async with asyncio.timeout(60):  # nine subscriptions took ten seconds each
         await serving.drain()
         await bus.close()
+
+
+async def test_worker_that_leaves_without_a_server_is_not_back_with_it(own_nats_server):
+    """On standby it gets no requests, joins again once, and after a drain nobody finds it."""
+    server = own_nats_server()
+    worker_bus = await connect(server.url, name="worker")
+    serving = await worker_bus.serve(echo_worker())
+    bus = await connect(server.url, name="caller", reconnect_grace_s=60)
+
+    async def restarted(leave: Callable[[], Awaitable[None]]) -> None:
+        server.stop()
+        await until(lambda: not worker_bus.transport.connected)
+        await leave()
+        server.start()
+        for each in (bus, worker_bus):
+            assert await each.transport.wait_connected(60)
+
+    await restarted(serving.step_out)
+    with pytest.raises(Fault) as caught:
+        await call_echo(bus)
+    assert caught.value.code == "unavailable"
+    await serving.step_in()
+    at_instance = bus.subjects.at(serving.instance, bus.subjects.endpoint("echo", "say"))
+    for subject in (bus.subjects.endpoint("echo", "say"), at_instance):
+        before = serving.served
+        await bus.request(subject, EchoRequest(), EchoReply, service="echo", timeout_s=60)
+        await bus.transport.flush()
+        await until(lambda: not serving.in_flight)
+        assert serving.served == before + 1
+    assert len(await bus.workers()) == 1
+    await restarted(serving.drain)
+    assert await bus.workers() == []
+    await bus.close()
+    await worker_bus.close()
+
+
+async def test_connection_survives_a_server_that_pauses(own_nats_server, caplog):
+    """A flush gives up; its late answer does not end what the connection receives."""
+    server = own_nats_server()
+    worker_bus = await connect(server.url, name="worker")
+    await worker_bus.serve(echo_worker())
+    bus = await connect(server.url, name="caller", reconnect_grace_s=60)
+    os.kill(server.process.pid, signal.SIGSTOP)
+    try:
+        await bus.transport.flush(1)
+    finally:
+        os.kill(server.process.pid, signal.SIGCONT)
+    assert (await call_echo(bus)).pid == os.getpid()
+    assert "encountered error" not in caplog.text  # nats-py, of its read loop
+    await bus.close()
+    await worker_bus.close()
 
 
 WORKER_PROGRAM = textwrap.dedent("""

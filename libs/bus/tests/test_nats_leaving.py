@@ -16,6 +16,7 @@ class Steps:
     """The steps that were begun; `outcome` is what each does."""
 
     id = "i1"
+    subscriptions = ("ping", "info")
 
     def __init__(self, outcome) -> None:
         self.begun: list[str] = []
@@ -49,12 +50,17 @@ async def test_a_step_that_fails_or_hangs_ends(monkeypatch, outcome):
     """The connection may be lost in the middle."""
     monkeypatch.setattr(nats_leaving, "LEAVE_TIMEOUT_S", 0.01)
     steps = Steps(outcome)
-    await leave(SimpleNamespace(is_connected=True), steps)
+    client = SimpleNamespace(is_connected=True, leaving=set())
+    await leave(client, steps)
     assert steps.begun == ["drain", "unsubscribe", "stop"]
+    # What did not end is not made again on the next connection.
+    assert client.leaving == (set() if outcome is nothing else {steps, *steps.subscriptions})
 
 
 async def test_without_a_server_nothing_is_begun():
-    """Each step would wait for ten seconds."""
+    """Each step would wait for ten seconds. The next connection leaves them out."""
     steps = Steps(nothing)
-    await leave(SimpleNamespace(is_connected=False), steps)
+    client = SimpleNamespace(is_connected=False, leaving=set())
+    await leave(client, steps)
     assert steps.begun == []
+    assert client.leaving == {steps, *steps.subscriptions}

@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import nats.errors
-from nats.aio.client import Client
-from nats.micro.service import Service
+from nats.aio.subscription import Subscription
+
+from .nats_overrides import BusClient, DescribedService
 
 __all__ = ["LEAVE_TIMEOUT_S", "NatsAnnouncement", "NatsSubscription"]
 
@@ -18,41 +19,48 @@ log = logging.getLogger("searchbus.bus")
 LEAVE_TIMEOUT_S = 5.0
 
 
-async def _bounded(client: Client, leave: Callable[[], Awaitable[Any]]) -> None:
-    """Run a step of leaving while connected; without a server each would wait for 10 s."""
+async def _leave(
+    client: BusClient, subscriptions: list[Subscription], step: Callable[[], Awaitable[Any]]
+) -> None:
+    """End subscriptions; without a server each step would wait for 10 s, and the next connection
+    does it.
+    """
+    client.leaving.update(subscriptions)
     if not client.is_connected:
         return
     try:
         async with asyncio.timeout(LEAVE_TIMEOUT_S):
-            await leave()
+            await step()
     except (TimeoutError, nats.errors.Error):
         log.debug("the connection was lost before a subscription could be drained")
+    else:
+        client.leaving.difference_update(subscriptions)
 
 
 class NatsAnnouncement:
     """A worker's entry in discovery; see Announcement."""
 
-    def __init__(self, client: Client, service: Service) -> None:
+    def __init__(self, client: BusClient, service: DescribedService) -> None:
         self._client = client
         self._service = service
         self.instance: str = service.id
 
     async def withdraw(self) -> None:
         """Stop replying to discovery."""
-        await _bounded(self._client, self._service.stop)
+        await _leave(self._client, self._service.subscriptions, self._service.stop)
 
 
 class NatsSubscription:
     """A subscription to one subject; see Subscription."""
 
-    def __init__(self, client: Client, subscription: Any) -> None:
+    def __init__(self, client: BusClient, subscription: Subscription) -> None:
         self._client = client
         self._subscription = subscription
 
     async def drain(self) -> None:
         """Stop delivery, after what was received."""
-        await _bounded(self._client, self._subscription.drain)
+        await _leave(self._client, [self._subscription], self._subscription.drain)
 
     async def unsubscribe(self) -> None:
         """Stop delivery at once."""
-        await _bounded(self._client, self._subscription.unsubscribe)
+        await _leave(self._client, [self._subscription], self._subscription.unsubscribe)

@@ -15,6 +15,10 @@ inside the other | checks all headers of a message at once, in one |
 only for subscriptions of `deliver_directly` | has subscriptions with a plain callback |
 | `Client._send_ping` | writes the PING at once, before the commands that wait for the flusher: \
 its PONG says nothing of an UNSUB among them, and a drain lost requests | sends it behind them |
+| `Client._process_pong` | a PONG that comes after its flush gave up is an error, which ends \
+the read loop: nothing more is received until a ping is missed | ignores such a PONG |
+| `Client._process_connect_init` | what was left while there was no server is subscribed to \
+again on the next connection: a worker on standby got requests | can drop it without a connection |
 | `Client._close` | writes what is pending to a connection that was lost; the error \
 leaves the rest undone | closes without a connection too |
 | `Service.info` (public) | lists only endpoints that micro subscribes to; these run one callback \
@@ -50,6 +54,8 @@ class BusClient(Client):
     def __init__(self) -> None:
         super().__init__()
         self._direct: dict[int, Callable[[Message], None]] = {}
+        self.leaving: set[Subscription] = set()
+        """Not made again on the next connection."""
 
     def deliver_directly(
         self, subscription: Subscription, callback: Callable[[Message], None]
@@ -111,6 +117,19 @@ class BusClient(Client):
             self._pending = []
             self._pending_data_size = 0
         await super()._send_ping(future)
+
+    async def _process_pong(self) -> None:
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
+
+    async def _process_connect_init(self) -> None:
+        await super()._process_connect_init()
+        # Last, without an await after it: a subscription may be left while the server is greeted.
+        for subscription in self.leaving:
+            subscription._stop_processing()
+            self._remove_sub(subscription._id)
+        self.leaving.clear()
 
     async def _close(self, status: int, do_cbs: bool = True) -> None:
         if not self.is_connected:
@@ -174,6 +193,11 @@ class DescribedService(Service):
             ),
         )
         self._record = record
+
+    @property
+    def subscriptions(self) -> list[Subscription]:
+        """Those to `$SRV.*`."""
+        return list(self._subscriptions.values())
 
     def info(self) -> ServiceInfo:
         """What `$SRV.INFO` replies."""
