@@ -15,14 +15,12 @@ import json
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
 
 from searchbus_bus import connect
 from searchbus_bus.tasks import wait_for_event
@@ -33,9 +31,9 @@ from searchbus_testing import serve
 from tests.fakes.ddg import FakeDuckDuckGo
 
 from .client import Client, Outcome
-from .fleet import Fleet, monitor
+from .fleet import Fleet
+from .held import KINDS, Kept
 from .scorecard import Measurement, at_least, at_most
-from .watched import holdings
 
 __all__ = ["soak"]
 
@@ -58,7 +56,7 @@ async def soak(folder: Path, *, short: bool, seconds: float = 0.0) -> list[Measu
     ddg = FakeDuckDuckGo(latency_s=0.02)
     async with serve(ddg.app) as url, Fleet(folder, data_dir=folder / "data") as fleet:
         restarts = _Restarts(fleet, url)
-        kept = await _Kept.start(fleet)
+        kept = await Kept.start(fleet)
         await fleet.ready(workers=3)
         await fleet.ready("search_fomc")
         await fleet.ready("web_search")
@@ -84,6 +82,7 @@ async def soak(folder: Path, *, short: bool, seconds: float = 0.0) -> list[Measu
                 break
             await asyncio.sleep(1)
         share = 10_000 / (mixed.calls - calls)
+        sys.stderr.write(after.grown_since(before))
     found = mixed.outcomes
     memory = [
         at_most("soak", f"memory added to the {name} by 10,000 calls",
@@ -104,67 +103,8 @@ async def soak(folder: Path, *, short: bool, seconds: float = 0.0) -> list[Measu
         at_most("soak", "failed, though the client tried for some seconds",
                 100 * (found["error"] + found["refused"]) / found.total(), 1, "%"),
         *(memory if long else []),  # else it has not even warmed up
-        *(at_most("soak", f"{name} more than before", more[name], 0) for name in _KINDS),
+        *(at_most("soak", f"{name} more than before", more[name], 0) for name in KINDS),
     ]  # fmt: skip
-
-
-_KINDS = ("tasks", "descriptors", "subscriptions", "consumers")
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """What the processes that run all the time hold, and what NATS holds for all of them.
-
-    Attributes:
-        rss_mib, blocks: by process.
-        counts: kind and owner → number.
-    """
-
-    rss_mib: dict[str, float]
-    blocks: dict[str, int]
-    counts: dict[tuple[str, str], int]
-
-    def more_than(self, before: _Held) -> Counter[str]:
-        """By kind; less of one owner makes up for nothing."""
-        more: Counter[str] = Counter({kind: 0 for kind in _KINDS})
-        for (kind, owner), count in self.counts.items():
-            more[kind] += max(0, count - before.counts.get((kind, owner), 0))
-        return more
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """An edge and a worker that are not restarted."""
-
-    fleet: Fleet
-    pids: dict[str, int]
-
-    @classmethod
-    async def start(cls, fleet: Fleet) -> _Kept:
-        edge = await fleet.edge(report=cls._report(fleet, "edge"))
-        report = cls._report(fleet, "worker")
-        worker = fleet.start("tests.chaos.watched", str(report), "tests.chaos.worker")
-        return cls(fleet, {"edge": edge.pid, "worker": worker.pid})
-
-    async def held(self) -> _Held:
-        (port,) = self.fleet.monitors()
-        counts: dict[tuple[str, str], int] = {}
-        memory_mib, blocks = {}, {}
-        for name, pid in self.pids.items():
-            found = await holdings(pid, self._report(self.fleet, name))
-            memory_mib[name], blocks[name] = found["rss_mib"], found["blocks"]
-            counts["tasks", name] = sum(found["tasks"].values())
-            counts["descriptors", name] = psutil.Process(pid).num_fds()
-        # A scraper on standby has one subscription, a working one many: the most of each service.
-        for connection in monitor(port, "connz?limit=10000")["connections"]:
-            key = ("subscriptions", connection.get("name", ""))
-            counts[key] = max(counts.get(key, 0), connection["subscriptions"])
-        counts["consumers", "nats"] = int(monitor(port, "jsz").get("consumers", 0))
-        return _Held(memory_mib, blocks, counts)
-
-    @staticmethod
-    def _report(fleet: Fleet, name: str) -> Path:
-        return fleet.folder / f"{name}-report.json"
 
 
 class _Restarts:
