@@ -31,14 +31,16 @@ from .composites.sources import Source
 from .composites.web import Web
 from .edge import Edge
 from .endpoint import EndpointServers, Handlers
+from .http.calls import HttpCalls
 from .lists.changes import ListChanges
 from .lists.cursors import Cursors
 from .lists.pages import Pages
 from .lists.pinning import Pinning
 from .lists.registry import Registry
 from .lists.resources import Resources
+from .requests.admission import HttpPolicy
 from .requests.body import BodyLimits
-from .requests.endpoint import Endpoints, HttpPolicy
+from .requests.endpoint import Endpoints
 from .requests.head import AddressRules
 from .requests.running import RunningRequests
 from .requests.tool_calls import ToolCalls
@@ -183,6 +185,7 @@ async def open_edge(
             registry=registry,
             servers=servers,
             endpoints=Endpoints(registry, servers, calls, policy, running),
+            http_calls=HttpCalls(registry, calls, policy),
             authenticator=authenticator,
             documents=documents,
             connector=worker,

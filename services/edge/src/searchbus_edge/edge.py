@@ -10,6 +10,7 @@ from .auth.authenticator import Authenticator
 from .calls.audit import AuditLog
 from .composites.documents import Documents
 from .endpoint import EndpointServers
+from .http.calls import HttpCalls
 from .lists.changes import ListChanges
 from .lists.registry import Registry
 from .requests.endpoint import Endpoints
@@ -26,6 +27,7 @@ class Edge:
         registry: the merged view of all workers' catalogs.
         servers: one MCP server per endpoint, for HTTP and stdio.
         endpoints: the HTTP side of each endpoint.
+        http_calls: the same pipeline for interfaces of plain HTTP.
         connector: the composites, to be served on the bus like any worker.
     """
 
@@ -35,6 +37,7 @@ class Edge:
     registry: Registry
     servers: EndpointServers
     endpoints: Endpoints
+    http_calls: HttpCalls
     authenticator: Authenticator
     documents: Documents
     connector: Worker

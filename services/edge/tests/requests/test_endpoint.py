@@ -17,8 +17,9 @@ from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.calls.limits import LocalLimiter
 from searchbus_edge.calls.telemetry import Tracing
 from searchbus_edge.lists.view import View
+from searchbus_edge.requests.admission import HttpPolicy
 from searchbus_edge.requests.body import BodyLimits
-from searchbus_edge.requests.endpoint import Endpoint, HttpPolicy
+from searchbus_edge.requests.endpoint import Endpoint
 from searchbus_edge.requests.head import AddressRules
 from searchbus_edge.requests.messages import encode_result
 from searchbus_edge.requests.running import RunningRequests

@@ -94,7 +94,7 @@ class Tracing:
     def message(
         self,
         method: str,
-        revision: str,
+        revision: str | None,
         request_id: Any,
         *,
         header: tuple[str, str] = ("", ""),
@@ -103,13 +103,13 @@ class Tracing:
         """The span and the duration of one message, as a context manager.
 
         Args:
+            revision: None for what came over plain HTTP, and does what the method does.
             header: traceparent and tracestate of the HTTP request, empty where missing.
             meta: `_meta` of the message.
         """
-        attributes: dict[str, Any] = {
-            "mcp.method.name": method[:_MAX_TEXT],
-            "mcp.protocol.version": revision,
-        }
+        attributes: dict[str, Any] = {"mcp.method.name": method[:_MAX_TEXT]}
+        if revision is not None:
+            attributes["mcp.protocol.version"] = revision
         if request_id is not None:
             attributes["jsonrpc.request.id"] = str(request_id)[:_MAX_TEXT]
         parent, links = self._origin(header, meta)

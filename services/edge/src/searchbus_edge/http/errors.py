@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from ..calls.telemetry import count_refused
+from ..requests.head import Refusal
 
-__all__ = ["json_rpc_error"]
+__all__ = ["json_rpc_error", "refuse"]
 
 
 async def json_rpc_error(
@@ -16,7 +18,7 @@ async def json_rpc_error(
     code: int,
     message: str,
     *,
-    extra: list[tuple[bytes, bytes]] | None = None,
+    extra: Sequence[tuple[bytes, bytes]] = (),
     message_id: Any = None,
 ) -> None:
     """Send an error response.
@@ -31,7 +33,13 @@ async def json_rpc_error(
         {"jsonrpc": "2.0", "id": message_id, "error": {"code": code, "message": message}}
     ).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    await send(
-        {"type": "http.response.start", "status": status, "headers": headers + (extra or [])}
-    )
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *extra]})
     await send({"type": "http.response.body", "body": body})
+
+
+async def refuse(send: Any, refusal: Refusal, *, message_id: Any = None) -> None:
+    """Send what a refusal says."""
+    await json_rpc_error(
+        send, refusal.status, refusal.code, refusal.message,
+        extra=refusal.headers, message_id=message_id,
+    )  # fmt: skip

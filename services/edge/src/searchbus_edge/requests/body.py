@@ -68,7 +68,7 @@ class BodyLimits:
                     return await self._read_rest(body, receive, limit)
             except TimeoutError:
                 text = f"The body did not arrive within {self._timeout_s:g} seconds. Send it again."
-                return Refusal(408, text)
+                return Refusal(408, text, headers=((b"connection", b"close"),))
         return _too_large(limit) if len(body) > limit else body
 
     async def _read_rest(self, body: bytes, receive: Any, limit: int) -> bytes | Refusal:
@@ -94,11 +94,25 @@ class BodyLimits:
     def check(
         self, body: bytes, offered: Callable[[], View], everything: Callable[[], View]
     ) -> Refusal | None:
-        """Why a body is refused that is too large for what it asks; None where it is allowed.
+        """Why a message of MCP is refused that is too large for what it asks; None where it is
+        allowed.
 
         Args:
             offered: the tools of the endpoint; only a body over the usual limit needs them.
             everything: those that call_tool calls.
+        """
+
+        def declared() -> int:
+            request = read_request(body)
+            return _declared(request, offered(), everything()) if request is not None else 0
+
+        return self.check_size(body, declared)
+
+    def check_size(self, body: bytes, declared: Callable[[], int]) -> Refusal | None:
+        """Why a body is refused that is too large; None where it is allowed.
+
+        Args:
+            declared: bytes that its tool allows; looked at only for a body over the usual limit.
         """
         if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:
             if not is_json(body):
@@ -106,10 +120,7 @@ class BodyLimits:
             return Refusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
         if len(body) <= self._call_bytes:
             return None
-        limit = self._call_bytes
-        request = read_request(body)
-        if request is not None:
-            limit = max(limit, _declared(request, offered(), everything()))
+        limit = max(self._call_bytes, declared())
         return _too_large(limit) if len(body) > limit else None
 
 

@@ -6,53 +6,31 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
-from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_contracts import ErrorCode, Fault
 
-from ..auth.authenticator import Authenticator
-from ..auth.identity import Unauthenticated
 from ..calls.faults import raise_for
-from ..calls.limits import LocalLimiter
-from ..calls.telemetry import Tracing
 from ..endpoint import EndpointServer, EndpointServers
-from ..http.errors import json_rpc_error
+from ..http.errors import json_rpc_error, refuse
 from ..lists.registry import Registry
 from ..lists.view import View
-from ..lists.visible import missing_role
 from ..search.lazy import is_call_tool
+from .admission import HttpPolicy
 from .answers import Answer, DisconnectWatch, HttpAnswer
 from .batch import Batch, BatchRefused, check_batch
-from .body import BodyLimits
 from .fast import FastWay
 from .fast_search import FastSearch
-from .head import AddressRules, Refusal, parse_head
+from .head import Refusal
 from .kernel import Kernel, Received, is_modern
 from .messages import Invalid, Notification, Request, encode_error, parse_body
 from .running import RunningRequests
 from .tool_calls import ToolCalls
 
-__all__ = ["Endpoint", "Endpoints", "HttpPolicy"]
+__all__ = ["Endpoint", "Endpoints"]
 
 
 _CANCELLED = Fault(ErrorCode.CANCELLED, "The client cancelled the request.")
-
-
-@dataclass(frozen=True, slots=True)
-class HttpPolicy:
-    """Which HTTP requests are accepted.
-
-    Args:
-        abuse: limits requests per caller before anything is read.
-    """
-
-    authenticator: Authenticator
-    abuse: LocalLimiter
-    tracing: Tracing
-    addresses: AddressRules
-    limits: BodyLimits
 
 
 class Endpoint:
@@ -82,34 +60,20 @@ class Endpoint:
             message = "Use POST: this endpoint keeps no sessions and no streams."
             await json_rpc_error(send, 405, -32600, message, extra=[(b"allow", b"POST")])
             return
-        head = parse_head(scope["headers"])
-        if "authorization" in head.repeated:
-            # A proxy before the edge may have checked another one than the edge would.
-            await json_rpc_error(send, 400, -32600, "Send one Authorization header.")
+        received = await self._policy.admit(scope, self._path)
+        if isinstance(received, Refusal):
+            await refuse(send, received)
             return
-        try:
-            actor = await self._policy.authenticator.identify(head.authorization, self._path)
-        except Unauthenticated as error:
-            challenge = self._policy.authenticator.challenge(self._path, error)
-            extra = [(b"www-authenticate", challenge)]
-            await json_rpc_error(send, 401, -31401, error.message, extra=extra)
-            return
-        try:
-            caller = self._caller(scope, actor)
-            await self._policy.abuse.admit(caller)
-        except Fault as fault:
-            await self._too_many(send, fault)
-            return
-        refusal = self._policy.addresses.check(head) or head.check_media_types()
         limits = self._policy.limits
-        body = refusal or await limits.read(head, receive, self._everything)
+        body = received.head.check_media_types() or await limits.read(
+            received.head, receive, self._everything
+        )
         if isinstance(body, bytes):
             body = limits.check(body, self._offered, self._everything) or body
         if isinstance(body, Refusal):
-            closing = [(b"connection", b"close")] if body.status == 408 else None
-            await json_rpc_error(send, body.status, body.code, body.message, extra=closing)
+            await refuse(send, body)
             return
-        await self._serve(Received(head, actor, caller=caller), body, receive, send)
+        await self._serve(received, body, receive, send)
 
     def _offered(self) -> View:
         """The tools of the endpoint, which only a large body needs."""
@@ -118,12 +82,6 @@ class Endpoint:
     def _everything(self) -> View:
         """The tools of the edge, which only a large body needs."""
         return self._calls.everything
-
-    def _caller(self, scope: Any, actor: Actor) -> str:
-        """Whose request it is: the identified caller, else the client's address."""
-        if self._policy.authenticator.open:
-            return str((scope.get("client") or ("",))[0])
-        return actor.subject
 
     async def _serve(self, received: Received, body: bytes, receive: Any, send: Any) -> None:
         """Serve the message, or each message of a batch."""
@@ -183,34 +141,19 @@ class Endpoint:
             await self._running.cancel(received.caller, (message.params or {}).get("requestId"))
 
     async def _lacks_role(self, received: Received, message: Any, send: Any) -> bool:
-        """Refuse a call whose tool needs a role that an identified caller lacks (RFC 6750, 3.1)."""
+        """Refuse a call whose tool needs a role that an identified caller lacks."""
         if self._policy.authenticator.open or not isinstance(message, Request):
             return False
         name = message.called_tool()
         listed = self._server.view.tools.get(name) if name else None
         if listed is not None and is_call_tool(listed):
             listed = self._calls.everything.tools.get(message.named_argument())
-        role = missing_role(received.actor, listed.descriptor) if listed is not None else None
-        if role is None:
+        descriptor = listed.descriptor if listed is not None else None
+        refusal = self._policy.check_role(received.actor, self._path, descriptor)
+        if refusal is None:
             return False
-        challenge = self._policy.authenticator.insufficient(self._path, role)
-        await json_rpc_error(
-            send, 403, -31403, f"forbidden: The role {role} is needed.",
-            extra=[(b"www-authenticate", challenge)], message_id=message.id,
-        )  # fmt: skip
+        await refuse(send, refusal, message_id=message.id)
         return True
-
-    async def _too_many(self, send: Any, fault: Fault) -> None:
-        """HTTP 429 with Retry-After (RFC 9110) and the RateLimit headers (IETF httpapi draft)."""
-        abuse = self._policy.abuse
-        wait_s = max(1, math.ceil((fault.failure.retry_after_ms or 1000) / 1000))
-        extra = [
-            (b"retry-after", b"%d" % wait_s),
-            (b"ratelimit-policy", b'"requests";q=%d;w=1' % int(abuse.rate_per_s)),
-            (b"ratelimit", b'"requests";r=0;t=%d' % wait_s),
-        ]
-        message = f"rate_limited: {fault.failure.message} At most {abuse.burst} at once."
-        await json_rpc_error(send, 429, -31429, message, extra=extra)
 
 
 class Endpoints:

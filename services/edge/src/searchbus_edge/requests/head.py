@@ -24,11 +24,13 @@ _EVENTS = "text/event-stream"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An HTTP error of the transport: status, JSON-RPC code, message for the client."""
+    """An HTTP error of the transport: status, message for the client, JSON-RPC code, and headers
+    beside the usual ones."""
 
     status: int
     message: str
     code: int = -32600
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class Head(Struct):
