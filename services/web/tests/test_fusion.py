@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from searchbus_contracts.ranking import Ranked
 from searchbus_web.fusion import fuse
 from searchbus_web.results import Result
 
@@ -66,7 +69,25 @@ def test_spellings_of_one_url_are_one_result():
     one = Result("t", "https://a.org/x")
     other = Result("title", "http://www.a.org/x/?utm_source=y", published_at="2026-03-01")
     (merged,) = fuse({"a": [one], "b": [other]}, groups={}, weights={})
-    assert merged == Result("title", "https://a.org/x", published_at="2026-03-01")
+    assert replace(merged, ranked=None) == Result(
+        "title", "https://a.org/x", published_at="2026-03-01"
+    )
+
+
+def test_score_is_the_share_of_the_votes():
+    """1 where each provider that has results has the page first; copies of an index count once."""
+    lists = {
+        "ddg": [row("http://a.org/"), row("http://b.org/")],
+        "bing": [row("http://a.org/")],
+        "brave": [row("http://a.org/"), row("http://b.org/")],
+        "empty": [],
+    }
+    first, second = fuse(lists, groups={"ddg": "bing", "bing": "bing"}, weights={"brave": 0.5})
+    assert first.ranked == Ranked(1.0, {"ddg": 1, "bing": 1, "brave": 1})
+    assert second.ranked == Ranked(round(5 / 6, 4), {"ddg": 2, "brave": 2})
+    only_light = fuse({"a": [row("http://a.org/")], "b": [row("http://b.org/")]},
+                      groups={}, weights={"b": 0.25})  # fmt: skip
+    assert [result.ranked.score for result in only_light] == [0.8, 0.2]
 
 
 BOILERPLATE = (

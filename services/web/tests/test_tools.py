@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from searchbus_contracts import Actor
-from searchbus_contracts.coverage import SourceCoverage
+from searchbus_contracts.coverage import COVERAGE, SourceCoverage
+from searchbus_contracts.ranking import RANKING, Ranked
 from searchbus_web.arguments import read_time_range
 from searchbus_web.extraction.extractor import ExtractedPage
 from searchbus_web.providers.base import Query, SearchResults
@@ -37,8 +38,9 @@ class FakeMetasearch:
 
     async def search(self, query, *, actor, timeout_s) -> SearchResults:
         self.queries.append(query)
-        dated = Result("Whales", "https://www.a.org/1", "Text.", "2026-03-02")
-        results = dated, Result("No date", "https://8.8.8.8/")
+        first, second = Ranked(1.0, {"a": 1}), Ranked(0.8, {"a": 2})
+        dated = Result("Whales", "https://www.a.org/1", "Text.", "2026-03-02", first)
+        results = dated, Result("No date", "https://8.8.8.8/", ranked=second)
         return SearchResults(results, ("A note.",), coverage=self.coverage)
 
 
@@ -65,7 +67,9 @@ async def test_providers_are_shown_where_not_all_gave_fresh_results(tools, metas
     whole = SourceCoverage.of_results("a", 2)
     for coverage in ((whole,), (whole, SourceCoverage.of_results("b", 0))):
         metasearch.coverage = coverage
-        shown = msgspec.to_builtins(await tools.web_search(CALL, WebSearch(query="whales")))
+        reply = await tools.web_search(CALL, WebSearch(query="whales"))
+        shown = msgspec.to_builtins(reply.value)
+        assert reply.meta[COVERAGE] == msgspec.to_builtins(list(coverage))
         assert ("coverage" in shown) == (len(coverage) == 2)
     assert [part["state"] for part in shown["coverage"]] == ["answered", "empty"]
 
@@ -73,7 +77,7 @@ async def test_providers_are_shown_where_not_all_gave_fresh_results(tools, metas
 async def test_result_of_a_search(tools):
     """Unknown dates are left out; the query is shown as it was given."""
     reply = await tools.web_search(CALL, WebSearch(query=" big  whales "))
-    assert msgspec.to_builtins(reply) == {
+    assert msgspec.to_builtins(reply.value) == {
         "query": " big  whales ",
         "results": [
             {"title": "Whales", "url": "https://www.a.org/1", "snippet": "Text.",
@@ -82,6 +86,10 @@ async def test_result_of_a_search(tools):
         ],
         "notes": ["A note."],
     }  # fmt: skip
+    assert reply.meta[RANKING] == [
+        {"score": 1.0, "positions": {"a": 1}},
+        {"score": 0.8, "positions": {"a": 2}},
+    ]
 
 
 async def test_each_search_has_its_query(tools, metasearch):

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from searchbus_bus.fusion import reciprocal_rank
+from searchbus_contracts.ranking import Ranked
 from searchbus_upstream import canonical_key
 
 from .results import Result
@@ -34,12 +35,14 @@ class _Merged:
     """A page: its first result, with the longest texts of all.
 
     Args:
+        positions: provider → its best position of the page, from 1.
         dates: that results of the page's own URL give; of a copy, where those give none.
     """
 
     key: str
     result: Result
     votes: dict[str, float] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict)
     dates: list[str] = field(default_factory=list)
     dates_of_copies: list[str] = field(default_factory=list)
 
@@ -81,12 +84,33 @@ def fuse(
                 dates.append(result.published_at)
             vote = reciprocal_rank(rank, k=K, weight=weights.get(provider, 1.0))
             found.votes[group] = max(found.votes.get(group, 0.0), vote)
+            found.positions.setdefault(provider, rank + 1)
     unique = {id(item): item for item in merged.values()}.values()
+    most = _most_votes(lists, groups, weights)
     ranked = [
-        replace(item.result, published_at=_date(item.dates or item.dates_of_copies))
+        replace(
+            item.result,
+            published_at=_date(item.dates or item.dates_of_copies),
+            ranked=Ranked(round(item.score / most, 4), item.positions),
+        )
         for item in sorted(unique, key=lambda m: (-m.score, m.key))
     ]
     return _spread(ranked) if diverse else ranked
+
+
+def _most_votes(
+    lists: Mapping[str, Sequence[Result]],
+    groups: Mapping[str, str],
+    weights: Mapping[str, float],
+) -> float:
+    """The votes of a page that every provider with results has first."""
+    best: dict[str, float] = {}
+    for provider, results in lists.items():
+        if results:
+            group = groups.get(provider, provider)
+            vote = reciprocal_rank(0, k=K, weight=weights.get(provider, 1.0))
+            best[group] = max(best.get(group, 0.0), vote)
+    return sum(best.values())
 
 
 def _with_longer_texts(one: Result, other: Result) -> Result:

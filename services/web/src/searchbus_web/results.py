@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from searchbus_contracts.ranking import Ranked
 from searchbus_upstream import without_trackers
 from searchbus_upstream.text import inert, plain
 
@@ -28,12 +29,14 @@ class Result:
 
     Args:
         published_at: ISO 8601, a date or a time in UTC.
+        ranked: of a result that was fused.
     """
 
     title: str
     url: str
     snippet: str = ""
     published_at: str | None = None
+    ranked: Ranked | None = None
 
     @property
     def source(self) -> str:

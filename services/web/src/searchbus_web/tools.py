@@ -8,10 +8,11 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from searchbus_bus import Call, Toolset, tool
+from searchbus_bus import Call, Toolset, WithMeta, tool
 from searchbus_contracts import ToolAnnotations, ToolDescriptor
-from searchbus_contracts.coverage import SourceCoverage, shown
+from searchbus_contracts.coverage import COVERAGE, SourceCoverage, shown
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, check_query
+from searchbus_contracts.ranking import RANKING
 from searchbus_passages import DEFAULT_TOKENS
 
 from .arguments import MAX_QUERY_CHARS, TIME_RANGES, read_time_range, read_urls
@@ -154,7 +155,7 @@ class WebTools(Toolset, name="web"):
         ),
         keywords=("web", "websearch", "internet", "online", "google", "bing", "sites"),
     )
-    async def web_search(self, call: Call, arguments: WebSearch) -> WebSearchResponse:
+    async def web_search(self, call: Call, arguments: WebSearch) -> WithMeta[WebSearchResponse]:
         """General-purpose web search returning relevant results."""
         query = Query(_query_text(arguments.query), arguments.max_results)
         return await self._search(call, arguments.query, query)
@@ -176,7 +177,7 @@ class WebTools(Toolset, name="web"):
     )
     async def web_search_advanced(
         self, call: Call, arguments: WebSearchAdvanced
-    ) -> WebSearchResponse:
+    ) -> WithMeta[WebSearchResponse]:
         """Advanced search with optional domain- and time-based filtering."""
         query = Query(
             _query_text(arguments.query),
@@ -201,7 +202,9 @@ class WebTools(Toolset, name="web"):
         ),
         keywords=("headlines", "press", "newspapers", "current events", "today", "breaking"),
     )
-    async def web_search_news(self, call: Call, arguments: WebSearchNews) -> WebSearchResponse:
+    async def web_search_news(
+        self, call: Call, arguments: WebSearchNews
+    ) -> WithMeta[WebSearchResponse]:
         """News-focused search prioritized for freshness and publisher signals."""
         query = Query(
             _query_text(arguments.query),
@@ -236,7 +239,9 @@ class WebTools(Toolset, name="web"):
         # Counting tokens and hashing take milliseconds for a long page.
         return WebExtractResponse(await asyncio.to_thread(fit, pages, arguments.max_tokens))
 
-    async def _search(self, call: Call, given_query: str, query: Query) -> WebSearchResponse:
+    async def _search(
+        self, call: Call, given_query: str, query: Query
+    ) -> WithMeta[WebSearchResponse]:
         found = await self._metasearch.search(query, actor=call.actor, timeout_s=call.remaining_s)
         return _response(given_query, found)
 
@@ -245,7 +250,7 @@ def _query_text(query: str) -> str:
     return check_query(query, max_chars=MAX_QUERY_CHARS)
 
 
-def _response(query: str, found: SearchResults) -> WebSearchResponse:
+def _response(query: str, found: SearchResults) -> WithMeta[WebSearchResponse]:
     results = [
         WebResult(
             title=result.title,
@@ -256,4 +261,12 @@ def _response(query: str, found: SearchResults) -> WebSearchResponse:
         )
         for result in found.results
     ]
-    return WebSearchResponse(query, results, list(found.notes), shown(found.coverage))
+    answer = WebSearchResponse(query, results, list(found.notes), shown(found.coverage))
+    ranking = [result.ranked for result in found.results if result.ranked is not None]
+    return WithMeta(
+        answer,
+        {
+            COVERAGE: msgspec.to_builtins(list(found.coverage)),
+            RANKING: msgspec.to_builtins(ranking),
+        },
+    )
