@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from searchbus_passages import sentences
 
-__all__ = ["distinct", "from_document", "from_page", "marked", "terms"]
+__all__ = ["cut", "distinct", "from_document", "from_page", "marked", "terms"]
 
 MAX_PASSAGES = 2
 """Of one source."""
@@ -45,7 +45,7 @@ def from_document(question: str, title: str, passages: Iterable[str]) -> list[st
     """
     beyond_title = set(terms(question)) - set(terms(title))
     return [
-        next(_cut(passage), passage.strip())
+        next(cut(passage), passage.strip())
         for passage in passages
         if beyond_title & _said_once(passage) or _is_prose(passage)
     ][:MAX_PASSAGES]
@@ -62,7 +62,7 @@ def from_page(question: str, text: str, snippet: str = "") -> list[str]:
     """
     wanted = set(terms(question))
     shares = {}
-    for passage in (snippet.strip()[:MAX_PASSAGE_CHARS], *_cut(text)):
+    for passage in (snippet.strip()[:MAX_PASSAGE_CHARS], *cut(text)):
         words = set(terms(passage))
         if len(words - wanted) >= _LEAST_BEYOND_QUESTION:
             shares[passage] = len(words & wanted) / (len(wanted) or 1)
@@ -93,14 +93,14 @@ def distinct(passages: Iterable[str], known: Iterable[str] = ()) -> list[str]:
     return kept
 
 
-def _cut(text: str) -> Iterator[str]:
-    """Paragraphs; a long one is cut between sentences."""
+def cut(text: str, most_chars: int = MAX_PASSAGE_CHARS) -> Iterator[str]:
+    """Paragraphs; one of more characters is cut between sentences."""
     start = 0
     for blank in (*_BLANK_LINES.finditer(text), None):
         end = len(text) if blank is None else blank.start()
         first = last = None
         for span in sentences(text, start, end):
-            if first is not None and last is not None and span.end - first > MAX_PASSAGE_CHARS:
+            if first is not None and last is not None and span.end - first > most_chars:
                 yield text[first:last]
                 first = None
             first, last = span.start if first is None else first, span.end

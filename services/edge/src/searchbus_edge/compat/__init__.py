@@ -1,0 +1,1 @@
+"""Interfaces of other search APIs, answered by the tools of the toolset web."""

@@ -1,0 +1,110 @@
+"""A web page as Markdown: `GET /read?url=`.
+
+    page = await read(call, {"url": "https://example.org/"})
+
+The text of the page stands between marks of untrusted text. Of a long page it is the first part;
+`cursor` is the URL for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS
+
+from .web_tools import CallTool, Page, read_pages
+
+__all__ = ["PageRefused", "json_of", "prefers_json", "read"]
+
+_MAX_DIGITS = 9
+_STATUS = {
+    "invalid_url": 400,
+    "blocked_by_policy": 403,
+    "robots": 403,
+    "http_404": 404,
+    "http_410": 404,
+    "timeout": 504,
+    "unsupported_type": 415,
+}
+_JSON_TYPES = ("application/json", "application/*")
+_TEXT_TYPES = ("text/markdown", "text/plain", "text/*")
+
+
+class PageRefused(Exception):
+    """A page that cannot be read.
+
+    Args:
+        status: HTTP status of the answer.
+    """
+
+    def __init__(self, page: Page) -> None:
+        why = page.message or "It has no readable text."
+        super().__init__(f"The page could not be read ({page.status}). {why}")
+        self.code = page.status
+        self.status = _STATUS.get(page.status, 502)
+
+
+async def read(call: CallTool, query: Mapping[str, str]) -> Page:
+    """The page.
+
+    Args:
+        query: `url`, and `max_tokens` of the answer.
+
+    Raises:
+        Fault: a parameter is wrong, or the call failed.
+        PageRefused: the page cannot be read.
+    """
+    url = query.get("url", "").strip()
+    if not url:
+        raise Fault(ErrorCode.INVALID_ARGUMENT, "url is missing. Send GET /read?url=<address>.")
+    (page,) = await read_pages(call, [url], max_tokens=_max_tokens(query.get("max_tokens")))
+    if page.status != "ok":
+        raise PageRefused(page)
+    return page
+
+
+def json_of(page: Page) -> dict[str, Any]:
+    """The JSON form of a page."""
+    found: dict[str, Any] = {"url": page.url, "content": page.content, "untrusted": True}
+    found |= {"start": page.start, "end": page.end, "chars": page.chars}
+    found["truncated"] = page.truncated
+    if page.cursor is not None:
+        found["cursor"] = page.cursor
+    return found
+
+
+def prefers_json(accept: str) -> bool:
+    """Whether a client asks for JSON rather than text (RFC 9110, 12.5.1)."""
+    weights = _weights(accept)
+    json = max(weights.get(name, 0.0) for name in _JSON_TYPES)
+    text = max(weights.get(name, 0.0) for name in _TEXT_TYPES)
+    return json > text
+
+
+def _weights(accept: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for part in accept.split(","):
+        name, *parameters = (item.strip().lower() for item in part.split(";"))
+        weight = 1.0
+        for parameter in parameters:
+            if parameter.startswith("q="):
+                try:
+                    weight = float(parameter[2:])
+                except ValueError:
+                    weight = 0.0
+        found[name] = weight
+    return found
+
+
+def _max_tokens(given: str | None) -> int:
+    if given is None:
+        return MAX_TOKENS
+    is_number = given.isascii() and given.isdigit() and len(given) <= _MAX_DIGITS
+    if not is_number or not MIN_TOKENS <= int(given) <= MAX_TOKENS:
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT,
+            f"max_tokens must be a number from {MIN_TOKENS} to {MAX_TOKENS}.",
+        )
+    return int(given)

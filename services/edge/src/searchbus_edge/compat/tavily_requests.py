@@ -1,0 +1,212 @@
+"""Requests of Tavily's API (https://docs.tavily.com), and what the tools do with them.
+
+    request, notes = read_search({"query": "whales", "days": 3})
+    plan = plan_search(request, today)      # the tool, its arguments, what is left out afterwards
+
+A parameter that would change which results come, and that the tools do not have, is refused; one
+that only adds to them is named in the answer's `notes`. docs/http.md has the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from searchbus_contracts import ErrorCode, Fault
+
+from .periods import Period
+
+__all__ = [
+    "Extract",
+    "Search",
+    "SearchPlan",
+    "plan_search",
+    "read_extract",
+    "read_search",
+]
+
+MAX_RESULTS = 20
+MAX_URLS = 20
+_MOST_NAMES = 10
+_NOT_PARAMETERS = frozenset({"api_key"})
+T = TypeVar("T", bound=Struct)
+
+
+class Search(Struct, frozen=True, kw_only=True):
+    """Body of POST /search."""
+
+    query: str
+    search_depth: Literal["basic", "advanced", "fast", "ultra-fast"] = "basic"
+    topic: Literal["general", "news", "finance"] = "general"
+    max_results: Annotated[int, Meta(ge=0, le=MAX_RESULTS)] = 5
+    chunks_per_source: Annotated[int, Meta(ge=1, le=3)] = 3
+    time_range: Literal["day", "week", "month", "year", "d", "w", "m", "y"] | None = None
+    days: Annotated[int, Meta(ge=1)] | None = None
+    start_date: date | None = None
+    end_date: date | None = None
+    include_answer: bool | Literal["basic", "advanced"] = False
+    include_raw_content: bool | Literal["markdown", "text"] = False
+    include_domains: list[str] = []
+    exclude_domains: list[str] = []
+    include_domains_mode: Literal["filter", "restrict", "boost", "prefer"] = "filter"
+    include_images: bool = False
+    include_image_descriptions: bool = False
+    include_favicon: bool = False
+    include_usage: bool = False
+    country: str = ""
+    language: str = ""
+    auto_parameters: bool = False
+    exact_match: bool = False
+    filter_by_language: bool = False
+    safe_search: bool = False
+
+    @property
+    def reads_pages(self) -> bool:
+        """Whether the answer has text of the pages themselves."""
+        return bool(self.include_raw_content) or self.search_depth == "advanced"
+
+
+class Extract(Struct, frozen=True, kw_only=True):
+    """Body of POST /extract."""
+
+    urls: str | list[str]
+    query: str = ""
+    chunks_per_source: Annotated[int, Meta(ge=1, le=5)] = 3
+    extract_depth: Literal["basic", "advanced"] = "basic"
+    format: Literal["markdown", "text"] = "markdown"
+    timeout: Annotated[float, Meta(ge=1, le=60)] | None = None
+    include_images: bool = False
+    include_favicon: bool = False
+    include_usage: bool = False
+
+    @property
+    def url_list(self) -> list[str]:
+        """The URLs, also of a request with one."""
+        return [self.urls] if isinstance(self.urls, str) else self.urls
+
+    @property
+    def timeout_s(self) -> float:
+        """As Tavily has it where the request names none: 10 s, and 30 s for advanced."""
+        return self.timeout or (30.0 if self.extract_depth == "advanced" else 10.0)
+
+
+class SearchPlan(Struct, frozen=True):
+    """How a search is answered.
+
+    Args:
+        tool, arguments: of the toolset web.
+        period: whose results are kept afterwards.
+        notes: what is not done as asked.
+    """
+
+    tool: str
+    arguments: dict[str, Any]
+    period: Period
+    notes: tuple[str, ...] = ()
+
+
+def read_search(body: Mapping[str, Any]) -> tuple[Search, list[str]]:
+    """The request, and notes on parameters that are not applied.
+
+    Raises:
+        Fault: invalid_argument; a value is wrong, or the tools cannot do what it asks for.
+    """
+    request, notes = _read(body, Search)
+    _refuse(request.topic == "finance", "topic", "'finance' is not supported. Use 'general'.")
+    _refuse(
+        request.exact_match, "exact_match", "is not supported. Put the phrase in quotation marks."
+    )
+    _refuse(request.filter_by_language, "filter_by_language", "is not supported.")
+    _refuse(request.safe_search, "safe_search", "is not supported.")
+    _refuse(
+        request.include_domains_mode in ("boost", "prefer") and bool(request.include_domains),
+        "include_domains_mode",
+        "must be 'filter': results of other domains are always left out.",
+    )
+    dated = request.start_date is not None or request.end_date is not None
+    _refuse(
+        request.time_range is not None and dated,
+        "time_range",
+        "cannot be set together with start_date or end_date.",
+    )
+    _refuse(
+        request.start_date is not None
+        and request.end_date is not None
+        and request.start_date > request.end_date,
+        "start_date",
+        "must not be after end_date.",
+    )
+    if request.include_answer:
+        notes.append("include_answer: no language model writes answers here; answer is null.")
+    if request.include_raw_content == "text":
+        notes.append("include_raw_content: raw_content is Markdown.")
+    unapplied = ("include_images", "include_image_descriptions", "include_favicon", "country",
+                 "language", "auto_parameters")  # fmt: skip
+    return request, notes + _unapplied(request, unapplied)
+
+
+def read_extract(body: Mapping[str, Any]) -> tuple[Extract, list[str]]:
+    """The request, and notes on parameters that are not applied.
+
+    Raises:
+        Fault: invalid_argument.
+    """
+    request, notes = _read(body, Extract)
+    count = len(request.url_list)
+    _refuse(not 1 <= count <= MAX_URLS, "urls", f"must have 1 to {MAX_URLS} URLs, not {count}.")
+    if request.format == "text":
+        notes.append("format: raw_content is Markdown.")
+    return request, notes + _unapplied(request, ("include_images", "include_favicon"))
+
+
+def plan_search(request: Search, today: date) -> SearchPlan:
+    """The tool that answers, and its arguments."""
+    days, first, last = request.days, request.start_date, request.end_date
+    period = Period.of(today=today, days=days, first=first, last=last)
+    time_range = request.time_range[0] if request.time_range else period.time_range
+    domains = request.include_domains or request.exclude_domains
+    news = request.topic == "news" and not domains
+    # What is left out afterwards must not shorten the answer.
+    most = MAX_RESULTS if period.bounded else max(1, request.max_results)
+    arguments: dict[str, Any] = {"query": request.query, "maxResults": most}
+    if time_range:
+        arguments["timeRange"] = time_range
+    if request.include_domains:
+        arguments["includeDomains"] = request.include_domains
+    if request.exclude_domains:
+        arguments["excludeDomains"] = request.exclude_domains
+    notes: tuple[str, ...] = ()
+    if request.topic == "news" and domains:
+        notes = ("topic: the search of news has no domains; the web was searched with them.",)
+    return SearchPlan(
+        "web_search_news" if news else "web_search_advanced", arguments, period, notes
+    )
+
+
+def _read(body: Mapping[str, Any], kind: type[T]) -> tuple[T, list[str]]:
+    """The request; parameters without a value count as not given, unknown ones are named."""
+    given = {name: value for name, value in body.items() if value is not None}
+    known = set(kind.__struct_fields__)
+    unknown = [name for name in given if name not in known | _NOT_PARAMETERS]
+    try:
+        request = msgspec.convert({n: v for n, v in given.items() if n in known}, kind)
+    except msgspec.ValidationError as error:
+        raise Fault(ErrorCode.INVALID_ARGUMENT, f"Invalid request: {error}.") from None
+    if not unknown:
+        return request, []
+    names = ", ".join(name[:40] for name in unknown[:_MOST_NAMES])
+    return request, [f"Not known here and not applied: {names}."]
+
+
+def _refuse(wrong: bool, parameter: str, why: str) -> None:
+    if wrong:
+        raise Fault(ErrorCode.INVALID_ARGUMENT, f"Invalid {parameter}: {parameter} {why}")
+
+
+def _unapplied(request: Struct, names: tuple[str, ...]) -> list[str]:
+    asked = [name for name in names if getattr(request, name)]
+    return [f"Not applied: {', '.join(asked)}."] if asked else []
