@@ -49,6 +49,9 @@ async def test_a_wrong_output_schema_fails_no_good_answer(new_world):
     reply = await world.call("plain", "wrong_output")
     assert (reply.is_error, reply.content[0].text) == (False, "a good answer")
     await until(lambda: world.tools("plain")["wrong_output"].output_schema is None)
+    attached = world.gateway._attached["plain"]
+    attached.review()  # as after every approval
+    assert attached.descriptors[0].output_schema is None
 
 
 async def test_required_roles_are_the_operators(new_world):

@@ -69,17 +69,20 @@ class Attached:
     def review(self) -> None:
         """Take the server's list as it is now, and the approvals as they are now."""
         tools = self.upstream.tools
-        self._validators.clear()
-        self._without_schema.clear()
         if tools is None:
             self._reviewed = Reviewed(())
         else:
             self._reviewed = self._approvals.review(self.server, tools.descriptors)
-        self._output_schemas = {
+        schemas = {
             tool.name: tool.output_schema
             for tool in self._reviewed.tools
             if tool.output_schema is not None
         }
+        # What answers showed of a schema holds until the server changes it.
+        same = {name for name, schema in schemas.items() if schema == self._output_schemas.get(name)}
+        self._without_schema &= same
+        self._validators = {n: v for n, v in self._validators.items() if n in same}
+        self._output_schemas = schemas
 
     async def call(self, call: Call, request: ToolCall) -> ToolReply:
         """Call a tool of the server.
