@@ -16,6 +16,7 @@ from searchbus_contracts import (
     decode,
     decode_catalog,
     encode,
+    prompts,
     retrieval,
     toolindex,
     web,
@@ -27,7 +28,7 @@ EXTRA = {"Actor": Actor, "Parts": Parts, "Failure": Failure}
 
 
 def kind_of(name: str):
-    modules = (searchbus_contracts, attach, retrieval, toolindex, web)
+    modules = (searchbus_contracts, attach, prompts, retrieval, toolindex, web)
     return EXTRA.get(name) or next(getattr(m, name) for m in modules if hasattr(m, name))
 
 

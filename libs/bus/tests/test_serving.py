@@ -16,12 +16,22 @@ from searchbus_contracts import (
     CatalogRequest,
     ErrorCode,
     Fault,
+    PromptDescriptor,
+    ResourceBody,
+    ResourceReadReply,
+    ResourceReadRequest,
     ToolCall,
     ToolDescriptor,
     ToolReply,
     decode,
 )
 from searchbus_contracts.inboxes import DISCOVERY
+from searchbus_contracts.prompts import (
+    CompleteReply,
+    CompleteRequest,
+    PromptGetReply,
+    PromptGetRequest,
+)
 from searchbus_testing import until
 
 
@@ -40,6 +50,17 @@ class Endpoints:
     @endpoint
     async def say(self, call: Call, request: Word) -> Word:
         return request
+
+
+class Far:
+    async def read(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+        return ResourceReadReply(contents=(ResourceBody(uri="a", text=f"of {request.uri}"),))
+
+    async def get_prompt(self, call: Call, request: PromptGetRequest) -> PromptGetReply:
+        return PromptGetReply(description=f"of {request.prompt}")
+
+    async def complete(self, call: Call, request: CompleteRequest) -> CompleteReply:
+        return CompleteReply(values=(f"of {request.name}",))
 
 
 def dictionary() -> Worker:
@@ -89,6 +110,43 @@ async def test_discovery_describes_the_worker(events):
         f"sb.v1.catalog.dictionary.{serving.worker.catalog.digest}",
     }
     assert {e["queue_group"] for e in info["endpoints"]} == {"dictionary"}
+
+
+async def test_content_that_is_known_at_run_time_is_served_and_taken_back(events):
+    """A worker that offers other prompts and resources later serves these, and no longer those."""
+    broker, bus, _ = events
+    worker = dictionary()
+    serving = await broker.connect().serve(worker)
+
+    async def fill() -> PromptGetReply:
+        return await bus.request(
+            bus.subjects.prompt("far", "get"), PromptGetRequest(prompt="greet"), PromptGetReply,
+            service="dictionary", timeout_s=60,
+        )  # fmt: skip
+
+    worker.offer("far", prompts=[PromptDescriptor(name="greet", toolset="far")], source=Far())
+    await serving.refresh()
+    assert (await fill()).description == "of greet"
+    read = await bus.request(
+        bus.subjects.resource("far", "read"), ResourceReadRequest(uri="a://b"), ResourceReadReply,
+        service="dictionary", timeout_s=60,
+    )  # fmt: skip
+    assert read.contents[0].text == "of a://b"
+    for subject in (
+        bus.subjects.prompt("far", "complete"),
+        bus.subjects.resource("far", "complete"),
+    ):
+        reply = await bus.request(
+            subject, CompleteRequest(name="greet", argument="name"), CompleteReply,
+            service="dictionary", timeout_s=60,
+        )  # fmt: skip
+        assert reply.values == ("of greet",)
+    worker.offer("far")
+    await serving.refresh()
+    assert worker.catalog.toolsets == ("words",)
+    with pytest.raises(Fault, match="No worker is running"):
+        await fill()
+    await serving.drain()
 
 
 async def test_the_catalogue_is_served_under_its_hash(events):

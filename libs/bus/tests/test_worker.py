@@ -14,6 +14,8 @@ from searchbus_contracts import (
     VERSION,
     Actor,
     Fault,
+    PromptDescriptor,
+    ResourceDescriptor,
     ResourceReadReply,
     ResourceReadRequest,
     ToolCall,
@@ -186,5 +188,18 @@ def test_a_toolset_with_templates_is_read_under_its_name():
     """`.list` and `.search` only where it has these methods."""
     worker = Worker("words")
     worker.add(Dictionary())
-    assert set(worker.resource_readers) == {"dictionary"}
-    assert set(worker.resource_readers["dictionary"]) == {"read"}
+    assert set(worker.content_endpoints) == {("resource", "dictionary", "read")}
+    assert worker.find_content("resource", "dictionary", "list") is None
+
+
+def test_what_a_toolset_offers_at_run_time_replaces_what_it_had():
+    """Other toolsets keep theirs."""
+    worker = Worker("dictionary")
+    for toolset in ("a", "b", "a"):
+        prompts = [PromptDescriptor(name=f"p{len(worker.catalog.prompts)}", toolset=toolset)]
+        uri = f"x://{toolset}"
+        resources = [ResourceDescriptor(uri=uri, name="r", toolset=toolset)]
+        worker.offer(toolset, prompts=prompts, resources=resources)
+    catalog = worker.catalog
+    assert [(p.toolset, p.name) for p in catalog.prompts] == [("a", "p2"), ("b", "p1")]
+    assert [resource.uri for resource in catalog.resources] == ["x://a", "x://b"]

@@ -35,7 +35,7 @@ def test_a_catalogue_survives_the_wire():
             {"name": "x", "toolset": "y", "description": "d", "input_schema": {}},
             "x",
         ),
-        ("prompt", "prompts", {"name": "empty", "toolset": "y", "messages": []}, "empty"),
+        ("prompt", "prompts", {"name": "empty", "toolset": "", "messages": []}, "empty"),
         ("resource", "resources", {"uri": ""}, "(unnamed)"),
         ("resource template", "resource_templates", 7, "(unreadable)"),
     ],

@@ -58,6 +58,22 @@ def test_a_variable_matches_one_path_segment(template, uri, matches):
     assert bool(template_pattern(template).fullmatch(uri)) is matches
 
 
+@pytest.mark.parametrize(
+    ("template", "uri", "matches"),
+    [
+        ("a://{+x}", "a://b/c?d", True),
+        ("a://b{/x*}", "a://b/c/d", True),
+        ("a://b{/x*}", "a://b", True),
+        ("a://b{?q,r}", "a://b?q=1&r=2", True),
+        ("a://{+x}.md", "a://b/c.md", True),
+        ("a://{+x}", "b://c", False),
+    ],
+)
+def test_an_expression_with_an_operator_matches_whatever_is_there(template, uri, matches):
+    """Slashes too, and nothing."""
+    assert bool(template_pattern(template).fullmatch(uri)) is matches
+
+
 def test_many_variables_do_not_make_matching_slow():
     """With backtracking this would take longer than the universe has lasted."""
     pattern = template_pattern("a://" + "-".join(f"{{v{n}}}" for n in range(40)) + "!")

@@ -16,6 +16,7 @@ for slot, entry in enumerate(
         tool("a", "x", toolset="other"),
         tool("gone", "x"),
         tool("c", "x", required_roles=("A", "B")),
+        tool("d", "x", toolset="choice", aside=True),
     )
 ):
     COLUMNS.put(slot, entry)
@@ -35,6 +36,7 @@ def test_roles_kind_and_toolsets_decide():
     assert seen(("A", "B")) == [0, 1, 3]
     assert seen(("*",), toolsets=("office",)) == [0, 3]
     assert seen(("*",), toolsets=("none",)) == []
+    assert seen((), toolsets=("choice",)) == [4]  # aside: only where its toolset is named
     assert seen(("*",), kind="prompt") == []
 
 
@@ -86,7 +88,7 @@ def test_fingerprint_does_not_depend_on_slots():
 
 def test_sizes_are_counted_by_kind():
     """Free slots do not count."""
-    assert COLUMNS.sizes() == {"tool": 3}
+    assert COLUMNS.sizes() == {"tool": 4}
 
 
 def test_entries_of_one_toolset_share_a_number():

@@ -81,7 +81,7 @@ class Serving:
         self._record = ServiceRecord(worker.service, worker.version, worker.description, {}, [])
         self._membership = Membership(worker, transport, self._accept, self._record.endpoints)
         self._offered = OfferedCatalog(Catalog(service=worker.service))
-        self._toolsets: set[str] = set()
+        self._served: dict[str, Handler] = {}
         self._refreshing = asyncio.Lock()
         self._drained = False
 
@@ -100,9 +100,6 @@ class Serving:
         service = self.worker.service
         for verb, endpoint in self.worker.endpoints.items():
             await self._membership.add(self._subjects.endpoint(service, verb), endpoint)
-        for toolset, readers in self.worker.resource_readers.items():
-            for verb, endpoint in readers.items():
-                await self._membership.add(self._subjects.resource(toolset, verb), endpoint)
         await self._offer()
         cancel = self._subjects.cancel(service)
         self._control.append(await self._transport.subscribe(cancel, self._on_cancel))
@@ -129,15 +126,15 @@ class Serving:
         async with self._refreshing:
             if self._drained:
                 return
-            digest, toolsets = self._offered.digest, self._toolsets
+            digest, served = self._offered.digest, self._served
             await self._offer()
             await self._transport.flush()
             await self._announce("changed")
             if digest != self._offered.digest:
                 await self._membership.remove(self._subjects.catalog(self.worker.service, digest))
             # Another service may offer them now.
-            for toolset in toolsets - self._toolsets:
-                await self._membership.remove(self._subjects.toolset(toolset))
+            for subject in served.keys() - self._served.keys():
+                await self._membership.remove(subject)
 
     async def healthy(self, timeout_s: float = 1.0) -> bool:
         """Whether a ping to this instance is answered within `timeout_s`.
@@ -192,15 +189,31 @@ class Serving:
         await self._transport.flush()
 
     async def _offer(self) -> None:
-        """Serve the catalogue as it is now, under its hash, and the calls of its tools."""
+        """Serve the catalogue as it is now, under its hash, and what it offers."""
         # In a thread: a catalogue of thousands takes a while.
         self._offered = await asyncio.to_thread(lambda: OfferedCatalog(self.worker.catalog))
         subject = self._subjects.catalog(self.worker.service, self._offered.digest)
         await self._membership.add(subject, self._reply_catalog, stays=True)
-        self._toolsets = {tool.toolset for tool in self._offered.catalog.tools}
-        for toolset in self._toolsets:
-            await self._membership.add(self._subjects.toolset(toolset), self._call_tool)
+        self._served = self._handlers()
+        for wanted, handler in self._served.items():
+            await self._membership.add(wanted, handler)
         self._record.metadata[CATALOG_KEY] = self._offered.digest
+
+    def _handlers(self) -> dict[str, Handler]:
+        """Subject → handler of the tools, resources and prompts that are offered now."""
+        toolsets = {tool.toolset for tool in self._offered.catalog.tools}
+        found: dict[str, Handler] = {self._subjects.toolset(t): self._call_tool for t in toolsets}
+        subject = {"resource": self._subjects.resource, "prompt": self._subjects.prompt}
+        for family, toolset, verb in self.worker.content_endpoints:
+            found[subject[family](toolset, verb)] = self._use_content
+        return found
+
+    async def _use_content(self, call: Call, body: bytes) -> Any:
+        family, toolset, verb = call.subject.split(".")[-3:]
+        endpoint = self.worker.find_content(family, toolset, verb)
+        if endpoint is None:
+            raise Fault(ErrorCode.NOT_FOUND, "This service does not offer that any more.")
+        return await endpoint(call, body)
 
     async def _reply_catalog(self, call: Call, body: bytes) -> Catalog:
         return await asyncio.to_thread(self._offered.reply, decode(body, CatalogRequest))

@@ -8,9 +8,9 @@ The same worker is served over NATS and over the in-memory broker, by `Bus.serve
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -33,6 +33,12 @@ from searchbus_contracts import (
     ToolReply,
     decode,
 )
+from searchbus_contracts.prompts import (
+    CompleteReply,
+    CompleteRequest,
+    PromptGetReply,
+    PromptGetRequest,
+)
 
 from .call import Call
 from .toolsets.declare import DeclarationError, Toolset, declarations
@@ -47,7 +53,7 @@ from .toolsets.describe import (
 from .toolsets.forms import ReplyForm, check_type
 from .toolsets.reading import ResourceReader
 
-__all__ = ["Endpoint", "ToolEndpoint", "ToolHandler", "Worker"]
+__all__ = ["ContentSource", "Endpoint", "ToolEndpoint", "ToolHandler", "Worker"]
 
 ToolHandler = Callable[[Call, ToolCall], Awaitable[ToolReply]]
 """Handles the calls of a tool; the arguments are not decoded."""
@@ -87,6 +93,22 @@ class ToolEndpoint:
         return await self.handler(call, request)
 
 
+class ContentSource(Protocol):
+    """Reads resources and fills in prompts that are known only at run time; raises Fault."""
+
+    async def read(self, call: Call, request: ResourceReadRequest, /) -> ResourceReadReply:
+        """Read a resource."""
+        ...
+
+    async def get_prompt(self, call: Call, request: PromptGetRequest, /) -> PromptGetReply:
+        """Fill in a prompt."""
+        ...
+
+    async def complete(self, call: Call, request: CompleteRequest, /) -> CompleteReply:
+        """Suggest values of an argument of a prompt, or of a variable of a template."""
+        ...
+
+
 class Worker:
     """A service's tools, endpoints, prompts and resources.
 
@@ -113,7 +135,8 @@ class Worker:
         self.max_waiting = max(16, max_in_flight) if max_waiting is None else max_waiting
         self.description = description
         self.endpoints: dict[str, Endpoint] = {}
-        self.resource_readers: dict[str, dict[str, Endpoint]] = {}
+        self.content_endpoints: dict[tuple[str, str, str], Endpoint] = {}
+        """By family (resource or prompt), toolset and verb."""
         self._tools: dict[tuple[str, str], ToolEndpoint] = {}
         self._prompts: dict[tuple[str, str], PromptDescriptor] = {}
         self._resources: dict[str, ResourceDescriptor] = {}
@@ -167,9 +190,47 @@ class Worker:
         """Stop offering a tool; `Serving.refresh` announces it."""
         self._tools.pop((toolset, name), None)
 
+    def offer(
+        self,
+        toolset: str,
+        *,
+        prompts: Iterable[PromptDescriptor] = (),
+        resources: Iterable[ResourceDescriptor] = (),
+        templates: Iterable[ResourceTemplate] = (),
+        source: ContentSource | None = None,
+    ) -> None:
+        """Offer prompts and resources that are known only at run time, in the place of those that
+        the toolset had; `Serving.refresh` announces it.
+
+        Args:
+            source: reads the resources, and fills in the prompts; None where there are none.
+        """
+        for table in (self._prompts, self._resources, self._templates):
+            for key in [key for key, item in table.items() if item.toolset == toolset]:
+                del table[key]
+        self._prompts |= {(toolset, prompt.name): prompt for prompt in prompts}
+        self._resources |= {resource.uri: resource for resource in resources}
+        self._templates |= {template.uri_template: template for template in templates}
+        for kind in [kind for kind in self.content_endpoints if kind[1] == toolset]:
+            del self.content_endpoints[kind]
+        if source is not None:
+            read = Endpoint(ResourceReadRequest, source.read, ResourceReadReply)
+            get = Endpoint(PromptGetRequest, source.get_prompt, PromptGetReply)
+            complete = Endpoint(CompleteRequest, source.complete, CompleteReply)
+            self.content_endpoints |= {
+                ("resource", toolset, "read"): read,
+                ("resource", toolset, "complete"): complete,
+                ("prompt", toolset, "get"): get,
+                ("prompt", toolset, "complete"): complete,
+            }
+
     def find_tool(self, toolset: str, name: str) -> ToolEndpoint | None:
         """The tool of that name; None where the worker does not offer it."""
         return self._tools.get((toolset, name))
+
+    def find_content(self, family: str, toolset: str, verb: str) -> Endpoint | None:
+        """What handles `<family>.<toolset>.<verb>` now; None where nothing does."""
+        return self.content_endpoints.get((family, toolset, verb))
 
     @property
     def catalog(self) -> Catalog:
@@ -178,12 +239,14 @@ class Worker:
         Sorting thousands takes a while: a thread may read this, also while tools are added.
         """
         tools = self._tools.copy()
+        prompts = self._prompts.copy()
+        resources, templates = self._resources.copy(), self._templates.copy()
         return Catalog(
             service=self.service,
             tools=tuple(tools[key].descriptor for key in sorted(tools)),
-            prompts=tuple(self._prompts[key] for key in sorted(self._prompts)),
-            resources=tuple(self._resources[key] for key in sorted(self._resources)),
-            resource_templates=tuple(self._templates[key] for key in sorted(self._templates)),
+            prompts=tuple(prompts[key] for key in sorted(prompts)),
+            resources=tuple(resources[key] for key in sorted(resources)),
+            resource_templates=tuple(templates[key] for key in sorted(templates)),
         )
 
     def _add_endpoint(self, part: object, name: str, required_roles: tuple[str, ...]) -> None:
@@ -198,10 +261,10 @@ class Worker:
         methods: dict[str, list[tuple[str, Any]]] = {}
         for name, declaration in declarations(type(part)):
             methods.setdefault(declaration.kind, []).append((name, declaration))
-        readers: dict[str, Endpoint] = {}
+        verbs: dict[str, Endpoint] = {}
         for kind, verb, request_type, reply_type in _RESOURCE_VERBS:
             for name, _ in methods.get(kind, ()):
-                readers[verb] = Endpoint(request_type, getattr(part, name), reply_type)
+                verbs[verb] = Endpoint(request_type, getattr(part, name), reply_type)
         reader = ResourceReader()
         for name, declaration in methods.get("resource", ()):
             resource = describe_resource(type(part), name, declaration)
@@ -209,13 +272,14 @@ class Worker:
             reader.add_fixed(resource.uri, getattr(part, name))
         for name, declaration in methods.get("template", ()):
             template = describe_template(
-                type(part), name, declaration, lists="list" in readers, searches="search" in readers
+                type(part), name, declaration, lists="list" in verbs, searches="search" in verbs
             )
             self._templates[template.uri_template] = template
             reader.add_family(template.uri_template, getattr(part, name))
         if methods.keys() & {"resource", "template"}:
-            readers["read"] = Endpoint(ResourceReadRequest, reader, ResourceReadReply)
-            self.resource_readers[part.toolset] = readers
+            verbs["read"] = Endpoint(ResourceReadRequest, reader, ResourceReadReply)
+            for verb, endpoint in verbs.items():
+                self.content_endpoints["resource", part.toolset, verb] = endpoint
 
 
 _RESOURCE_VERBS = (

@@ -7,7 +7,7 @@ receives a new hash requests `catalog.<service>.<hash>` once; see catalog_decodi
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -55,19 +55,36 @@ class PromptMessage(Struct, frozen=True, kw_only=True):
 
 
 class PromptDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A whole prompt: the edge fills in the arguments without a request to the worker."""
+    """A prompt: the edge fills in the arguments of its messages without a request to the worker.
+
+    One without messages is filled in by its worker (`prompt.<toolset>.get`).
+    """
 
     name: Name
     toolset: Name
-    messages: Annotated[tuple[PromptMessage, ...], Meta(min_length=1, max_length=50)]
+    messages: Annotated[tuple[PromptMessage, ...], Meta(max_length=50)] = ()
+    qualified_name: Annotated[
+        Name | None, Meta(description="Its name beside other toolsets' prompts; default: name.")
+    ] = None
     title: str | None = None
     description: Annotated[str, Meta(max_length=8192)] | None = None
     arguments: tuple[PromptArgument, ...] = ()
     required_roles: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
+    untrusted: Annotated[
+        bool, Meta(description="Others wrote it; the edge says so in its _meta.")
+    ] = False
+    completes: Annotated[
+        bool, Meta(description="`prompt.<toolset>.complete` suggests values of its arguments.")
+    ] = False
 
     def __post_init__(self) -> None:
-        check_tokens(self.name, self.toolset, *(argument.name for argument in self.arguments))
+        check_tokens(
+            self.name,
+            self.toolset,
+            self.qualified_name or self.name,
+            *(argument.name for argument in self.arguments),
+        )
 
 
 class ResourceDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -84,10 +101,15 @@ class ResourceDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     untrusted: Annotated[
         bool, Meta(description="Others wrote it; the edge says so in its _meta.")
     ] = False
+    annotations: Annotated[
+        dict[str, Any] | None, Meta(description="MCP's hints: audience, priority, lastModified.")
+    ] = None
 
 
 class ResourceTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A family of resources, RFC 6570 level 1: every `{name}` matches one path segment."""
+    """A family of resources (RFC 6570): every `{name}` matches one path segment, and an expression
+    with an operator, such as `{+name}`, whatever is there.
+    """
 
     uri_template: Annotated[str, Meta(min_length=1, max_length=2048)]
     name: Annotated[str, Meta(min_length=1, max_length=256)]
@@ -105,6 +127,15 @@ class ResourceTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
     searches: Annotated[bool, Meta(description="`resource.<toolset>.search` finds by content.")] = (
         False
     )
+    completes: Annotated[
+        bool, Meta(description="`resource.<toolset>.complete` suggests values of its variables.")
+    ] = False
+    listed: Annotated[
+        bool, Meta(description="Whether clients see it; others are for reading only.")
+    ] = True
+    annotations: Annotated[
+        dict[str, Any] | None, Meta(description="MCP's hints: audience, priority, lastModified.")
+    ] = None
 
     def __post_init__(self) -> None:
         if "}{" in self.uri_template:

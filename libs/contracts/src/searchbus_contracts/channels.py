@@ -8,6 +8,7 @@ from typing import Any
 from .attach import StatusReply, StatusRequest
 from .catalog import Catalog, CatalogEvent, CatalogRequest
 from .control import Cancel, Ping, Pong
+from .prompts import CompleteReply, CompleteRequest, PromptGetReply, PromptGetRequest
 from .resources import (
     ResourceListReply,
     ResourceListRequest,
@@ -72,6 +73,19 @@ CHANNELS: tuple[Channel, ...] = (
         "Find resources by their content.",
         ResourceSearchRequest,
         ResourceSearchReply,
+    ),
+    Channel(
+        "resource.{toolset}.complete",
+        "Suggest values of a resource template's variable.",
+        CompleteRequest,
+        CompleteReply,
+    ),
+    Channel("prompt.{toolset}.get", "Fill in a prompt.", PromptGetRequest, PromptGetReply),
+    Channel(
+        "prompt.{toolset}.complete",
+        "Suggest values of a prompt's argument.",
+        CompleteRequest,
+        CompleteReply,
     ),
     Channel("toolindex.search", "Find tools, prompts, resources.", FindRequest, FindReply),
     Channel("retrieval.search", "Search documents.", SearchRequest, SearchReply),

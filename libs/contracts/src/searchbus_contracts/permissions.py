@@ -58,7 +58,7 @@ def publishes(
 def subscribes_not(
     service: Service, services: Collection[Service], prefix: str = DEFAULT_PREFIX
 ) -> list[str]:
-    """Subjects below those of `subscribes` that are denied: tools that others declare.
+    """Subjects below those of `subscribes` that are denied: toolsets that others declare.
 
     Args:
         services: all that share the bus.
@@ -68,7 +68,12 @@ def subscribes_not(
     taken = {
         toolset for other in services if other.name != service.name for toolset in other.offers
     }
-    return sorted(f"{prefix}.v1.{to}tool.{toolset}.*" for toolset in taken for to in ("", "at.*."))
+    return sorted(
+        f"{prefix}.v1.{to}{family}.{toolset}.*"
+        for toolset in taken
+        for to in ("", "at.*.")
+        for family in ("tool", "resource", "prompt")
+    )
 
 
 def subscribes(service: Service, prefix: str = DEFAULT_PREFIX) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -20,6 +20,9 @@ __all__ = [
     "ResourceSearchRequest",
     "template_pattern",
 ]
+
+
+_OPERATORS = frozenset("+#./;?&")
 
 
 class ResourceListRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,10 +48,11 @@ class ResourceReadRequest(Struct, frozen=True, kw_only=True):
     uri: Annotated[str, Meta(min_length=1, max_length=2048)]
 
 
-class ResourceReadReply(Struct, frozen=True, kw_only=True):
+class ResourceReadReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The resource's content; an unknown URI is a Failure with not_found."""
 
     contents: tuple[ResourceBody, ...]
+    meta: Annotated[dict[str, Any] | None, Meta(description="The result's _meta.")] = None
 
 
 class ResourceSearchRequest(Struct, frozen=True, kw_only=True):
@@ -68,13 +72,17 @@ class ResourceSearchReply(Struct, frozen=True, kw_only=True):
 
 
 def template_pattern(template: str) -> re.Pattern[str]:
-    """A URI template of RFC 6570 level 1 as a pattern; each `{name}` matches one path segment.
+    """A URI template of RFC 6570 as a pattern.
 
-    Matching takes time linear in the URI: a variable that is followed by a text ends where the
-    text comes first, and is not tried again (an atomic group).
+    Each `{name}` matches one path segment; an expression with an operator (`{+name}`, `{?name}`)
+    matches whatever is there. Matching takes time linear in the URI: a variable that is followed by
+    a text ends where the text comes first, and is not tried again (an atomic group).
     """
-    first, *texts = map(re.escape, re.split(r"\{[^{}]*\}", template))
-    if not texts:
-        return re.compile(first)
-    *inner, last = texts
-    return re.compile(first + "".join(f"(?>[^/]+?{text})" for text in inner) + f"[^/]+{last}")
+    first, *rest = re.split(r"\{([^{}]*)\}", template)
+    pattern = re.escape(first)
+    pairs = list(zip(rest[::2], rest[1::2], strict=True))
+    for number, (variable, text) in enumerate(pairs, start=1):
+        value = ".*" if variable[:1] in _OPERATORS else "[^/]+"
+        text = re.escape(text)
+        pattern += f"{value}{text}" if number == len(pairs) else f"(?>{value}?{text})"
+    return re.compile(pattern)

@@ -37,6 +37,8 @@ __all__ = [
 
 ENTRY_POINT_GROUP = "searchbus.services"
 _ANY = "*"
+_ATTACHED = ("tool.*.*", "resource.*.*", "prompt.*.*")
+"""What a service serves that attaches toolsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +130,7 @@ class Service:
     def serves(self) -> tuple[str, ...]:
         """Subjects whose requests it handles."""
         return (
-            *(("tool.*.*",) if self.attaches_toolsets else ()),
+            *(_ATTACHED if self.attaches_toolsets else ()),
             *(f"tool.{toolset}.*" for toolset in self.toolsets),
             *(f"resource.{toolset}.*" for toolset in self.resources),
             *(f"{self.name}.{verb}" for verb in self.endpoints),
@@ -138,7 +140,7 @@ class Service:
     def callees(self) -> frozenset[str]:
         """Names of the services that it sends requests to; `*` stands for any of them."""
         first = {subject.split(".")[0] for subject in self.calls}
-        return frozenset(_ANY if name in ("tool", "resource") else name for name in first)
+        return frozenset(_ANY if name in ("tool", "resource", "prompt") else name for name in first)
 
 
 def may_call(caller: Service, service: Service) -> bool:
@@ -190,7 +192,9 @@ def declarations_from_json(text: bytes) -> dict[str, Service]:
     return msgspec.json.decode(text, type=dict[str, Service])
 
 
-_EVERY_REQUEST = ("tool.>", "resource.>", "retrieval.*", "toolindex.search", "attach.status")
+_EVERY_REQUEST = (
+    "tool.>", "resource.>", "prompt.>", "retrieval.*", "toolindex.search", "attach.status",
+)  # fmt: skip
 OPERATOR = Service(
     name="cli",
     description="The command line of the operator.",

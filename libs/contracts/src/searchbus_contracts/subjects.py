@@ -63,8 +63,12 @@ class Subjects:
         return f"{self.prefix}.v1.{_checked(service)}.{_checked(verb)}"
 
     def resource(self, toolset: str, verb: str) -> str:
-        """The subject of a toolset's resources; verb is list, read or search."""
+        """The subject of a toolset's resources; verb is list, read, search or complete."""
         return f"{self.prefix}.v1.resource.{_checked(toolset)}.{_checked(verb)}"
+
+    def prompt(self, toolset: str, verb: str) -> str:
+        """The subject of a toolset's prompts that its worker fills in; verb is get or complete."""
+        return f"{self.prefix}.v1.prompt.{_checked(toolset)}.{_checked(verb)}"
 
     def catalog_event(self, service: str) -> str:
         """The subject of the events that a service's worker started, stopped or changed."""

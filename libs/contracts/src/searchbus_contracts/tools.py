@@ -40,6 +40,10 @@ __all__ = [
 
 Name = Annotated[str, Meta(pattern=TOKEN_PATTERN, description="A subject token.")]
 Renderer = Literal["content", "json", "results"]
+_Annotations = Annotated[
+    dict[str, Any] | None, Meta(description="MCP's hints: audience, priority, lastModified.")
+]
+_Meta = Annotated[dict[str, Any] | None, Meta(description="For the host, not the model.")]
 UNTRUSTED = "dev.searchbus/untrusted"
 """Key in MCP's `_meta` of what has text that others wrote; its value is `true`."""
 
@@ -66,6 +70,13 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     qualified_name: Annotated[
         Name | None, Meta(description="Its name beside other toolsets' tools; default: name.")
     ] = None
+    aside: Annotated[
+        bool,
+        Meta(
+            description="Listed and found on the endpoint of its toolset only: beside other "
+            "toolsets' tools it would be there twice."
+        ),
+    ] = False
     output_schema: Annotated[
         dict[str, Any] | None, Meta(description="JSON Schema of ToolReply.structured.")
     ] = None
@@ -161,13 +172,15 @@ class ResourceBody(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     mime_type: str | None = None
     text: str | None = None
     blob: str | None = None
+    meta: _Meta = field(name="_meta", default=None)
 
 
 class TextContent(Struct, frozen=True, kw_only=True, tag="text", omit_defaults=True):
     """Text for the model."""
 
     text: str
-    annotations: dict[str, Any] | None = None
+    annotations: _Annotations = None
+    meta: _Meta = field(name="_meta", default=None)
 
 
 class ImageContent(
@@ -177,6 +190,8 @@ class ImageContent(
 
     data: str
     mime_type: str
+    annotations: _Annotations = None
+    meta: _Meta = field(name="_meta", default=None)
 
 
 class AudioContent(
@@ -186,12 +201,16 @@ class AudioContent(
 
     data: str
     mime_type: str
+    annotations: _Annotations = None
+    meta: _Meta = field(name="_meta", default=None)
 
 
 class EmbeddedResource(Struct, frozen=True, kw_only=True, tag="resource", omit_defaults=True):
     """A resource carried inside a reply."""
 
     resource: ResourceBody
+    annotations: _Annotations = None
+    meta: _Meta = field(name="_meta", default=None)
 
 
 class ResourceLink(
@@ -201,8 +220,12 @@ class ResourceLink(
 
     uri: str
     name: str
+    title: str | None = None
     description: str | None = None
     mime_type: str | None = None
+    size: Annotated[int | None, Meta(description="In bytes.")] = None
+    annotations: _Annotations = None
+    meta: _Meta = field(name="_meta", default=None)
 
 
 Content = TextContent | ImageContent | AudioContent | EmbeddedResource | ResourceLink

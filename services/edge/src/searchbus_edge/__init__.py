@@ -13,6 +13,7 @@ SERVICE = Service(
     calls=(
         "tool.>",
         "resource.>",
+        "prompt.>",
         "retrieval.search",
         "retrieval.get",
         "retrieval.quote",

@@ -36,6 +36,7 @@ from .lists.changes import ListChanges
 from .lists.cursors import Cursors
 from .lists.pages import Pages
 from .lists.pinning import Pinning
+from .lists.prompts import Prompts
 from .lists.registry import Registry
 from .lists.resources import Resources
 from .requests.admission import HttpPolicy
@@ -144,6 +145,7 @@ async def open_edge(
                 calls=calls,
                 pages=Pages(cursors, page_size=settings.page_size),
                 resources=Resources(bus, cursors, page_size=settings.page_size),
+                prompts=Prompts(bus),
                 search=search,
                 listen=changes.handler,
                 middleware=(tracing.middleware, search.declare, state_boundary),

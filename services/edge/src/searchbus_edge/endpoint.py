@@ -20,15 +20,14 @@ from pydantic import BaseModel
 from searchbus_contracts import VERSION, Actor
 
 from .calls.events import ForwardedEvents, sending
-from .calls.faults import invalid_params, shown_error
+from .calls.faults import shown_error
 from .calls.input_required import client_capabilities, dump_responses, request_input
 from .calls.render import tool_result
 from .lists.pages import Pages
-from .lists.prompts import complete, fill
+from .lists.prompts import Prompts
 from .lists.registry import Registry
 from .lists.resources import Resources
 from .lists.view import View
-from .lists.visible import visible
 from .requests.tool_calls import Served, ToolCalls, ToolRequest
 from .search.lazy import LAZY
 from .search.methods import ListToolsParams, SearchMethods, SearchParams
@@ -55,6 +54,7 @@ class Handlers:
     calls: ToolCalls
     pages: Pages
     resources: Resources
+    prompts: Prompts
     search: SearchMethods
     listen: ListenHandler
     middleware: Sequence[Any]
@@ -181,21 +181,14 @@ class EndpointServer:
     async def _get_prompt(
         self, ctx: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
-        view, actor = self.view, self._actor(ctx)
-        descriptor = view.prompts.get(params.name)
-        if descriptor is None or not visible(actor, descriptor):
-            raise invalid_params(f"Unknown prompt: {params.name[:64]}.")
-        return fill(descriptor, params.arguments or {}, tools=view.prompt_tools(actor))
+        return await self._handlers.prompts.get(
+            self._actor(ctx), self.view, params.name, params.arguments or {}
+        )
 
     async def _complete(
         self, ctx: Context, params: types.CompleteRequestParams
     ) -> types.CompleteResult:
-        descriptor = None
-        if isinstance(params.ref, types.PromptReference):
-            descriptor = self.view.prompts.get(params.ref.name)
-            if descriptor is None or not visible(self._actor(ctx), descriptor):
-                raise invalid_params(f"Unknown prompt: {params.ref.name[:64]}.")
-        return complete(descriptor, params.argument.name, params.argument.value)
+        return await self._handlers.prompts.complete(self._actor(ctx), self.view, params)
 
     async def _list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from searchbus_contracts import Actor
+from searchbus_contracts import Actor, ResourceTemplate
 from searchbus_edge.lists.cursors import UNKNOWN_CURSOR, Cursors
 from searchbus_edge.lists.pages import Pages
 from searchbus_edge.lists.view import View
@@ -32,6 +32,15 @@ def test_pages_hold_each_visible_tool_once(pages, view, reader):
         ["d", "e"],
     ]
     assert second.next_cursor is None
+
+
+def test_a_template_for_reading_only_is_not_listed(pages, reader):
+    """Its resources can be read by address."""
+    listed = ResourceTemplate(uri_template="a://{x}", name="a", toolset="office")
+    hidden = ResourceTemplate(uri_template="b://{+x}", name="b", toolset="office", listed=False)
+    view = View((0, True), "office", templates=((None, hidden), (None, listed)))
+    found = pages.templates(reader, view, None).resource_templates
+    assert [template.uri_template for template in found] == ["a://{x}"]
 
 
 def test_cursor_belongs_to_its_list_and_toolset(pages, view, reader):

@@ -50,6 +50,20 @@ async def test_view_has_prompts_resources_and_templates(registry):
     assert registry.view("atlas").prompts == {}
 
 
+async def test_a_tool_that_is_aside_is_on_its_own_endpoint_only(directory, broker, registry):
+    """Beside the others it would be there twice."""
+    worker = Worker("zoo")
+    say = registry.view(None).tools["say"].descriptor
+    for name, aside in (("roar", True), ("hiss", False)):
+        worker.add_tool(structs.replace(say, name=name, toolset="zoo", aside=aside), None)
+    await broker.connect(name="zoo").serve(worker)
+    await directory.refresh()
+    assert names(registry, "zoo") == ["hiss", "roar"]
+    assert "hiss" in names(registry)
+    assert "roar" not in names(registry)
+    assert ("zoo", "roar") not in registry.view(None).tool_of
+
+
 async def test_view_is_kept_until_something_changes(registry, directory, broker):
     """And built anew with a new service."""
     before = registry.view(None)

@@ -24,13 +24,16 @@ _NOT_KNOWN = -1
 
 
 class Columns:
-    """Per slot: kind, toolset, group of required roles, digest, order among equal scores."""
+    """Per slot: kind, toolset, group of required roles, whether it is aside, digest, order among
+    equal scores.
+    """
 
     def __init__(self) -> None:
         self._size = 0
         self._kinds: NDArray[np.int8] = np.zeros(64, dtype=np.int8)
         self._toolsets: NDArray[np.int32] = np.zeros(64, dtype=np.int32)
         self._groups: NDArray[np.int32] = np.zeros(64, dtype=np.int32)
+        self._aside: Mask = np.zeros(64, dtype=np.bool_)
         self._digests: NDArray[np.uint64] = np.zeros((64, 2), dtype=np.uint64)
         self._toolset_ids: dict[str, int] = {}
         self._group_ids: dict[tuple[str, ...], int] = {}
@@ -46,11 +49,13 @@ class Columns:
             self._kinds = np.pad(self._kinds, (0, more))
             self._toolsets = np.pad(self._toolsets, (0, more))
             self._groups = np.pad(self._groups, (0, more))
+            self._aside = np.pad(self._aside, (0, more))
             self._digests = np.pad(self._digests, ((0, more), (0, 0)))
         self._size = max(self._size, slot + 1)
         self._kinds[slot] = _KINDS[entry.kind]
         self._toolsets[slot] = self._toolset_ids.setdefault(entry.toolset, len(self._toolset_ids))
         self._groups[slot] = self._group_ids.setdefault(entry.required_roles, len(self._group_ids))
+        self._aside[slot] = entry.aside
         self._digests[slot] = np.frombuffer(entry.digest, dtype="<u8")
         pair = (entry.key, slot)
         if pair in self._removed:
@@ -110,6 +115,8 @@ class Columns:
             mask &= np.isin(self._groups[: self._size], allowed)
         if wanted:
             mask &= np.isin(self._toolsets[: self._size], wanted)
+        else:
+            mask &= ~self._aside[: self._size]
         return mask
 
     def fingerprint(self, visible: Mask) -> str:

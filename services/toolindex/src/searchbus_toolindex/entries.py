@@ -37,6 +37,7 @@ class Entry:
         text: embedded, and searched by words.
         examples: requests that it serves, each embedded separately.
         keywords: searched by words only.
+        aside: found only where its toolset is named.
     """
 
     kind: Kind
@@ -47,12 +48,13 @@ class Entry:
     examples: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
     required_roles: tuple[str, ...] = ()
+    aside: bool = False
     phrases: str = field(init=False, repr=False, compare=False)
     digest: bytes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         whole = (self.kind, self.toolset, self.name, self.names, self.text, self.examples,
-                 self.keywords, self.required_roles)  # fmt: skip
+                 self.keywords, self.required_roles, *([True] if self.aside else []))  # fmt: skip
         setattr_ = object.__setattr__
         setattr_(self, "phrases", phrase(f"{' | '.join(self.names)} | {self.text} | {self._extra}"))
         setattr_(self, "digest", hashlib.sha256(repr(whole).encode()).digest()[:16])
@@ -91,7 +93,8 @@ def entries_of(catalog: Catalog) -> Iterator[Entry]:
 
 def descriptors_of(catalog: Catalog) -> Iterator[Descriptor]:
     """Every descriptor of a catalogue, of any kind."""
-    return chain(catalog.tools, catalog.prompts, catalog.resources, catalog.resource_templates)
+    templates = (template for template in catalog.resource_templates if template.listed)
+    return chain(catalog.tools, catalog.prompts, catalog.resources, templates)
 
 
 def entry_of(descriptor: Descriptor) -> Entry:
@@ -117,6 +120,7 @@ def _tool(tool: ToolDescriptor) -> Entry:
         examples=tool.examples[:_MAX_EXAMPLES],
         keywords=tool.keywords,
         required_roles=tool.required_roles,
+        aside=tool.aside,
     )
 
 

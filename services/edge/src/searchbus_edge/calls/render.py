@@ -117,26 +117,39 @@ def tool_result(reply: ToolReply) -> types.CallToolResult:
 
 def content_block(block: Content) -> types.ContentBlock:
     """One content block."""
+    notes, meta = _annotations(block.annotations), block.meta
     if isinstance(block, TextContent):
-        notes = block.annotations
-        return types.TextContent(
-            type="text",
-            text=block.text,
-            annotations=types.Annotations.model_validate(notes) if notes else None,
-        )
+        return types.TextContent(type="text", text=block.text, annotations=notes, _meta=meta)
     if isinstance(block, ImageContent):
-        return types.ImageContent(type="image", data=block.data, mime_type=block.mime_type)
+        return types.ImageContent(
+            type="image", data=block.data, mime_type=block.mime_type, annotations=notes, _meta=meta
+        )
     if isinstance(block, AudioContent):
-        return types.AudioContent(type="audio", data=block.data, mime_type=block.mime_type)
+        return types.AudioContent(
+            type="audio", data=block.data, mime_type=block.mime_type, annotations=notes, _meta=meta
+        )
     if isinstance(block, EmbeddedResource):
-        return types.EmbeddedResource(type="resource", resource=resource_contents(block.resource))
+        return types.EmbeddedResource(
+            type="resource",
+            resource=resource_contents(block.resource),
+            annotations=notes,
+            _meta=meta,
+        )
     return types.ResourceLink(
         type="resource_link",
         uri=block.uri,
         name=block.name,
+        title=block.title,
         description=block.description,
         mime_type=block.mime_type,
+        size=block.size,
+        annotations=notes,
+        _meta=meta,
     )
+
+
+def _annotations(notes: dict[str, Any] | None) -> types.Annotations | None:
+    return types.Annotations.model_validate(notes) if notes else None
 
 
 def marked_untrusted(meta: dict[str, Any] | None) -> dict[str, Any]:
@@ -148,7 +161,7 @@ def resource_contents(
     body: ResourceBody, *, untrusted: bool = False
 ) -> types.TextResourceContents | types.BlobResourceContents:
     """The content of a resource: text or base64."""
-    meta = marked_untrusted(None) if untrusted else None
+    meta = marked_untrusted(body.meta) if untrusted else body.meta
     if body.blob is not None:
         return types.BlobResourceContents(
             uri=body.uri, mime_type=body.mime_type, blob=body.blob, _meta=meta
@@ -167,6 +180,7 @@ def resource(descriptor: ResourceDescriptor) -> types.Resource:
         description=descriptor.description,
         mime_type=descriptor.mime_type,
         size=descriptor.size_bytes,
+        annotations=_annotations(descriptor.annotations),
         _meta=marked_untrusted(None) if descriptor.untrusted else None,
     )
 
@@ -179,6 +193,8 @@ def template(descriptor: ResourceTemplate) -> types.ResourceTemplate:
         title=descriptor.title,
         description=descriptor.description,
         mime_type=descriptor.mime_type,
+        annotations=_annotations(descriptor.annotations),
+        _meta=marked_untrusted(None) if descriptor.untrusted else None,
     )
 
 
@@ -192,4 +208,5 @@ def prompt(name: str, descriptor: PromptDescriptor) -> types.Prompt:
             types.PromptArgument(name=a.name, description=a.description, required=a.required)
             for a in descriptor.arguments
         ],
+        _meta=marked_untrusted(None) if descriptor.untrusted else None,
     )

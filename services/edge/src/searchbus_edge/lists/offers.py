@@ -45,7 +45,8 @@ class Offer:
         catalog: that it was made of.
         tools: by their own names, in the order of the catalogue.
         tool_of: the same by (toolset, own name).
-        qualified: whether one of them has another name beside tools of other toolsets.
+        qualified: whether one of them has another name beside tools of other toolsets, or is not
+            listed there.
     """
 
     service: str
@@ -132,7 +133,7 @@ def _offer(
         prompts=tuple(items["prompts"]),
         resources=tuple(items["resources"]),
         templates=tuple((template_pattern(t.uri_template), t) for t in items["resource_templates"]),
-        qualified=any(tool.descriptor.qualified_name for tool in tools.values()),
+        qualified=any(t.descriptor.qualified_name or t.descriptor.aside for t in tools.values()),
     )
 
 

@@ -48,7 +48,7 @@ class Pages:
         self, actor: Actor, view: View, cursor: str | None
     ) -> types.ListResourceTemplatesResult:
         """A page of the resource templates that the actor may use."""
-        templates = [t for _, t in view.templates if visible(actor, t)]
+        templates = [t for _, t in view.templates if t.listed and visible(actor, t)]
         page, following = self._page(templates, cursor, "templates", view.toolset)
         return types.ListResourceTemplatesResult(
             resource_templates=[render.template(t) for t in page], next_cursor=following

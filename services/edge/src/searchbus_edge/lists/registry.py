@@ -170,7 +170,8 @@ class Registry:
             self._add_tools(view, name, offer, before)
         self._add_own(view, everything)
         for prompt in (prompt for offer in found.values() for prompt in offer.prompts):
-            listed = self._listed_name(view.prompts, prompt.toolset, prompt.name)
+            wanted = (toolset is None and prompt.qualified_name) or prompt.name
+            listed = self._listed_name(view.prompts, prompt.toolset, wanted)
             if listed is not None:
                 view.prompts[listed] = prompt
         for resource in (resource for offer in found.values() for resource in offer.resources):
@@ -192,6 +193,8 @@ class Registry:
             view.tool_of.update(offer.tool_of)
             return
         for name, tool in offer.tools.items():
+            if qualified and tool.descriptor.aside:
+                continue
             wanted = tool.descriptor.qualified_name if qualified else None
             listed = self._listed_name(view.tools, toolset, wanted or name)
             if listed is None:

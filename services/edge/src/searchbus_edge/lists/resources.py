@@ -153,7 +153,8 @@ class Resources:
         return types.ReadResourceResult(
             contents=[
                 render.resource_contents(body, untrusted=found.untrusted) for body in reply.contents
-            ]
+            ],
+            _meta=reply.meta,
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from mcp_types import SERVER_INFO_META_KEY
 
-from searchbus_contracts import Content, TextContent, encode
+from searchbus_contracts import Content, encode
 from searchbus_contracts.tools import EmbeddedResource
 
 from ..calls.reply import Reply
@@ -33,10 +33,11 @@ def is_plain(reply: Reply) -> bool:
 
 
 def _is_plain(block: Content) -> bool:
-    if isinstance(block, TextContent):
-        return block.annotations is None
+    if block.annotations is not None or block.meta is not None:
+        return False
     if isinstance(block, EmbeddedResource):
-        return (block.resource.text is None) != (block.resource.blob is None)
+        body = block.resource
+        return (body.text is None) != (body.blob is None) and body.meta is None
     return True
 
 
