@@ -43,8 +43,10 @@ class AttachedServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: ServerState
     target: Annotated[str, Meta(description="The command's program, or the URL without secrets.")]
     tools: Annotated[int, Meta(ge=0, description="How many are listed.")] = 0
+    prompts: Annotated[int, Meta(ge=0, description="How many are listed.")] = 0
+    resources: Annotated[int, Meta(ge=0, description="How many are listed.")] = 0
     held: Annotated[int, Meta(ge=0, description="Definitions that wait for approval.")] = 0
-    refused: Annotated[int, Meta(ge=0, description="Tools that cannot be listed.")] = 0
+    refused: Annotated[int, Meta(ge=0, description="Tools and others that cannot be listed.")] = 0
     stale: Annotated[
         bool, Meta(description="The list is the last one that the server sent, which is away now.")
     ] = False

@@ -8,10 +8,11 @@ and never held as a change of the server.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import jsonschema_rs
 import msgspec
@@ -21,6 +22,8 @@ from searchbus_contracts import ErrorCode, Fault, ToolCall, ToolDescriptor, Tool
 from searchbus_contracts.attach import AttachedServer, AttachedTool
 from searchbus_runtime.pins import Reviewed
 
+from .contents import Contents
+from .describe_contents import ServerContents
 from .metrics import count_mismatch, record_call
 from .pinning import Approvals
 from .replies import reply_of
@@ -29,6 +32,7 @@ from .upstream import Upstream
 __all__ = ["Attached"]
 
 log = logging.getLogger("searchbus.attach")
+Item = TypeVar("Item", bound=msgspec.Struct)
 
 
 class Attached:
@@ -51,6 +55,7 @@ class Attached:
         self._output_schemas: dict[str, dict[str, Any]] = {}
         self._without_schema: set[str] = set()
         self._validators: dict[str, jsonschema_rs.Validator] = {}
+        self.source = Contents(upstream, lambda: self.contents)
 
     @property
     def descriptors(self) -> tuple[ToolDescriptor, ...]:
@@ -64,6 +69,23 @@ class Attached:
                 timeout_ms=int(self.server.call_timeout_s * 1000),
             )
             for tool in self._reviewed.tools
+        )
+
+    @property
+    def contents(self) -> ServerContents:
+        """The prompts and resources as they are listed."""
+        found, roles = self.upstream.contents, self.server.required_roles
+        if not roles:
+            return found
+
+        def with_roles(items: tuple[Item, ...]) -> tuple[Item, ...]:
+            return tuple(msgspec.structs.replace(item, required_roles=roles) for item in items)
+
+        return dataclasses.replace(
+            found,
+            prompts=with_roles(found.prompts),
+            resources=with_roles(found.resources),
+            templates=with_roles(found.templates),
         )
 
     def review(self) -> None:
@@ -118,7 +140,7 @@ class Attached:
             )
         arguments = decode(bytes(request.arguments), dict[str, object])
         raw = await self.upstream.call(call, request.tool, arguments)
-        reply = reply_of(self.server.name, raw)
+        reply = reply_of(self.server.name, raw, links=bool(self.upstream.contents.templates))
         self._compare(request.tool, reply)
         return reply
 
@@ -145,7 +167,8 @@ class Attached:
     def status(self, *, with_tools: bool) -> AttachedServer:
         """Its state, for the operator."""
         upstream = self.upstream
-        refused = upstream.tools.refused if upstream.tools is not None else {}
+        refused = {**(upstream.tools.refused if upstream.tools is not None else {})}
+        refused |= upstream.contents.refused
         changed = self._approvals.changed(
             self.server, upstream.tools.descriptors if upstream.tools is not None else ()
         )
@@ -173,6 +196,8 @@ class Attached:
             state=upstream.state,
             target=self.server.target,
             tools=len(self._reviewed.tools),
+            prompts=len(upstream.contents.prompts),
+            resources=len(upstream.contents.resources),
             held=len(changed),
             refused=len(refused),
             stale=upstream.stale or (upstream.tools is None and bool(self._reviewed.tools)),

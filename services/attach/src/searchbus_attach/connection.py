@@ -20,6 +20,8 @@ from mcp_types import (
     CONNECTION_CLOSED,
     INVALID_REQUEST,
     LoggingMessageNotificationParams,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
     ToolListChangedNotification,
 )
 
@@ -34,6 +36,11 @@ from .text import clean_line
 
 __all__ = ["Connection", "Surroundings", "is_closed", "is_refused", "open_connection", "why"]
 
+_CHANGES = (
+    ToolListChangedNotification,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
+)
 _SESSION_NOT_FOUND = -32001
 
 
@@ -57,7 +64,7 @@ class Connection:
     Attributes:
         on_log: receives the lines that the server logs for its client.
         attention: set when one of the next two is.
-        list_changed: whether the server said that its list of tools changed.
+        list_changed: whether the server said that one of its lists changed.
         over: whether it is known to be of no more use.
         ended: set when it is closed, after `cause`.
         cause: the exception that ended it.
@@ -73,7 +80,7 @@ class Connection:
         self.cause: BaseException | None = None
 
     def note_change(self) -> None:
-        """The list of tools is to be read again."""
+        """The lists are to be read again."""
         self.list_changed = True
         self.attention.set()
 
@@ -91,9 +98,14 @@ class Connection:
         return isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
 
     async def follow_changes(self) -> None:
-        """Follow the list of tools of a server that reports changes on request (2026-07-28)."""
+        """Follow the lists of a server that reports changes on request (2026-07-28)."""
         try:
-            async with listen(self.session, tools_list_changed=True) as events:
+            async with listen(
+                self.session,
+                tools_list_changed=True,
+                prompts_list_changed=True,
+                resources_list_changed=True,
+            ) as events:
                 async for _ in events:
                     self.note_change()
         except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
@@ -113,7 +125,7 @@ async def open_connection(
     connection = Connection()
 
     async def on_message(message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(message, _CHANGES):
             connection.note_change()
 
     async def on_log(params: LoggingMessageNotificationParams) -> None:

@@ -168,10 +168,21 @@ class Gateway:
         descriptors = attached.descriptors if attached is not None else ()
         for tool in self._listed.pop(name, ()):
             self._worker.remove_tool(name, tool)
-        if attached is not None:
-            for descriptor in descriptors:
-                self._worker.add_tool(descriptor, attached.call)
-            self._listed[name] = tuple(descriptor.name for descriptor in descriptors)
+        if attached is None:
+            self._worker.offer(name)
+            return
+        for descriptor in descriptors:
+            self._worker.add_tool(descriptor, attached.call)
+        self._listed[name] = tuple(descriptor.name for descriptor in descriptors)
+        contents = attached.contents
+        offered = contents.prompts or contents.templates
+        self._worker.offer(
+            name,
+            prompts=contents.prompts,
+            resources=contents.resources,
+            templates=contents.templates,
+            source=attached.source if offered else None,
+        )
 
     async def _announce_changes(self) -> None:
         while True:

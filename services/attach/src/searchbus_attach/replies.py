@@ -11,11 +11,13 @@ from msgspec import Struct
 
 from searchbus_contracts import Content, ErrorCode, Fault, ToolReply
 
+from .content_replies import parsed, passed_on
 from .text import clean
 
 __all__ = ["MAX_ERROR_CHARS", "failure_of", "reply_of"]
 
 MAX_ERROR_CHARS = 1_000
+_RESOURCE_NOT_FOUND = -32002
 
 
 class _CallResult(Struct, rename="camel"):
@@ -28,20 +30,16 @@ class _CallResult(Struct, rename="camel"):
     meta: dict[str, Any] | None = msgspec.field(name="_meta", default=None)
 
 
-def reply_of(server: str, raw: Any) -> ToolReply:
-    """The reply; content is passed on unchanged.
+def reply_of(server: str, raw: Any, *, links: bool = False) -> ToolReply:
+    """The reply; content is passed on.
+
+    Args:
+        links: as for `passed_on`.
 
     Raises:
         Fault: upstream_failed where the answer is not one of MCP, or asks for input.
     """
-    try:
-        found = msgspec.convert(raw, _CallResult)
-    except msgspec.ValidationError as error:
-        raise Fault(
-            ErrorCode.UPSTREAM_FAILED,
-            f"{server} sent an answer that is not one of MCP ({error}).",
-            retryable=False,
-        ) from None
+    found = parsed(server, raw, _CallResult)
     if found.result_type == "input_required":
         raise Fault(
             ErrorCode.UPSTREAM_FAILED,
@@ -52,7 +50,10 @@ def reply_of(server: str, raw: Any) -> ToolReply:
     if structured is not None and not isinstance(structured, dict):
         structured = {"result": structured}
     return ToolReply(
-        content=found.content, structured=structured, is_error=found.is_error, meta=found.meta
+        content=tuple(passed_on(server, block, links=links) for block in found.content),
+        structured=structured,
+        is_error=found.is_error,
+        meta=found.meta,
     )
 
 
@@ -61,6 +62,6 @@ def failure_of(server: str, error: MCPError) -> Fault:
     text = clean(error.message, MAX_ERROR_CHARS) or "no message"
     if error.code == INVALID_PARAMS:
         return Fault(ErrorCode.INVALID_ARGUMENT, f"{server} refused the call: {text}")
-    if error.code == METHOD_NOT_FOUND:
-        return Fault(ErrorCode.NOT_FOUND, f"{server} does not know the tool: {text}")
+    if error.code in (METHOD_NOT_FOUND, _RESOURCE_NOT_FOUND):
+        return Fault(ErrorCode.NOT_FOUND, f"{server} does not have it: {text}")
     return Fault(ErrorCode.UPSTREAM_FAILED, f"{server} failed: {text}")

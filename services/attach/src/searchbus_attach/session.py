@@ -8,17 +8,29 @@ are read here instead. Sampling, elicitation and roots are not offered to server
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from mcp import ClientSession, MCPError
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp_types import (
+    METHOD_NOT_FOUND,
     CallToolRequest,
     CallToolRequestParams,
+    CompleteRequest,
+    CompleteRequestParams,
+    GetPromptRequest,
+    GetPromptRequestParams,
     Implementation,
+    ListPromptsRequest,
+    ListResourcesRequest,
+    ListResourceTemplatesRequest,
     ListToolsRequest,
     ListToolsResult,
     PaginatedRequestParams,
+    ReadResourceRequest,
+    ReadResourceRequestParams,
     Request,
     Tool,
 )
@@ -28,12 +40,26 @@ from searchbus_contracts.version import VERSION
 
 from .faults import ServerFault
 
-__all__ = ["MAX_PAGES", "ServerSession"]
+__all__ = ["MAX_PAGES", "ListedContents", "ServerSession"]
 
 log = logging.getLogger("searchbus.attach")
 MAX_PAGES = 200
 MAX_LISTED = 20_000
 CLIENT = Implementation(name="searchbus", version=VERSION)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedContents:
+    """What a server lists besides tools, as parsed JSON; None of what it does not offer.
+
+    Args:
+        completes: whether it suggests values of arguments.
+    """
+
+    prompts: list[Any] | None = None
+    resources: list[Any] | None = None
+    templates: list[Any] | None = None
+    completes: bool = False
 
 
 class ServerSession(ClientSession):
@@ -58,19 +84,67 @@ class ServerSession(ClientSession):
             MCPError: the server refuses, or the connection ended.
             ServerFault: the pages do not end.
         """
-        found: list[Any] = []
-        cursor: str | None = None
-        for _ in range(MAX_PAGES):
-            raw = await self._send(ListToolsRequest(params=PaginatedRequestParams(cursor=cursor)))
-            tools = raw.get("tools")
-            found += tools if isinstance(tools, list) else []
-            cursor = raw.get("nextCursor")
-            if not isinstance(cursor, str) or len(found) > MAX_LISTED:
-                break
-        else:
-            raise ServerFault(f"its list of tools has more than {MAX_PAGES} pages")
+        offered = self.server_capabilities
+        try:
+            found = await self._pages("tools", ListToolsRequest)
+        except MCPError as error:
+            # A server of prompts or resources only; some of those with tools do not declare them.
+            declares_tools = offered is None or offered.tools is not None
+            if declares_tools or error.code != METHOD_NOT_FOUND:
+                raise
+            found = []
         self._know(found)
-        return found[:MAX_LISTED]
+        return found
+
+    async def list_contents(self) -> ListedContents:
+        """The prompts, resources and templates of all pages, of a server that declares them.
+
+        Raises:
+            MCPError: the server refuses, or the connection ended.
+            ServerFault: the pages do not end.
+        """
+        offered = self.server_capabilities
+        if offered is None:
+            return ListedContents()
+        prompts = resources = templates = None
+        if offered.prompts is not None:
+            prompts = await self._pages("prompts", ListPromptsRequest)
+        if offered.resources is not None:
+            resources = await self._pages("resources", ListResourcesRequest)
+            try:
+                templates = await self._pages("resourceTemplates", ListResourceTemplatesRequest)
+            except MCPError as error:
+                if error.code != METHOD_NOT_FOUND:
+                    raise
+        completes = offered.completions is not None
+        return ListedContents(prompts, resources, templates, completes)
+
+    async def read(self, uri: str) -> dict[str, Any]:
+        """Read a resource; the result as the server sent it. Raises MCPError as `call`."""
+        return await self._send(ReadResourceRequest(params=ReadResourceRequestParams(uri=uri)))
+
+    async def fill(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        """Fill in a prompt; the result as the server sent it. Raises MCPError as `call`."""
+        params = GetPromptRequestParams(name=name, arguments=arguments)
+        return await self._send(GetPromptRequest(params=params))
+
+    async def suggest(
+        self, reference: dict[str, str], argument: dict[str, str], arguments: dict[str, str]
+    ) -> dict[str, Any]:
+        """Ask for values of an argument; the result as the server sent it.
+
+        Args:
+            reference, argument: `ref` and `argument` of completion/complete.
+            arguments: those that have a value already.
+
+        Raises:
+            MCPError: as `call`.
+        """
+        given: dict[str, Any] = {"ref": reference, "argument": argument}
+        if arguments:
+            given["context"] = {"arguments": arguments}
+        params = CompleteRequestParams.model_validate(given)
+        return await self._send(CompleteRequest(params=params))
 
     async def call(
         self, name: str, arguments: dict[str, Any], on_progress: ProgressFnT
@@ -82,6 +156,19 @@ class ServerSession(ClientSession):
         """
         params = CallToolRequestParams(name=name, arguments=arguments)
         return await self._send(CallToolRequest(params=params), on_progress)
+
+    async def _pages(self, key: str, request: Callable[..., Request[Any, Any]]) -> list[Any]:
+        """All items of a list, under `key` of its results."""
+        found: list[Any] = []
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            raw = await self._send(request(params=PaginatedRequestParams(cursor=cursor)))
+            items = raw.get(key)
+            found += items if isinstance(items, list) else []
+            cursor = raw.get("nextCursor")
+            if not isinstance(cursor, str) or len(found) > MAX_LISTED:
+                return found[:MAX_LISTED]
+        raise ServerFault(f"its list of {key} has more than {MAX_PAGES} pages")
 
     def _know(self, tools: list[Any]) -> None:
         """Tell the SDK the tools that it can parse, for arguments that are sent as headers."""

@@ -17,10 +17,12 @@ import logging
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import anyio
 from mcp import MCPError
+from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import LoggingMessageNotificationParams
 
 from searchbus_bus import Call
@@ -29,16 +31,19 @@ from searchbus_contracts.attach import ServerState
 
 from .connection import Connection, Surroundings, is_closed, is_refused, open_connection, why
 from .describe import ServerTools, describe
+from .describe_contents import ServerContents, describe_contents
 from .faults import ServerFault
 from .metrics import count_refused, count_restart
 from .remote import HttpNotes
 from .replies import failure_of
 from .servers import Server
+from .session import ServerSession
 from .text import clean_line
 
 __all__ = ["Upstream"]
 
 log = logging.getLogger("searchbus.attach")
+T = TypeVar("T")
 
 _jitter = random.Random()  # noqa: S311  (of times, no secret)
 _PAUSE_S = (1.0, 60.0)
@@ -58,12 +63,13 @@ class Upstream:
     """An attached server.
 
     Args:
-        on_list: called when `tools` changed.
+        on_list: called when `tools` or `contents` changed.
         poll_s: between two reads of the list, less or more by a fifth.
         grace_s: how long the last list stays while the server is away.
 
     Attributes:
         tools: the last list that the server sent; None before the first, and after the grace time.
+        contents: its prompts and resources.
         stale: whether the server is away, or could not be asked for its list again.
         given_up: whether it was away for longer than the grace time.
         problem: why it is not up; empty otherwise.
@@ -82,6 +88,7 @@ class Upstream:
         self.server = server
         self.state: ServerState = "starting"
         self.tools: ServerTools | None = None
+        self.contents = ServerContents()
         self.stale = False
         self.given_up = False
         self.problem = ""
@@ -127,6 +134,31 @@ class Upstream:
         Raises:
             Fault: unavailable, overloaded, not_found, or what the server's error becomes.
         """
+
+        async def send(session: ServerSession, on_progress: ProgressFnT) -> object:
+            own_name = (self.tools or ServerTools()).own_names.get(name)
+            if own_name is None:
+                raise Fault(ErrorCode.NOT_FOUND, f"{self.server.name} has no such tool any more.")
+            return await session.call(own_name, arguments, on_progress)
+
+        return await self.request(
+            call, send, lambda: (self.tools or ServerTools()).may_repeat(name)
+        )
+
+    async def request(
+        self,
+        call: Call,
+        send: Callable[[ServerSession, ProgressFnT], Awaitable[T]],
+        may_repeat: Callable[[], bool] = lambda: True,
+    ) -> T:
+        """Send a request of any kind; the result as the server sent it.
+
+        Args:
+            may_repeat: whether it can be sent again where it may have been done.
+
+        Raises:
+            Fault: unavailable, overloaded, or what the server's error becomes.
+        """
         if len(self._calls) >= self.server.max_in_flight:
             raise Fault(
                 ErrorCode.OVERLOADED,
@@ -134,12 +166,17 @@ class Upstream:
             )
         self._calls.add(call)
         try:
-            return await self._call(call, name, arguments)
+            return await self._request(call, send, may_repeat)
         finally:
             self._calls.discard(call)
             self._used_s = time.monotonic()
 
-    async def _call(self, call: Call, name: str, arguments: dict[str, object]) -> object:
+    async def _request(
+        self,
+        call: Call,
+        send: Callable[[ServerSession, ProgressFnT], Awaitable[T]],
+        may_repeat: Callable[[], bool],
+    ) -> T:
         last = -math.inf
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -150,12 +187,8 @@ class Upstream:
 
         for is_last in (False, True):
             connection = await self._connected(call)
-            tools = self.tools or ServerTools()
-            if name not in tools.own_names:
-                raise Fault(ErrorCode.NOT_FOUND, f"{self.server.name} has no such tool any more.")
             try:
-                own_name = tools.own_names[name]
-                raw = await connection.session.call(own_name, arguments, on_progress)
+                raw = await send(connection.session, on_progress)
                 # To expire sessions is a server's right; a command that dies is at fault.
                 self._proven = bool(self.server.url)
                 return raw
@@ -163,7 +196,7 @@ class Upstream:
                 if not (is_refused(error) or is_closed(error)):
                     raise failure_of(self.server.name, error) from None
                 connection.give_up()
-                if is_closed(error) and not tools.may_repeat(name):
+                if is_closed(error) and not may_repeat():
                     if self.server.url:
                         await connection.ended.wait()
                     if not connection.never_reached:
@@ -252,7 +285,7 @@ class Upstream:
         if not self.given_up and now_s - self._away_since_s > self._grace_s:
             log.warning("%s was away for too long; its tools are not listed", self.server.name)
             self.given_up = True
-            self._set_tools(None)
+            self._set_lists(None, ServerContents())
         self._next_try_s = now_s + pause_s
         if pause_s:
             self._become("down", problem)
@@ -271,7 +304,7 @@ class Upstream:
                     await connection.session.open_session()
                     step = "list its tools"
                     scope.deadline = anyio.current_time() + self.server.list_timeout_s
-                    self._take(await connection.session.list_all())
+                    await self._read_lists(connection)
                     scope.deadline = math.inf
                     self._be_up(connection)
                     try:
@@ -344,7 +377,7 @@ class Upstream:
         """Read the list of a running connection; the last one stays where that fails."""
         try:
             with anyio.fail_after(self.server.list_timeout_s):
-                self._take(await connection.session.list_all())
+                await self._read_lists(connection)
         except (MCPError, ServerFault, TimeoutError) as error:
             self.stale = True
             log.warning(
@@ -353,18 +386,38 @@ class Upstream:
             if isinstance(error, MCPError) and (is_closed(error) or is_refused(error)):
                 connection.give_up()
 
-    def _take(self, listed: list[object]) -> None:
-        tools = describe(self.server, listed)
+    async def _read_lists(self, connection: Connection) -> None:
+        """Read what the server offers; without prompts and resources it can still be used."""
+        session = connection.session
+        tools = describe(self.server, await session.list_all())
+        contents = self.contents
+        try:
+            contents = describe_contents(self.server, await session.list_contents())
+        except (MCPError, ServerFault) as error:
+            if isinstance(error, MCPError) and (is_closed(error) or is_refused(error)):
+                raise
+            log.warning(
+                "%s: its prompts and resources cannot be read: %s",
+                self.server.name, why(error, HttpNotes()),
+            )  # fmt: skip
+        self._take(tools, contents)
+
+    def _take(self, tools: ServerTools, contents: ServerContents) -> None:
         self.stale = self.given_up = False
-        if tools != self.tools:
+        refused, before = contents.refused, self.contents.refused
+        if refused and refused != before:
+            count_refused(self.server.name, len(refused))
+            for name, reason in refused.items():
+                log.warning("%s: the %s is not listed: %s", self.server.name, name, reason)
+        if (tools, contents) != (self.tools, self.contents):
             if tools.refused and (self.tools is None or self.tools.refused != tools.refused):
                 count_refused(self.server.name, len(tools.refused))
                 for name, reason in tools.refused.items():
                     log.warning("%s: the tool %s is not listed: %s", self.server.name, name, reason)
-            self._set_tools(tools)
+            self._set_lists(tools, contents)
 
-    def _set_tools(self, tools: ServerTools | None) -> None:
-        self.tools = tools
+    def _set_lists(self, tools: ServerTools | None, contents: ServerContents) -> None:
+        self.tools, self.contents = tools, contents
         self._on_list(self)
 
     def _next_poll_s(self) -> float:
