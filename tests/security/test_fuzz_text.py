@@ -25,9 +25,7 @@ TARGET = re.compile(r"\]\(\s*<?\s*[^\s()\[\]/?#<>]*(?:script|data)\s*:", re.I)
 IGNORABLE = regex.compile(
     r"[\p{Default_Ignorable_Code_Point}--[\u200c\u200d\ufe0e\ufe0f]]", regex.V1
 )
-SELECTOR = regex.compile(
-    r"(?<![\p{Emoji}\u2190-\u2bff\u3030\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
-)
+SELECTOR = regex.compile(r"(?<![\p{Emoji}\u2190-\u2bff\u3030\U0001f000-\U0001faff])[\ufe0e\ufe0f]")
 """Not after a symbol: blocks of pictures whole, since their properties change with Unicode."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -55,6 +55,8 @@ from .toolsets.reading import ResourceReader
 
 __all__ = ["ContentSource", "Endpoint", "ToolEndpoint", "ToolHandler", "Worker"]
 
+K = TypeVar("K")
+V = TypeVar("V", PromptDescriptor, ResourceDescriptor, ResourceTemplate)
 ToolHandler = Callable[[Call, ToolCall], Awaitable[ToolReply]]
 """Handles the calls of a tool; the arguments are not decoded."""
 
@@ -205,12 +207,12 @@ class Worker:
         Args:
             source: reads the resources, and fills in the prompts; None where there are none.
         """
-        for table in (self._prompts, self._resources, self._templates):
-            for key in [key for key, item in table.items() if item.toolset == toolset]:
-                del table[key]
-        self._prompts |= {(toolset, prompt.name): prompt for prompt in prompts}
-        self._resources |= {resource.uri: resource for resource in resources}
-        self._templates |= {template.uri_template: template for template in templates}
+        # New tables: a thread may be reading the catalogue.
+        self._prompts = _without(self._prompts, toolset) | {(toolset, p.name): p for p in prompts}
+        self._resources = _without(self._resources, toolset) | {r.uri: r for r in resources}
+        self._templates = _without(self._templates, toolset) | {
+            t.uri_template: t for t in templates
+        }
         for kind in [kind for kind in self.content_endpoints if kind[1] == toolset]:
             del self.content_endpoints[kind]
         if source is not None:
@@ -239,8 +241,7 @@ class Worker:
         Sorting thousands takes a while: a thread may read this, also while tools are added.
         """
         tools = self._tools.copy()
-        prompts = self._prompts.copy()
-        resources, templates = self._resources.copy(), self._templates.copy()
+        prompts, resources, templates = self._prompts, self._resources, self._templates
         return Catalog(
             service=self.service,
             tools=tuple(tools[key].descriptor for key in sorted(tools)),
@@ -286,6 +287,11 @@ _RESOURCE_VERBS = (
     ("resource_list", "list", ResourceListRequest, ResourceListReply),
     ("resource_search", "search", ResourceSearchRequest, ResourceSearchReply),
 )
+
+
+def _without(table: dict[K, V], toolset: str) -> dict[K, V]:
+    """The items of other toolsets."""
+    return {key: item for key, item in table.items() if item.toolset != toolset}
 
 
 def _require(call: Call, roles: tuple[str, ...]) -> None:

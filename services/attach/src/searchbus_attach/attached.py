@@ -101,7 +101,9 @@ class Attached:
             if tool.output_schema is not None
         }
         # What answers showed of a schema holds until the server changes it.
-        same = {name for name, schema in schemas.items() if schema == self._output_schemas.get(name)}
+        same = {
+            name for name, schema in schemas.items() if schema == self._output_schemas.get(name)
+        }
         self._without_schema &= same
         self._validators = {n: v for n, v in self._validators.items() if n in same}
         self._output_schemas = schemas
