@@ -82,6 +82,24 @@ async def test_unknown_tool_says_where_tools_are_listed(calls):
         await calls.call(received, calls.everything, "absent", {})
 
 
+async def test_calls_within_a_request_share_its_span(calls, monkeypatch):
+    """One message, however many calls; a failure of one is a problem all the same."""
+    received = await calls.admit(scope())
+    opened = []
+    message = HttpCalls.message
+    monkeypatch.setattr(
+        HttpCalls, "message", lambda self, *args: opened.append(args) or message(self, *args)
+    )
+    with calls.message(received, "tools/call"):
+        for _ in range(2):
+            await calls.call(received, calls.everything, "look_up", {"word": "a"}, inside=True)
+        with pytest.raises(ProblemError):
+            await calls.call(received, calls.everything, "fail", {}, inside=True)
+    assert len(opened) == 1
+    await calls.call(received, calls.everything, "look_up", {"word": "a"})
+    assert len(opened) == 2
+
+
 @pytest.mark.parametrize(
     ("body", "headers", "status"),
     [

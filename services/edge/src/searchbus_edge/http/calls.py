@@ -14,6 +14,7 @@ those of MCP.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
@@ -22,6 +23,7 @@ from mcp_types import INVALID_PARAMS
 from searchbus_contracts import ErrorCode, ToolEvent
 
 from ..calls.faults import shown_error
+from ..calls.telemetry import MessageSpan
 from ..lists.registry import Registry
 from ..lists.view import ListedTool, View
 from ..requests.admission import HttpPolicy
@@ -120,6 +122,7 @@ class HttpCalls:
         resource: str = RESOURCE,
         on_event: Callable[[ToolEvent], None] | None = None,
         timeout_s: float | None = None,
+        inside: bool = False,
     ) -> Served:
         """Call a tool; the reply is one that succeeded.
 
@@ -128,28 +131,35 @@ class HttpCalls:
             resource: the path of the MCP endpoint that a missing role is reported for.
             on_event: receives progress and log events.
             timeout_s: of a caller with a deadline of its own.
+            inside: whether it is one of several calls within a `message`, whose span is the
+                current one.
 
         Raises:
             ProblemError: for every failure.
         """
         self._check_role(received, view, name, arguments, resource)
-        head = received.head
-        with self._policy.tracing.message(
-            "tools/call", None, None, header=(head.traceparent, head.tracestate), meta={}
-        ) as outcome:
+        with nullcontext() if inside else self.message(received, "tools/call") as outcome:
             try:
                 served = await self._calls.call(
                     ToolRequest(
                         received.actor, view, name, arguments,
-                        on_event=on_event, timeout_s=timeout_s,
+                        on_event=on_event, timeout_s=timeout_s, for_composite=inside,
                     )
                 )  # fmt: skip
             except Exception as error:
                 raise ProblemError(_problem(shown_error(error, "tools/call"))) from None
             if served.reply.is_error or served.reply.input_required is not None:
-                outcome.error = "tool_error"
+                if outcome is not None:
+                    outcome.error = "tool_error"
                 raise ProblemError(Problem.of_reply(served.reply))
             return served
+
+    def message(self, received: Received, method: str) -> MessageSpan:
+        """The span and the duration of a request that does what a method of MCP does."""
+        head = received.head
+        return self._policy.tracing.message(
+            method, None, None, header=(head.traceparent, head.tracestate), meta={}
+        )
 
     def _check_role(
         self, received: Received, view: View, name: str, arguments: dict[str, Any], resource: str
