@@ -45,7 +45,7 @@ def test_buckets_of_each_service_are_in_an_account_of_their_own():
     assert "jetstream" not in found[BUS]
 
 
-def test_what_attaches_toolsets_is_denied_the_tools_of_others():
+def test_what_attaches_toolsets_is_denied_the_toolsets_of_others():
     """NATS checks the list of denials after the other one."""
     services = {
         "attach": Service(name="attach", attaches_toolsets=True),
@@ -53,5 +53,9 @@ def test_what_attaches_toolsets_is_denied_the_tools_of_others():
     }
     found = accounts({"attach": "UA", "ddg": "UD"}, {}, services)
     attach, ddg = (user["permissions"]["subscribe"] for user in found["BUS"]["users"])
-    assert attach["deny"] == ["sb.v1.at.*.tool.ddg.*", "sb.v1.tool.ddg.*"]
+    assert attach["deny"] == sorted(
+        f"sb.v1.{to}{family}.ddg.*"
+        for to in ("", "at.*.")
+        for family in ("tool", "resource", "prompt")
+    )
     assert "deny" not in ddg
