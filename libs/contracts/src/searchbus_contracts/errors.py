@@ -23,6 +23,7 @@ class ErrorCode(StrEnum):
     INVALID_ARGUMENT = "invalid_argument"
     INVALID_QUERY = "invalid_query"
     FORBIDDEN = "forbidden"
+    LOGIN_REQUIRED = "login_required"
     NOT_FOUND = "not_found"
     EMPTY_CORPUS = "empty_corpus"
     DEADLINE_EXCEEDED = "deadline_exceeded"

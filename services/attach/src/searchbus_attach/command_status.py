@@ -47,14 +47,17 @@ async def _ask(address: BusAddress, server: str | None) -> StatusReply | None:
 
 
 def masked(server: Server) -> dict[str, Any]:
-    """The keys of a server; of env and headers, which hold secrets, only what is a `${NAME}`."""
+    """The keys of a server; of those that hold secrets only what is a `${NAME}`."""
     keys: dict[str, Any] = msgspec.to_builtins(server)
     for key in ("env", "headers"):
         if key in keys:
-            keys[key] = {
-                name: text if text.startswith("${") and text.endswith("}") else _MASK
-                for name, text in keys[key].items()
-            }
+            keys[key] = {name: _masked(text) for name, text in keys[key].items()}
+    if server.auth is not None and server.auth.client_secret:
+        keys["auth"]["client_secret"] = _masked(server.auth.client_secret)
     if "url" in keys:
         keys["url"] = server.target
     return keys
+
+
+def _masked(text: str) -> str:
+    return text if text.startswith("${") and text.endswith("}") else _MASK

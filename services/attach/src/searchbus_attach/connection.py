@@ -25,6 +25,8 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
+from .auth.bearer import BearerAuth
+from .auth.credentials import OURSELVES, Credentials
 from .child import Reaper
 from .child_log import ChildLog
 from .faults import ServerFault
@@ -51,11 +53,18 @@ class Surroundings:
     Args:
         logs: the folder for what commands print; None: our own log, at debug.
         variable: the values of `${NAME}`.
+        credentials: of remote servers.
     """
 
     reaper: Reaper = field(default_factory=Reaper)
     logs: Path | None = None
     variable: Callable[[str], str | None] = variable
+    credentials: Credentials = field(default_factory=Credentials)
+
+    async def aclose(self) -> None:
+        """End what connections shared."""
+        self.reaper.close()
+        await self.credentials.aclose()
 
 
 class Connection:
@@ -68,6 +77,7 @@ class Connection:
         over: whether it is known to be of no more use.
         ended: set when it is closed, after `cause`.
         cause: the exception that ended it.
+        auth: what signs its requests; None where nothing does.
     """
 
     def __init__(self) -> None:
@@ -78,6 +88,7 @@ class Connection:
         self.over = False
         self.ended = asyncio.Event()
         self.cause: BaseException | None = None
+        self.auth: BearerAuth | None = None
 
     def note_change(self) -> None:
         """The lists are to be read again."""
@@ -114,9 +125,12 @@ class Connection:
 
 @asynccontextmanager
 async def open_connection(
-    server: Server, around: Surroundings, notes: HttpNotes
+    server: Server, around: Surroundings, notes: HttpNotes, caller: str = OURSELVES
 ) -> AsyncGenerator[Connection]:
     """Start a command or reach a URL; the session is not negotiated yet.
+
+    Args:
+        caller: whose credentials are sent to a URL.
 
     Raises:
         DeclarationFault: a variable has no value.
@@ -133,6 +147,7 @@ async def open_connection(
             await connection.on_log(params)
 
     expanded = server.expanded(around.variable)
+    notes.auth = connection.auth = around.credentials.auth_for(server, caller)
     log = ChildLog(server.name, around.logs)
     transport = (
         remote_transport(expanded, notes)

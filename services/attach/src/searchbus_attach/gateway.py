@@ -10,6 +10,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from searchbus_bus import Worker
 from searchbus_bus.metrics import LiveGauge
@@ -53,12 +54,13 @@ class Gateway:
         self._file = file
         self._approvals = approvals
         self._around = around
-        self._times = {"poll_s": poll_s, "grace_s": grace_s}
+        self._times: dict[str, Any] = {"poll_s": poll_s, "grace_s": grace_s}
         self._attached: dict[str, Attached] = {}
         self._listed: dict[str, tuple[str, ...]] = {}
         self._problem = ""
         self._file_stamp: object = object()
         self._pins_stamp: object = approvals.stamp()
+        self._logins_stamp: object = None
         self._dirty = asyncio.Event()
         self._changed: set[str] = set()
         self._announce: Callable[[], Awaitable[None]] | None = None
@@ -76,7 +78,7 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(attached.upstream.stop() for attached in self._attached.values()))
-        self._around.reaper.close()
+        await self._around.aclose()
 
     def follow(self, announce: Callable[[], Awaitable[None]]) -> None:
         """Follow the file and the servers from now on.
@@ -97,12 +99,18 @@ class Gateway:
         ]
         return StatusReply(servers=tuple(found), file_problem=self._problem)
 
+    def server(self, name: str) -> Server | None:
+        """A running server, with its variables expanded. Raises DeclarationFault."""
+        found = self._attached.get(name)
+        return None if found is None else found.server.expanded(self._around.variable)
+
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             try:
                 await self._look_at_file()
                 self._look_at_pins()
+                self._look_at_logins()
             except Exception:
                 log.exception("the file of attached servers could not be followed")
 
@@ -148,6 +156,16 @@ class Gateway:
             if attached.upstream.tools is not None:
                 attached.review()
                 self._list(name)
+
+    def _look_at_logins(self) -> None:
+        """A server that waits for a sign-in is tried at once after one."""
+        stamp = self._around.credentials.stamp()
+        if stamp == self._logins_stamp:
+            return
+        self._logins_stamp = stamp
+        for attached in self._attached.values():
+            if attached.server.auth is not None:
+                attached.upstream.try_now()
 
     def _on_list(self, upstream: Upstream) -> None:
         attached = self._attached.get(upstream.server.name)

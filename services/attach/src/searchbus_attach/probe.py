@@ -57,7 +57,7 @@ async def _probe(server: Server) -> Probed:
     except Exception as error:
         raise ProbeFault(f"{server.name}: {why(error, notes)}") from None
     finally:
-        around.reaper.close()
+        await around.aclose()
     if found is None:
         raise ProbeFault(f"{server.name}: it does not answer within {limit_s:.0f} s")
     return found

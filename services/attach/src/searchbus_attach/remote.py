@@ -14,6 +14,7 @@ import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from .auth.bearer import BearerAuth, BearerClient
 from .servers import Server
 
 __all__ = ["MAX_BODY_BYTES", "HttpNotes", "remote_transport"]
@@ -30,14 +31,20 @@ class HttpNotes:
 
     Attributes:
         status: of the last response with an error, 0 before one.
+        auth: what signs the requests; None where nothing does.
     """
 
     def __init__(self) -> None:
         self.status = 0
+        self.auth: BearerAuth | None = None
 
     @property
     def advice(self) -> str:
-        """A sentence where the server refuses who we are; empty otherwise."""
+        """A sentence where the server refuses who we are, or we are not signed in; empty
+        otherwise.
+        """
+        if self.auth is not None and self.auth.problem:
+            return self.auth.problem
         if self.status in (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN):
             return f"it refuses the credentials (HTTP {self.status}); set its headers"
         return ""
@@ -90,7 +97,8 @@ async def remote_transport(server: Server, notes: HttpNotes) -> AsyncGenerator[A
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(
+        return BearerClient(
+            auth=notes.auth,
             headers={"Accept-Encoding": "identity", **server.headers},
             timeout=httpx2.Timeout(
                 _CONNECT_TIMEOUT_S, read=max(_IDLE_STREAM_S, server.call_timeout_s + 30)

@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, Struct
 
+from .auth.declaration import Auth
+
 __all__ = ["DeclarationFault", "Policy", "Server", "nearest", "parse_server", "variable"]
 
 Policy = Literal["warn", "hold", "accept"]
@@ -38,6 +40,7 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Args:
         env: the variables that the command gets, besides HOME, PATH and the like.
         pass_env: names of variables of this process that the command gets too.
+        auth: how searchbus signs in to a URL; see auth/declaration.py.
         transport: of a URL: `http` is streamable HTTP, `sse` the older one of 2024-11-05.
         policy: of a definition that changes: `hold` keeps the approved one and refuses calls,
             `warn` takes the new one and logs it, `accept` takes it. Default: `hold` for a URL,
@@ -60,6 +63,7 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
     url: str = ""
     transport: Literal["http", "sse"] = "http"
     headers: dict[str, str] = {}
+    auth: Auth | None = None
     enabled: bool = True
     policy: Policy | None = None
     required_roles: tuple[str, ...] = ()
@@ -111,6 +115,7 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
             cwd=expand(self.cwd),
             url=expand(self.url),
             headers={name: expand(text) for name, text in self.headers.items()},
+            auth=self.auth and self.auth.expanded(expand),
         )
 
 
@@ -137,6 +142,11 @@ def parse_server(name: str, keys: Mapping[str, Any]) -> Server:
     for key in keys:
         if key not in known:
             raise DeclarationFault(f"{name}: there is no key {key!r}.{nearest(key, known)}")
+    if isinstance(keys.get("auth"), Mapping):
+        fields = list(Auth.__struct_fields__)
+        for key in keys["auth"]:
+            if key not in fields:
+                raise DeclarationFault(f"{name}: 'auth' has no key {key!r}.{nearest(key, fields)}")
     try:
         server = msgspec.convert({**keys, "name": name}, Server)
     except msgspec.ValidationError as error:
@@ -161,5 +171,17 @@ def _check(server: Server) -> None:
         wrong = [key for key in ("args", "env", "pass_env", "cwd") if getattr(server, key)]
         if wrong:
             raise DeclarationFault(f"{server.name}: {wrong[0]!r} is for a command, not for a URL.")
-    elif server.headers:
-        raise DeclarationFault(f"{server.name}: 'headers' is for a URL, not for a command.")
+        _check_auth(server)
+    elif server.headers or server.auth:
+        key = "headers" if server.headers else "auth"
+        raise DeclarationFault(f"{server.name}: {key!r} is for a URL, not for a command.")
+
+
+def _check_auth(server: Server) -> None:
+    if server.auth is None:
+        return
+    problem = server.auth.problem()
+    if not problem and "authorization" in map(str.lower, server.headers):
+        problem = "give either 'auth' or a header 'Authorization'"
+    if problem:
+        raise DeclarationFault(f"{server.name}: {problem}.")

@@ -11,13 +11,19 @@ from searchbus_runtime.pin_file import PinFile
 from searchbus_runtime.services import known_services
 
 from .attach_file import AttachFile
+from .auth.opening import credentials_of
+from .auth.pages import login_app
 from .connection import Surroundings
 from .gateway import Gateway
 from .pinning import Approvals
 from .settings import AttachSettings
 from .taken import taken_names
 
-__all__ = ["AttachEndpoints", "start"]
+__all__ = ["QUIET_LOGGERS", "AttachEndpoints", "start"]
+
+QUIET_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
+"""They log whole messages of servers, headers, and addresses with their queries."""
+log = logging.getLogger("searchbus.attach")
 
 
 class AttachEndpoints:
@@ -35,18 +41,21 @@ class AttachEndpoints:
 async def start(process: Process[AttachSettings]) -> None:
     """Start the servers of the file, serve their tools, follow all of it."""
     settings = process.settings
-    # They log whole messages of servers, and addresses with their queries.
-    for name in ("mcp", "client", "httpx2"):
+    for name in QUIET_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     worker = Worker(
         process.service, max_in_flight=settings.max_in_flight, description="Other MCP servers."
     )
+    credentials = credentials_of(settings)
     gateway = await process.enter(
         Gateway(
             worker,
             AttachFile(settings.file, taken_names(known_services())),
             Approvals(PinFile(settings.pins)),
-            Surroundings(logs=settings.data_dir / "logs" if settings.data_dir else None),
+            Surroundings(
+                logs=settings.data_dir / "logs" if settings.data_dir else None,
+                credentials=credentials,
+            ),
             poll_s=settings.attach_poll_s,
             grace_s=settings.attach_grace_s,
         )
@@ -54,3 +63,11 @@ async def start(process: Process[AttachSettings]) -> None:
     worker.add(AttachEndpoints(gateway))
     serving = await process.serve(worker)
     gateway.follow(serving.refresh)
+    if credentials.logins is not None and settings.attach_login_port is not None:
+        await process.run_server(
+            login_app(credentials.logins, gateway.server),
+            host=settings.attach_login_host,
+            port=settings.attach_login_port,
+            server_header=False,
+        )
+        log.info("people sign in at %s", settings.login_address)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, SecretStr, field_validator
 
 from searchbus_runtime import ServiceSettings, data_folder
 
-__all__ = ["FILE_NAME", "PINS_NAME", "AttachSettings"]
+from .auth.identity import Identity
+from .auth.sealing import key_from_text
+
+__all__ = ["FILE_NAME", "LOGINS_NAME", "PINS_NAME", "AttachSettings"]
 
 FILE_NAME = "attach.toml"
 PINS_NAME = "attach-pins.json"
+LOGINS_NAME = "attach-logins.json"
 
 
 class AttachSettings(ServiceSettings):
@@ -35,6 +39,39 @@ class AttachSettings(ServiceSettings):
         86_400.0, description="How long the last list of a server that is away stays listed."
     )
 
+    attach_logins_file: Path | None = Field(
+        None, description="The sign-ins, sealed. Default: attach-logins.json in the data folder."
+    )
+    attach_vault_key: SecretStr | None = Field(
+        None, description="Seals the sign-ins: 32 bytes in base64. Without it nobody can sign in."
+    )
+    attach_login_host: str = "127.0.0.1"
+    attach_login_port: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
+        None, description="Port of the pages where people sign in to servers."
+    )
+    attach_login_url: Annotated[str, Field(pattern=r"^(https?://[^?#]*[^/?#])?$")] = Field(
+        "",
+        description="Address of these pages as browsers reach it. Default: the port on 127.0.0.1.",
+    )
+    attach_identity_key: SecretStr | None = Field(
+        None, description="Private key (P-256, PEM) that states callers in token exchange."
+    )
+    attach_identity_issuer: str = Field("searchbus", description="`iss` of these statements.")
+
+    @field_validator("attach_vault_key")
+    @classmethod
+    def _vault_key_can_be_used(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None:
+            key_from_text(key.get_secret_value())
+        return key
+
+    @field_validator("attach_identity_key")
+    @classmethod
+    def _identity_key_can_be_used(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None:
+            Identity(key.get_secret_value(), "")
+        return key
+
     @property
     def folder(self) -> Path:
         """Where its files are."""
@@ -49,3 +86,15 @@ class AttachSettings(ServiceSettings):
     def pins(self) -> Path:
         """The file of approved definitions."""
         return self.attach_pins_file or self.folder / PINS_NAME
+
+    @property
+    def logins(self) -> Path:
+        """The file of sign-ins."""
+        return self.attach_logins_file or self.folder / LOGINS_NAME
+
+    @property
+    def login_address(self) -> str:
+        """Of the pages where people sign in; empty where there are none."""
+        if self.attach_login_url or self.attach_login_port is None:
+            return self.attach_login_url
+        return f"http://127.0.0.1:{self.attach_login_port}"

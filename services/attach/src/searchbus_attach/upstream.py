@@ -29,6 +29,7 @@ from searchbus_bus import Call
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import ServerState
 
+from .auth.credentials import OURSELVES
 from .connection import Connection, Surroundings, is_closed, is_refused, open_connection, why
 from .describe import ServerTools, describe
 from .describe_contents import ServerContents, describe_contents
@@ -66,6 +67,7 @@ class Upstream:
         on_list: called when `tools` or `contents` changed.
         poll_s: between two reads of the list, less or more by a fifth.
         grace_s: how long the last list stays while the server is away.
+        caller: whose credentials are sent to a URL.
 
     Attributes:
         tools: the last list that the server sent; None before the first, and after the grace time.
@@ -84,6 +86,7 @@ class Upstream:
         on_list: Callable[[Upstream], None],
         poll_s: float = 300.0,
         grace_s: float = 86_400.0,
+        caller: str = OURSELVES,
     ) -> None:
         self.server = server
         self.state: ServerState = "starting"
@@ -96,12 +99,14 @@ class Upstream:
         self.server_info = ""
         self.protocol = ""
         self._around = around
+        self._caller = caller
         self._on_list = on_list
         self._poll_s = poll_s
         self._grace_s = grace_s
         self._connection: Connection | None = None
         self._changed = asyncio.Event()
         self._wanted = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._calls: set[Call] = set()
         self._used_s = time.monotonic()
         self._away_since_s: float | None = time.monotonic()
@@ -118,6 +123,10 @@ class Upstream:
     def start(self) -> None:
         """Connect in the background."""
         self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def try_now(self) -> None:
+        """End the pause after a failure: what it waits for may be there now."""
+        self._hurry.set()
 
     async def stop(self) -> None:
         """Close the connection, and end the command."""
@@ -166,6 +175,7 @@ class Upstream:
             )
         self._calls.add(call)
         try:
+            await self._around.credentials.check(self.server, self._caller)
             return await self._request(call, send, may_repeat)
         finally:
             self._calls.discard(call)
@@ -194,7 +204,7 @@ class Upstream:
                 return raw
             except MCPError as error:
                 if not (is_refused(error) or is_closed(error)):
-                    raise failure_of(self.server.name, error) from None
+                    raise await self._failure(connection, error) from None
                 connection.give_up()
                 if is_closed(error) and not may_repeat():
                     if self.server.url:
@@ -219,6 +229,17 @@ class Upstream:
                 return self._connection
         except TimeoutError:
             raise self._unavailable() from None
+
+    async def _failure(self, connection: Connection, error: MCPError) -> Fault:
+        # The token may have been refused during the call, and no other be there.
+        await self._around.credentials.check(self.server, self._caller)
+        if connection.auth is not None and connection.auth.problem:
+            return Fault(
+                ErrorCode.UNAVAILABLE,
+                f"{self.server.name} cannot be used now: {connection.auth.problem}.",
+                retryable=False,
+            )
+        return failure_of(self.server.name, error)
 
     def _unavailable(self) -> Fault:
         problem = self.problem or "it is starting"
@@ -289,7 +310,9 @@ class Upstream:
         self._next_try_s = now_s + pause_s
         if pause_s:
             self._become("down", problem)
-            await asyncio.sleep(pause_s)
+            self._hurry.clear()
+            with anyio.move_on_after(pause_s):
+                await self._hurry.wait()
         self._become("starting", problem)
 
     async def _connect_and_follow(self) -> str:
@@ -300,7 +323,9 @@ class Upstream:
         try:
             with anyio.CancelScope() as scope:
                 scope.deadline = anyio.current_time() + self.server.start_timeout_s
-                async with open_connection(self.server, self._around, notes) as connection:
+                async with open_connection(
+                    self.server, self._around, notes, self._caller
+                ) as connection:
                     await connection.session.open_session()
                     step = "list its tools"
                     scope.deadline = anyio.current_time() + self.server.list_timeout_s

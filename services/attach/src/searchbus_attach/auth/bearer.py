@@ -1,0 +1,77 @@
+"""Sends a token to its server, and to no other host; replaces it once where it is rejected.
+
+The HTTP client answers 401 itself where there is no token: the request is not sent then, and the
+connection, with the calls that run on it, stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import httpx2
+
+from .faults import AuthFault
+from .token_source import TokenSource
+
+__all__ = ["BearerAuth", "BearerClient"]
+
+
+class BearerAuth(httpx2.Auth):
+    """The header Authorization of requests to one server.
+
+    Args:
+        url: of the server; requests to another origin get no header.
+        source: of the tokens.
+    """
+
+    def __init__(self, url: str, source: TokenSource) -> None:
+        self._origin = _origin(httpx2.URL(url))
+        self._source = source
+        self.problem = ""
+        """Why the last request was not sent; empty otherwise."""
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """See httpx2.Auth. Raises AuthFault where there is no token."""
+        if _origin(request.url) != self._origin:
+            yield request
+            return
+        token = await self._token("")
+        request.headers["Authorization"] = f"Bearer {token}"
+        response = yield request
+        if response.status_code != httpx2.codes.UNAUTHORIZED:
+            return
+        renewed = await self._token(token)
+        if renewed == token:
+            self.problem = "it refuses a token that was just issued for it"
+            return
+        request.headers["Authorization"] = f"Bearer {renewed}"
+        response = yield request
+        if response.status_code == httpx2.codes.UNAUTHORIZED:
+            self.problem = "it refuses a token that was just issued for it"
+
+    async def _token(self, rejected: str) -> str:
+        try:
+            token = await self._source.token(rejected)
+        except AuthFault as fault:
+            self.problem = str(fault)
+            raise
+        self.problem = ""
+        return token
+
+
+class BearerClient(httpx2.AsyncClient):
+    """An HTTP client that answers 401 itself where its `auth` has no token."""
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """See httpx2.AsyncClient."""
+        try:
+            return await super().send(request, **options)
+        except AuthFault:
+            return httpx2.Response(httpx2.codes.UNAUTHORIZED, request=request)
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port

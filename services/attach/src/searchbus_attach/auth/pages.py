@@ -1,0 +1,146 @@
+"""The pages of a sign-in, for people's browsers (ASGI).
+
+| path | what |
+| --- | --- |
+| GET `/login/<ticket>` | which server, for which caller; a button |
+| POST `/login/<ticket>` | goes to the authorization server, with a cookie |
+| GET `/callback` | back from there |
+
+The first page asks, so that nobody who only follows a link signs in for another caller.
+"""
+
+from __future__ import annotations
+
+import html
+import logging
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from ..servers import DeclarationFault, Server
+from .declaration import Auth
+from .faults import AuthFault, LoginRequired
+from .login import Logins
+from .measuring import count_login
+
+__all__ = ["login_app"]
+
+log = logging.getLogger("searchbus.attach")
+_COOKIE = "searchbus_login"
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def login_app(logins: Logins, server_named: Callable[[str], Server | None]) -> Starlette:
+    """The application.
+
+    Args:
+        server_named: a server by its name, with its variables expanded; None where there is none.
+            Raises DeclarationFault.
+    """
+    pages = _Pages(logins, server_named)
+    base = urlsplit(logins.redirect_uri).path.removesuffix("/callback")
+    return Starlette(
+        routes=[
+            Route(f"{base}/login/{{ticket}}", pages.ask, methods=["GET"]),
+            Route(f"{base}/login/{{ticket}}", pages.depart, methods=["POST"]),
+            Route(f"{base}/callback", pages.arrive, methods=["GET"]),
+        ]
+    )
+
+
+class _Pages:
+    def __init__(self, logins: Logins, server_named: Callable[[str], Server | None]) -> None:
+        self._logins = logins
+        self._server_named = server_named
+        parts = urlsplit(logins.redirect_uri)
+        self._secure = parts.scheme == "https"
+        self._path = parts.path
+
+    async def ask(self, request: Request) -> Response:
+        """The page before."""
+        try:
+            ticket = self._logins.read(request.path_params["ticket"])
+            server, _ = self._server(ticket.server)
+        except AuthFault as fault:
+            return _page("Sign in", str(fault), status=400)
+        whom = f"as {ticket.caller!r}" if ticket.caller else "for all callers"
+        text = (
+            f"searchbus asks you to sign in to {server.name} ({server.target}). Calls to searchbus "
+            f"{whom} then use your account there. Continue only if you asked for this."
+        )
+        return _page("Sign in", text, button=f"Continue to {server.name}")
+
+    async def depart(self, request: Request) -> Response:
+        """To the authorization server."""
+        name = ""
+        try:
+            ticket = self._logins.read(request.path_params["ticket"])
+            server, auth = self._server(ticket.server)
+            name = server.name
+            departure = await self._logins.depart(server, auth, ticket.caller)
+        except AuthFault as fault:
+            return _failed(name, fault)
+        response = RedirectResponse(departure.address, status_code=303, headers=_HEADERS)
+        response.set_cookie(
+            _COOKIE, departure.nonce, max_age=600, path=self._path, httponly=True,
+            secure=self._secure, samesite="lax",
+        )  # fmt: skip
+        return response
+
+    async def arrive(self, request: Request) -> Response:
+        """Back from the authorization server."""
+        query = request.query_params
+        state, code = query.get("state", ""), query.get("code", "")
+        nonce = request.cookies.get(_COOKIE, "")
+        name = ""
+        try:
+            server, auth = self._server(self._logins.server_of(state, nonce))
+            name = server.name
+            if not code:
+                raise LoginRequired("The authorization server did not sign you in.")
+            caller = await self._logins.arrive(
+                server, auth, state=state, nonce=nonce, code=code, issuer=query.get("iss")
+            )
+        except AuthFault as fault:
+            return _failed(name, fault)
+        count_login(server.name, "ok")
+        log.info("%s: %s signed in", server.name, caller or "the operator")
+        response = _page("Signed in", f"You are signed in to {server.name}. Repeat the call now.")
+        response.delete_cookie(_COOKIE, path=self._path)
+        return response
+
+    def _server(self, name: str) -> tuple[Server, Auth]:
+        try:
+            server = self._server_named(name)
+        except DeclarationFault as fault:
+            raise AuthFault(str(fault)) from None
+        if server is None or server.auth is None or server.auth.type != "authorization_code":
+            raise LoginRequired("There is no such server any more.")
+        return server, server.auth
+
+
+def _failed(server: str, fault: AuthFault) -> Response:
+    if server:
+        count_login(server, "failed")
+        log.warning("%s: a sign-in failed: %s", server, fault)
+    return _page("Not signed in", f"The sign-in failed: {fault}", status=400)
+
+
+def _page(title: str, text: str, *, button: str = "", status: int = 200) -> HTMLResponse:
+    form = f'<form method="post"><button>{html.escape(button)}</button></form>' if button else ""
+    # form-action is not limited: browsers apply it to the redirect, which leaves this host.
+    return HTMLResponse(
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        f"<h1>{title}</h1><p>{html.escape(text)}</p>{form}</html>",
+        status_code=status,
+        headers=_HEADERS,
+    )

@@ -1,0 +1,185 @@
+"""The vault: what people signed in to, one sealed entry for each server and caller, in one file.
+
+    vault.put("tracker", "alice", tokens)
+    vault.get("tracker", "alice")            # None: nobody signed in
+
+The names of servers and callers are readable, for `searchbus attach logins`; tokens, and the
+credentials of clients that registered themselves, are sealed. Several processes may use the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from searchbus_runtime.files import write_atomically
+
+from .faults import AuthFault
+from .sealing import Sealer
+from .token_endpoint import Tokens
+
+__all__ = ["Registered", "Vault"]
+
+_LOOK_EVERY_S = 0.05
+T = TypeVar("T")
+
+
+class Registered(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A client that registered itself (RFC 7591).
+
+    Args:
+        issuer, redirect_uri: that it is registered with and for; it is of no use for others.
+        information: the authorization server's record.
+    """
+
+    issuer: str
+    redirect_uri: str
+    information: dict[str, object]
+
+    def __repr__(self) -> str:
+        return "Registered(...)"
+
+
+class _Login(Struct, frozen=True, kw_only=True):
+    """What a sealed entry holds; the names bind it to its place in the file."""
+
+    server: str
+    caller: str
+    tokens: Tokens
+
+
+class _Client(Struct, frozen=True, kw_only=True):
+    server: str
+    client: Registered
+
+
+class _Content(Struct, kw_only=True, omit_defaults=True):
+    logins: dict[str, dict[str, str]] = {}
+    clients: dict[str, str] = {}
+
+
+class Vault:
+    """The file at a path, which may not exist yet.
+
+    Args:
+        sealer: with the key from the folder of secrets.
+    """
+
+    def __init__(self, path: Path, sealer: Sealer) -> None:
+        self.path = path
+        self._sealer = sealer
+
+    def stamp(self) -> tuple[int, int, int] | None:
+        """Changes with the file's content; None where there is no file. Raises AuthFault."""
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._fault(error) from None
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def get(self, server: str, caller: str) -> Tokens | None:
+        """The tokens of a caller.
+
+        Raises:
+            AuthFault: the file cannot be read, or was sealed with another key.
+        """
+        sealed = self._read().logins.get(server, {}).get(caller)
+        if sealed is None:
+            return None
+        found = self._open("login", sealed, _Login)
+        if (found.server, found.caller) != (server, caller):
+            raise self._fault("an entry was moved")
+        return found.tokens
+
+    def put(self, server: str, caller: str, tokens: Tokens) -> None:
+        """Keep tokens. Raises AuthFault."""
+        login = _Login(server=server, caller=caller, tokens=tokens)
+        with self._changing() as content:
+            content.logins.setdefault(server, {})[caller] = self._sealer.seal("login", login)
+
+    def remove(self, server: str, caller: str) -> bool:
+        """Forget tokens; whether there were any. Raises AuthFault."""
+        with self._changing() as content:
+            return content.logins.get(server, {}).pop(caller, None) is not None
+
+    def logins(self) -> list[tuple[str, str]]:
+        """Server and caller of each entry, sorted. Raises AuthFault."""
+        found = self._read().logins
+        return sorted((server, caller) for server, callers in found.items() for caller in callers)
+
+    def client(self, server: str) -> Registered | None:
+        """The client that is registered for a server. Raises AuthFault."""
+        sealed = self._read().clients.get(server)
+        if sealed is None:
+            return None
+        found = self._open("client", sealed, _Client)
+        if found.server != server:
+            raise self._fault("an entry was moved")
+        return found.client
+
+    def put_client(self, server: str, client: Registered) -> None:
+        """Keep a registered client. Raises AuthFault."""
+        with self._changing() as content:
+            content.clients[server] = self._sealer.seal(
+                "client", _Client(server=server, client=client)
+            )
+
+    @asynccontextmanager
+    async def refreshing(self) -> AsyncIterator[None]:
+        """One refresh at a time over all processes: a refresh token that is used twice may end the
+        whole sign-in. Raises AuthFault.
+        """
+        path = self.path.with_name(f".{self.path.name}.refresh.lock")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            lock = path.open("w")
+        except OSError as error:
+            raise self._fault(error) from None
+        with lock:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    await asyncio.sleep(_LOOK_EVERY_S)
+            yield
+
+    def _read(self) -> _Content:
+        try:
+            return msgspec.json.decode(self.path.read_bytes(), type=_Content)
+        except FileNotFoundError:
+            return _Content()
+        except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise self._fault(error) from None
+
+    def _open(self, purpose: str, sealed: str, kind: type[T]) -> T:
+        try:
+            return self._sealer.open(purpose, sealed, kind)
+        except ValueError as error:
+            raise self._fault(error) from None
+
+    @contextmanager
+    def _changing(self) -> Iterator[_Content]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # A file beside it: the file itself is replaced, and a lock on it with it.
+            with self.path.with_name(f".{self.path.name}.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                content = self._read()
+                yield content
+                write_atomically(self.path, msgspec.json.encode(content), mode=0o600)
+        except OSError as error:
+            raise self._fault(error) from None
+
+    def _fault(self, why: object) -> AuthFault:
+        reason = why.strerror if isinstance(why, OSError) else str(why)
+        return AuthFault(f"the file of sign-ins {self.path} cannot be used: {reason}")

@@ -1,0 +1,84 @@
+"""An authorization server, a server that it protects, and connections with credentials."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from searchbus_attach.auth.http import AuthHttp
+from searchbus_attach.auth.login import Logins
+from searchbus_attach.auth.pages import login_app
+from searchbus_attach.auth.sealing import Sealer
+from searchbus_attach.auth.vault import Vault
+from searchbus_attach.servers import Server, parse_server
+from searchbus_runtime.server import HttpServer, bind
+
+from .authorization_server import SECRET, Protected, protected_server
+
+KEY = bytes(range(32))
+
+
+@pytest.fixture
+async def protected() -> AsyncIterator[Protected]:
+    async with protected_server() as found:
+        yield found
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[AuthHttp]:
+    found = AuthHttp()
+    yield found
+    await found.aclose()
+
+
+@pytest.fixture
+def sealer() -> Sealer:
+    return Sealer(KEY)
+
+
+@pytest.fixture
+def vault(tmp_path: Path, sealer: Sealer) -> Vault:
+    return Vault(tmp_path / "attach-logins.json", sealer)
+
+
+@pytest.fixture
+def logins(http: AuthHttp, vault: Vault, sealer: Sealer) -> Logins:
+    return Logins(http, vault, sealer, "http://127.0.0.1:9/attach")
+
+
+def declared(protected: Protected, kind: str, **keys: Any) -> Server:
+    """A server with a table `auth`."""
+    auth: dict[str, Any] = {"type": kind, "issuer": protected.provider.issuer}
+    if kind != "authorization_code":
+        auth |= {"client_id": "searchbus", "client_secret": SECRET}
+    return parse_server("safe", {"url": protected.url, "auth": {**auth, **keys}})
+
+
+@dataclass
+class SignIns:
+    """The pages of sign-ins on a free port, for one server.
+
+    Attributes:
+        server: that `login_app` finds.
+    """
+
+    logins: Logins
+    server: Server | None = None
+
+
+@pytest.fixture
+async def sign_ins(http: AuthHttp, vault: Vault, sealer: Sealer) -> AsyncIterator[SignIns]:
+    listener = bind("127.0.0.1", 0)
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}/attach"
+    found = SignIns(Logins(http, vault, sealer, address))
+
+    def named(name: str) -> Server | None:
+        return found.server if found.server is not None and found.server.name == name else None
+
+    server = await HttpServer.start(login_app(found.logins, named), listener=listener)
+    yield found
+    await server.stop()

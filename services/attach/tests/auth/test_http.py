@@ -1,0 +1,76 @@
+"""Requests to authorization servers that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from searchbus_attach.auth import http as module
+from searchbus_attach.auth.faults import AuthFault
+from searchbus_attach.auth.http import AuthHttp, shown
+from searchbus_testing import serve
+
+
+async def drips(_):
+    async def body():
+        while True:
+            yield b" "
+            await asyncio.sleep(0.02)
+
+    return StreamingResponse(body())
+
+
+async def large(_):
+    return Response(b" " * 5000)
+
+
+async def elsewhere(_):
+    return RedirectResponse("http://127.0.0.1:9/")
+
+
+@pytest.fixture
+async def base():
+    routes = [Route("/drips", drips), Route("/large", large), Route("/elsewhere", elsewhere)]
+    async with serve(Starlette(routes=routes)) as found:
+        yield found
+
+
+async def test_a_body_without_end_has_a_deadline(base):
+    """Which a timeout of each read is not."""
+    http = AuthHttp(timeout_s=0.3)
+    with pytest.raises(AuthFault, match="in time"):
+        await http.send(httpx2.Request("GET", f"{base}/drips"))
+    await http.aclose()
+
+
+async def test_a_body_that_is_too_large_is_not_read(base, monkeypatch):
+    """Unless its size is of no interest."""
+    monkeypatch.setattr(module, "MAX_BODY_BYTES", 1024)
+    http = AuthHttp()
+    with pytest.raises(AuthFault, match="more than 1 KiB"):
+        await http.send(httpx2.Request("GET", f"{base}/large"))
+    found = await http.send(httpx2.Request("GET", f"{base}/large"), with_body=False)
+    assert (found.status_code, found.content) == (200, b"")
+    await http.aclose()
+
+
+async def test_redirects_are_not_followed(base):
+    """A secret goes where it is meant to go."""
+    http = AuthHttp()
+    found = await http.send(httpx2.Request("GET", f"{base}/elsewhere"))
+    assert found.status_code == 307
+    await http.aclose()
+
+
+async def test_nobody_there_is_said_without_the_address():
+    """Only the host is named."""
+    http = AuthHttp()
+    with pytest.raises(AuthFault, match=r"^http://127.0.0.1:9 cannot be reached$"):
+        await http.send(httpx2.Request("GET", "http://u:word@127.0.0.1:9/path?code=word"))
+    await http.aclose()
+    assert shown("https://u:p@x.example/a?b") == "https://x.example"

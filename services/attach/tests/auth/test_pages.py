@@ -1,0 +1,89 @@
+"""A person's browser signs in."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from .browser import sign_in
+from .conftest import declared
+
+
+@pytest.fixture
+def server(protected, sign_ins):
+    sign_ins.server = declared(protected, "authorization_code")
+    return sign_ins.server
+
+
+async def test_a_sign_in_to_the_end(protected, sign_ins, server, vault):
+    """The tokens are those of the person, for this server, in the vault of the caller."""
+    page = await sign_in(sign_ins.logins.ticket("safe", "caller-1"))
+    assert page.status_code == 200
+    assert "You are signed in to safe" in page.text
+    kept = vault.get("safe", "caller-1")
+    issued = protected.provider.issued[kept.access_token]
+    assert (issued.subject, issued.resource) == ("ann", protected.url)
+    assert vault.logins() == [("safe", "caller-1")]
+
+
+async def test_the_first_page_says_for_whom_and_waits(protected, sign_ins, server):
+    """Nobody who only follows a link signs in for another."""
+    page = await sign_in(sign_ins.logins.ticket("safe", "<b>eve"), press=False)
+    assert "&lt;b&gt;eve" in page.text
+    assert "<b>" not in page.text
+    assert protected.url in page.text
+    assert protected.provider.clients.keys() == {"searchbus"}
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    assert (page.headers["cache-control"], page.headers["referrer-policy"]) == (
+        "no-store", "no-referrer",
+    )  # fmt: skip
+
+
+async def test_it_ends_in_the_browser_in_which_it_began(protected, sign_ins, server, vault):
+    """The cookie is missing in another one."""
+    page = await sign_in(sign_ins.logins.ticket("safe", "caller-1"), cookies=False)
+    assert page.status_code == 400
+    assert "another browser" in page.text
+    assert vault.logins() == []
+
+
+async def test_the_request_has_pkce_state_and_resource(protected, sign_ins, server):
+    """RFC 7636, RFC 8707; the verifier is nowhere in it."""
+    async with httpx.AsyncClient() as browser:
+        page = await browser.post(sign_ins.logins.ticket("safe", "caller-1"))
+    assert page.status_code == 303
+    asked = {
+        name: values[0]
+        for name, values in parse_qs(urlsplit(page.headers["location"]).query).items()
+    }
+    assert asked["code_challenge_method"] == "S256"
+    assert (asked["resource"], asked["scope"]) == (protected.url, "read")
+    assert asked["redirect_uri"] == sign_ins.logins.redirect_uri
+    assert "httponly" in page.headers["set-cookie"].lower()
+
+
+@pytest.mark.parametrize("query", ["", "?state=x&code=y", "?error=access_denied"])
+async def test_a_callback_that_began_nowhere_is_refused(sign_ins, server, query):
+    """Without a word about why in detail."""
+    async with httpx.AsyncClient() as browser:
+        page = await browser.get(f"{sign_ins.logins.redirect_uri}{query}")
+    assert page.status_code == 400
+    assert "not the end of a sign-in" in page.text
+
+
+async def test_a_server_that_is_gone_cannot_be_signed_in_to(sign_ins):
+    """The address outlives the declaration."""
+    page = await sign_in(sign_ins.logins.ticket("safe", "caller-1"))
+    assert page.status_code == 400
+    assert "no such server" in page.text
+
+
+async def test_the_person_can_refuse(protected, sign_ins, server, vault, monkeypatch):
+    """The page says so, and the vault stays empty."""
+    monkeypatch.setitem(protected.provider.refuses, "authorization_code", "access_denied")
+    page = await sign_in(sign_ins.logins.ticket("safe", "caller-1"))
+    assert page.status_code == 400
+    assert "access_denied" in page.text
+    assert vault.logins() == []

@@ -1,0 +1,127 @@
+"""When a token is kept, when it is replaced, and by how many requests."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from searchbus_attach.auth.faults import AuthFault
+from searchbus_attach.auth.token_endpoint import Tokens
+from searchbus_attach.auth.token_source import TokenSource
+
+
+class World:
+    """A clock, and an issuer of tokens that live 100 seconds."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.fault: AuthFault | None = None
+        self.asked: list[str] = []
+        self.version = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.source = TokenSource(
+            self.fetch, clock=lambda: self.now_s, version=lambda: self.version
+        )
+
+    async def fetch(self, rejected: str) -> Tokens:
+        self.asked.append(rejected)
+        await self.gate.wait()
+        if self.fault is not None:
+            raise self.fault
+        return Tokens(
+            access_token=f"t{len(self.asked)}", issued_s=self.now_s, expires_s=self.now_s + 100
+        )
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_a_token_is_kept_until_shortly_before_its_end(world):
+    """Ten seconds of a hundred."""
+    assert await world.source.token() == "t1"
+    world.now_s += 89
+    assert await world.source.token() == "t1"
+    world.now_s += 2
+    assert await world.source.token() == "t2"
+
+
+async def test_many_who_ask_at_once_cause_one_request(world):
+    """Also when the one that asked is cancelled: the next one asks."""
+    world.gate.clear()
+    tasks = [asyncio.create_task(world.source.token()) for _ in range(20)]
+    await asyncio.sleep(0)
+    assert world.asked == [""]
+    tasks[0].cancel()
+    world.gate.set()
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(found[0], asyncio.CancelledError)
+    assert set(found[1:]) == {"t2"}
+    assert world.asked == ["", ""]
+
+
+async def test_a_rejected_token_is_replaced_once(world):
+    """For all whose requests had it."""
+    token = await world.source.token()
+    world.now_s += 20
+    renewed = await asyncio.gather(*(world.source.token(token) for _ in range(20)))
+    assert set(renewed) == {"t2"}
+    assert world.asked == ["", "t1"]
+
+
+async def test_a_new_token_that_is_rejected_is_not_replaced(world):
+    """The next one would be rejected as well."""
+    token = await world.source.token()
+    assert await world.source.token(token) == token
+    assert len(world.asked) == 1
+
+
+async def test_a_failure_is_the_answer_for_two_seconds(world):
+    """Then there is another request."""
+    world.fault = AuthFault("no")
+    for _ in range(3):
+        with pytest.raises(AuthFault):
+            await world.source.token()
+    assert len(world.asked) == 1
+    world.now_s += 3
+    world.fault = None
+    assert await world.source.token() == "t2"
+
+
+async def test_a_token_that_lives_is_used_while_no_other_can_be_got(world):
+    """Until its end."""
+    await world.source.token()
+    world.fault = AuthFault("no")
+    world.now_s += 95
+    assert [await world.source.token() for _ in range(3)] == ["t1"] * 3
+    assert len(world.asked) == 2
+    world.now_s += 6
+    with pytest.raises(AuthFault):
+        await world.source.token()
+
+
+async def test_a_rejected_token_is_not_used_when_no_other_can_be_got(world):
+    """Nor by others."""
+    token = await world.source.token()
+    world.now_s += 20
+    world.fault = AuthFault("no")
+    with pytest.raises(AuthFault):
+        await world.source.token(token)
+    with pytest.raises(AuthFault):
+        await world.source.token()
+
+
+async def test_another_version_forgets_the_token_and_the_failure(world):
+    """Somebody signed in or out."""
+    await world.source.token()
+    world.version += 1
+    assert await world.source.token() == "t2"
+    world.fault = AuthFault("no")
+    world.version += 1
+    with pytest.raises(AuthFault):
+        await world.source.token()
+    world.fault, world.version = None, world.version + 1
+    assert await world.source.token() == "t4"

@@ -1,0 +1,96 @@
+"""The file of sign-ins."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from searchbus_attach.auth.faults import AuthFault
+from searchbus_attach.auth.sealing import Sealer
+from searchbus_attach.auth.token_endpoint import Tokens
+from searchbus_attach.auth.vault import Registered, Vault
+
+TOKENS = Tokens(access_token="word-a", refresh_token="word-r", issuer="https://x")
+
+
+def test_tokens_are_kept_sealed_for_each_server_and_caller(vault):
+    """For the owner of the file only."""
+    assert vault.get("safe", "ann") is None
+    before = vault.stamp()
+    vault.put("safe", "ann", TOKENS)
+    vault.put("safe", "", TOKENS)
+    assert vault.get("safe", "ann") == TOKENS
+    assert vault.get("safe", "bob") is vault.get("other", "ann") is None
+    assert vault.logins() == [("safe", ""), ("safe", "ann")]
+    assert "word" not in vault.path.read_text()
+    assert vault.path.stat().st_mode & 0o777 == 0o600
+    assert vault.stamp() != before
+
+
+def test_what_is_removed_is_gone(vault):
+    """From the file too."""
+    vault.put("safe", "ann", TOKENS)
+    assert vault.remove("safe", "ann")
+    assert not vault.remove("safe", "ann")
+    assert vault.get("safe", "ann") is None
+
+
+def test_an_entry_that_was_moved_is_refused(vault):
+    """Who can write the file cannot give one caller's tokens to another."""
+    vault.put("safe", "ann", TOKENS)
+    content = json.loads(vault.path.read_text())
+    content["logins"]["safe"]["bob"] = content["logins"]["safe"].pop("ann")
+    vault.path.write_text(json.dumps(content))
+    with pytest.raises(AuthFault, match="moved"):
+        vault.get("safe", "bob")
+
+
+def test_clients_are_kept_too(vault):
+    """Sealed, and bound to their server."""
+    client = Registered(issuer="https://x", redirect_uri="http://y", information={"a": "word"})
+    assert vault.client("safe") is None
+    vault.put_client("safe", client)
+    assert vault.client("safe") == client
+    assert "word" not in vault.path.read_text() + repr(client)
+    content = json.loads(vault.path.read_text())
+    content["clients"]["other"] = content["clients"]["safe"]
+    vault.path.write_text(json.dumps(content))
+    with pytest.raises(AuthFault, match="moved"):
+        vault.client("other")
+
+
+def test_another_key_or_a_damaged_file_is_a_fault(vault):
+    """That names the file and no content."""
+    vault.put("safe", "ann", TOKENS)
+    other = Vault(vault.path, Sealer(bytes(32)))
+    with pytest.raises(AuthFault, match=r"attach-logins.json cannot be used: it was not sealed"):
+        other.get("safe", "ann")
+    vault.path.write_text("{")
+    with pytest.raises(AuthFault, match="cannot be used"):
+        vault.get("safe", "ann")
+
+
+async def test_one_refresh_at_a_time_over_all_processes(vault, sealer):
+    """A second vault of the same file waits, and a cancelled one lets go."""
+    other = Vault(vault.path, sealer)
+    steps: list[str] = []
+
+    async def refresh(one: Vault, name: str, free: asyncio.Event) -> None:
+        async with one.refreshing():
+            steps.append(name)
+            await free.wait()
+            steps.append(name)
+
+    first, second = asyncio.Event(), asyncio.Event()
+    second.set()
+    running = asyncio.create_task(refresh(vault, "a", first))
+    while not steps:
+        await asyncio.sleep(0)
+    waiting = asyncio.create_task(refresh(other, "b", second))
+    await asyncio.sleep(0.1)
+    assert steps == ["a"]
+    running.cancel()
+    await waiting
+    assert steps == ["a", "b", "b"]
