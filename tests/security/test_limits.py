@@ -20,6 +20,40 @@ async def test_calls_of_one_caller_are_limited_and_the_others_are_not(secured):
     assert (await secured.post("tools/list", token)).status_code == 200
 
 
+@pytest.mark.parametrize("secured", [{"call_rate_per_s": 0.01, "call_burst": 3}], indirect=True)
+async def test_calls_of_all_interfaces_count_together(secured):
+    """Whoever changes the interface does not get more calls."""
+    token = secured.provider.token()
+    headers = {"Authorization": f"Bearer {token}"}
+
+    async def plain():
+        return await secured.http.post("/api/v1/tools/open_tool", json={}, headers=headers)
+
+    assert (await plain()).status_code == 200
+    for _ in range(2):
+        answer = await secured.result("tools/call", token, name="open_tool", arguments={})
+        assert not answer["result"].get("isError")
+    refused = await plain()
+    assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+    assert int(refused.headers["retry-after"]) >= 1
+    answer = await secured.result("tools/call", token, name="open_tool", arguments={})
+    assert answer["result"]["structuredContent"]["error"]["code"] == "rate_limited"
+
+
+@pytest.mark.parametrize("secured", [{"abuse_rate_per_s": 0.01, "abuse_burst": 4}], indirect=True)
+async def test_requests_of_all_interfaces_count_together(secured):
+    """Each with the status of HTTP, and with errors of its own form."""
+    token = secured.provider.token()
+    headers = {"Authorization": f"Bearer {token}"}
+    for path in ("/openapi.json", "/docs", "/api/v1/tools"):
+        assert (await secured.http.get(path, headers=headers)).status_code == 200
+    assert (await secured.post("tools/list", token)).status_code == 200
+    refused = await secured.http.get("/openapi.json", headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+    assert int(refused.headers["retry-after"]) >= 1
+    assert (await secured.post("tools/list", token)).status_code == 429
+
+
 @pytest.mark.parametrize("secured", [{"abuse_rate_per_s": 0.01, "abuse_burst": 5}], indirect=True)
 async def test_abuse_is_answered_by_http(secured):
     """429 with Retry-After and RateLimit, a JSON-RPC body, for that caller only."""

@@ -7,16 +7,27 @@ import pytest
 from searchbus_edge.auth.static_keys import KeyFile
 
 BOTH = [{}, {"auth": "static", "issuer": None}]
+PLAIN = ["/openapi.json", "/docs", "/docs/swagger-ui.css", "/api/v1/tools", "/api"]
+"""Addresses of plain HTTP."""
 
 
 @pytest.mark.parametrize("secured", BOTH, indirect=True)
-@pytest.mark.parametrize("path", ["/", "/openapi.json", "/metrics", "/docs", "/documents/a/b"])
+@pytest.mark.parametrize("path", ["/", *PLAIN, "/metrics", "/documents/a/b"])
 async def test_pages_say_nothing_to_strangers(secured, path):
     """Neither the toolsets nor the metrics; without a credential each is 401 or 404."""
     response = await secured.http.get(path)
     assert response.status_code in (401, 404)
     assert "office" not in response.text
     assert "searchbus_" not in response.text
+
+
+@pytest.mark.parametrize("secured", BOTH, indirect=True)
+async def test_strangers_call_no_tool_by_plain_http(secured):
+    """401 with the address of the metadata, whether there is such a tool or not."""
+    for path in ("tools/open_tool", "tools/absent", "office/open_tool"):
+        response = await secured.http.post(f"/api/v1/{path}", json={})
+        assert (response.status_code, response.json()["code"]) == (401, "unauthenticated")
+        assert "oauth-protected-resource/mcp" in response.headers["www-authenticate"]
 
 
 async def test_signed_in_caller_sees_the_endpoints_and_no_metrics(secured):
@@ -27,7 +38,7 @@ async def test_signed_in_caller_sees_the_endpoints_and_no_metrics(secured):
     assert (await secured.http.get("/healthz")).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/documents/a/b"])
+@pytest.mark.parametrize("path", ["/", "/openapi.json", "/api/v1/tools", "/documents/a/b"])
 async def test_two_authorization_headers_are_refused_on_every_page(secured, path):
     """A proxy may have checked the other one."""
     token = secured.provider.token()
@@ -63,7 +74,9 @@ async def test_allowed_name_with_more_behind_it_is_another_address(secured, head
     assert (await secured.http.post("/mcp", json=body, headers=headers)).status_code == status
 
 
-@pytest.mark.parametrize("path", ["/mcp/", "/mcp/office/", "/healthz/", "/documents/"])
+@pytest.mark.parametrize(
+    "path", ["/mcp/", "/mcp/office/", "/healthz/", "/documents/", "/docs/", "/api/v1/tools/"]
+)
 async def test_no_path_redirects_to_the_clients_host(secured, path):
     """A redirect would name the Host that the client sent."""
     for method in ("GET", "POST"):
@@ -89,6 +102,27 @@ async def test_challenge_leads_to_metadata_with_static_keys_too(secured, tmp_pat
     assert found.status_code == 200
     assert found.json()["resource"] == "https://search.example.org/mcp"
     assert "authorization_servers" not in found.json()
+
+
+async def test_missing_role_is_forbidden_by_plain_http(secured):
+    """403 with the role; the document of the caller does not have the tool."""
+    for path in ("tools/role_tool", "office/role_tool"):
+        for roles, status in (((), 403), (("MCP-WEB-SEARCH",), 200)):
+            headers = {"Authorization": f"Bearer {secured.provider.token(*roles)}"}
+            response = await secured.http.post(f"/api/v1/{path}", json={}, headers=headers)
+            assert response.status_code == status
+            document = (await secured.http.get("/openapi.json", headers=headers)).text
+            assert ("role_tool" in document) == (status == 200)
+            if status == 403:
+                assert response.json()["code"] == "forbidden"
+                assert 'scope="ROLE_MCP-WEB-SEARCH"' in response.headers["www-authenticate"]
+
+
+async def test_host_is_checked_by_plain_http(secured):
+    """As everywhere."""
+    headers = {"Authorization": f"Bearer {secured.provider.token()}", "Host": "evil.example"}
+    for path in PLAIN:
+        assert (await secured.http.get(path, headers=headers)).status_code == 421
 
 
 async def test_role_with_two_prefixes_is_another_role(secured):

@@ -29,9 +29,12 @@ from .composites.ids import Ids
 from .composites.lazy import add_lazy_tools
 from .composites.sources import Source
 from .composites.web import Web
-from .edge import Edge
+from .edge import ASGI, Edge
 from .endpoint import EndpointServers, Handlers
 from .http.calls import HttpCalls
+from .http_api.app import SEGMENTS, HttpApi
+from .http_api.openapi import OpenApi
+from .http_api.tool_list import ToolList
 from .lists.changes import ListChanges
 from .lists.cursors import Cursors
 from .lists.pages import Pages
@@ -135,6 +138,7 @@ async def open_edge(
             timeout_cap_s=settings.call_timeout_cap_s,
         )
         search = SearchMethods(finder)
+        pages = Pages(cursors, page_size=settings.page_size)
         # State that a client carries for a tool comes back unchanged or not at all.
         state_boundary = RequestStateBoundary(
             RequestStateSecurity(keys=[key.hex()]), default_audience="searchbus"
@@ -143,7 +147,7 @@ async def open_edge(
             Handlers(
                 registry=registry,
                 calls=calls,
-                pages=Pages(cursors, page_size=settings.page_size),
+                pages=pages,
                 resources=Resources(bus, cursors, page_size=settings.page_size),
                 prompts=Prompts(bus),
                 search=search,
@@ -180,6 +184,14 @@ async def open_edge(
                 timeout_s=settings.body_timeout_s,
             ),
         )
+        http_calls = HttpCalls(registry, calls, policy)
+        interfaces: dict[str, ASGI] = {}
+        if "api" in settings.http_interfaces:
+            openapi = OpenApi(
+                server_url=settings.public_url or "/", signed_in=not authenticator.open
+            )
+            api = HttpApi(http_calls, ToolList(http_calls, pages, search), openapi)
+            interfaces |= dict.fromkeys(SEGMENTS, api)
         yield Edge(
             settings=settings,
             bus=bus,
@@ -187,7 +199,8 @@ async def open_edge(
             registry=registry,
             servers=servers,
             endpoints=Endpoints(registry, servers, calls, policy, running),
-            http_calls=HttpCalls(registry, calls, policy),
+            http_calls=http_calls,
+            interfaces=interfaces,
             authenticator=authenticator,
             documents=documents,
             connector=worker,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from searchbus_bus import Bus, Directory, Worker
 
@@ -16,7 +18,10 @@ from .lists.registry import Registry
 from .requests.endpoint import Endpoints
 from .settings import EdgeSettings
 
-__all__ = ["Edge"]
+__all__ = ["ASGI", "Edge"]
+
+ASGI = Callable[[Any, Any, Any], Awaitable[None]]
+"""An application: takes the scope, receive and send of an HTTP request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,7 @@ class Edge:
         servers: one MCP server per endpoint, for HTTP and stdio.
         endpoints: the HTTP side of each endpoint.
         http_calls: the same pipeline for interfaces of plain HTTP.
+        interfaces: those that are served, by the first segments of their paths.
         connector: the composites, to be served on the bus like any worker.
     """
 
@@ -38,6 +44,7 @@ class Edge:
     servers: EndpointServers
     endpoints: Endpoints
     http_calls: HttpCalls
+    interfaces: Mapping[str, ASGI]
     authenticator: Authenticator
     documents: Documents
     connector: Worker

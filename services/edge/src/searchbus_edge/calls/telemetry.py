@@ -30,7 +30,7 @@ from searchbus_bus.telemetry import extract
 
 from ..lists.view import ListedTool
 
-__all__ = ["Tracing", "count_refused", "name_tool", "record_tool"]
+__all__ = ["MessageSpan", "Tracing", "count_refused", "name_tool", "record_tool"]
 
 _NO_CONTEXT = Context()
 _MAX_TEXT = 128

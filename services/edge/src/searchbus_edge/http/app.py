@@ -1,4 +1,5 @@
-"""The HTTP application: /mcp, /mcp/<toolset>, documents, metadata and health."""
+"""The HTTP application: /mcp, /mcp/<toolset>, interfaces of plain HTTP, documents, metadata and
+health."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
         version=VERSION,
         docs_url=None,
         redoc_url=None,
-        openapi_url=None if signed_in else "/openapi.json",
+        openapi_url=None,
         # The address of a redirect would be the Host that the client sends.
         redirect_slashes=False,
         # Its span would take any client's context as the parent; calls/telemetry.py decides that.
@@ -124,8 +125,8 @@ def _not_found() -> Response:
 
 
 class EdgeApp:
-    """Serves the MCP endpoints itself; FastAPI, whose middleware and routing cost more than a call,
-    serves the pages around them.
+    """Serves MCP and the interfaces of plain HTTP itself; FastAPI, whose middleware and routing
+    cost more than a call, serves the pages around them.
 
     Args:
         pages: serves every other path, and the lifespan.
@@ -138,9 +139,16 @@ class EdgeApp:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one connection of ASGI."""
         path: str = scope.get("path", "")
-        if scope["type"] != "http" or not (path == "/mcp" or path.startswith("/mcp/")):
+        first = path[1:].partition("/")[0]
+        if scope["type"] != "http":
             await self._pages(scope, receive, send)
-            return
+        elif first == "mcp":
+            await self._serve_mcp(path, scope, receive, send)
+        else:
+            serve = self._edge.interfaces.get(first, self._pages)
+            await serve(scope, receive, send)
+
+    async def _serve_mcp(self, path: str, scope: Any, receive: Any, send: Any) -> None:
         endpoint = self._edge.endpoints.get(path[5:].rstrip("/") or None)
         if endpoint is None:
             message = "There is no such toolset. GET / lists the endpoints."

@@ -38,7 +38,8 @@ __all__ = ["HttpCalls"]
 
 _JSON = "application/json"
 RESOURCE = "/mcp"
-"""The protected resource whose tokens are accepted, unless an address belongs to one toolset."""
+"""The protected resource whose tokens are accepted, also where an address names a toolset: one
+token serves all that /openapi.json lists."""
 
 
 class HttpCalls:
@@ -62,14 +63,13 @@ class HttpCalls:
         """The tools of one toolset, under their own names; None for an unknown toolset."""
         return self._registry.view(name) if self._registry.offers(name) else None
 
-    async def admit(self, scope: Any, resource: str = RESOURCE) -> Received:
+    async def admit(self, scope: Any) -> Received:
         """The head and the caller of a request; raises ProblemError.
 
         Args:
             scope: of the ASGI request.
-            resource: the path of the MCP endpoint whose tokens are accepted.
         """
-        found = await self._policy.admit(scope, resource)
+        found = await self._policy.admit(scope, RESOURCE)
         if isinstance(found, Refusal):
             raise ProblemError.of_refusal(found)
         return found
@@ -119,7 +119,6 @@ class HttpCalls:
         name: str,
         arguments: dict[str, Any],
         *,
-        resource: str = RESOURCE,
         on_event: Callable[[ToolEvent], None] | None = None,
         timeout_s: float | None = None,
         inside: bool = False,
@@ -128,7 +127,6 @@ class HttpCalls:
 
         Args:
             view: the tools among which `name` is looked up.
-            resource: the path of the MCP endpoint that a missing role is reported for.
             on_event: receives progress and log events.
             timeout_s: of a caller with a deadline of its own.
             inside: whether it is one of several calls within a `message`, whose span is the
@@ -137,7 +135,7 @@ class HttpCalls:
         Raises:
             ProblemError: for every failure.
         """
-        self._check_role(received, view, name, arguments, resource)
+        self._check_role(received, view, name, arguments)
         with nullcontext() if inside else self.message(received, "tools/call") as outcome:
             try:
                 served = await self._calls.call(
@@ -162,7 +160,7 @@ class HttpCalls:
         )
 
     def _check_role(
-        self, received: Received, view: View, name: str, arguments: dict[str, Any], resource: str
+        self, received: Received, view: View, name: str, arguments: dict[str, Any]
     ) -> None:
         if "*" in received.actor.roles:
             return
@@ -170,7 +168,7 @@ class HttpCalls:
         if listed is not None and is_call_tool(listed):
             listed = self.everything.tools.get(str(arguments.get("name")))
         descriptor = listed.descriptor if listed is not None else None
-        refusal = self._policy.check_role(received.actor, resource, descriptor)
+        refusal = self._policy.check_role(received.actor, RESOURCE, descriptor)
         if refusal is not None:
             raise ProblemError.of_refusal(refusal)
 

@@ -11,7 +11,7 @@ from searchbus_contracts import Actor
 from ..calls import render
 from ..calls.faults import invalid_params
 from .cursors import UNKNOWN_CURSOR, BadCursor, Cursors
-from .view import View
+from .view import ListedTool, View
 from .visible import visible
 
 __all__ = ["Pages"]
@@ -32,9 +32,15 @@ class Pages:
 
     def tools(self, actor: Actor, view: View, cursor: str | None) -> types.ListToolsResult:
         """A page of the tools that the actor may call."""
-        tools = [tool for tool in view.tools.values() if visible(actor, tool.descriptor)]
-        page, following = self._page(tools, cursor, "tools", view.toolset)
+        page, following = self.listed_tools(actor, view, cursor)
         return types.ListToolsResult(tools=[render.tool(t) for t in page], next_cursor=following)
+
+    def listed_tools(
+        self, actor: Actor, view: View, cursor: str | None
+    ) -> tuple[list[ListedTool], str | None]:
+        """The same as the edge lists them, and the next cursor."""
+        tools = [tool for tool in view.tools.values() if visible(actor, tool.descriptor)]
+        return self._page(tools, cursor, "tools", view.toolset)
 
     def prompts(self, actor: Actor, view: View, cursor: str | None) -> types.ListPromptsResult:
         """A page of the prompts that the actor may use."""

@@ -45,6 +45,13 @@ class Answer(Protocol):
         has none."""
 
 
+class Pinged(Protocol):
+    """A response that is sent while a client waits."""
+
+    async def ping(self) -> None:
+        """Send a comment, so that no proxy ends the connection."""
+
+
 class HttpAnswer:
     """The response to one HTTP request.
 
@@ -106,7 +113,7 @@ class DisconnectWatch:
 
     __slots__ = ("_answer", "_receive", "_task", "_timer", "_watched", "gone")
 
-    def __init__(self, receive: Any, answer: HttpAnswer | None) -> None:
+    def __init__(self, receive: Any, answer: Pinged | None) -> None:
         self._receive = receive
         self._answer = answer
         self._task: asyncio.Task[None] | None = None
