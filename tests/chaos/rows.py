@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from . import (
+    rows_attach,
     rows_bus,
     rows_load,
     rows_network,
@@ -41,6 +42,7 @@ ROWS: dict[str, Row] = {
     "thousand_workers": rows_bus.thousand_workers,
     "full_disk": rows_storage.full_disk,
     "damaged": rows_storage.damaged,
+    "attached": rows_attach.attached,
     "soak": rows_soak.soak,
 }
 LONG: dict[str, Row] = {

@@ -69,6 +69,17 @@ async def test_it_ends_with_all_that_it_started(reaper, tmp_path, how):
     await until(lambda: not grandchild.is_running() or grandchild.status() == "zombie")
 
 
+async def test_the_reaper_ends_with_the_last_command(reaper):
+    """And runs again with the next one."""
+    for _ in range(2):
+        first, second = [await Child.start(plain(), reaper, print) for _ in range(2)]
+        process = reaper._process
+        await first.end()
+        assert process.poll() is None
+        await second.end()
+        assert process.poll() == 0
+
+
 async def test_what_it_prints_to_standard_error_is_passed_on(reaper):
     """Line by line, cut where a line has no end."""
     lines: list[str] = []

@@ -64,3 +64,13 @@ def test_only_an_address_that_was_never_reached_is_safe_to_ask_again():
     assert connection.never_reached
     connection.cause = httpx2.ReadError("x")
     assert not connection.never_reached
+
+
+def test_a_connection_says_what_needs_attention():
+    """A doubt is not the end yet."""
+    connection = Connection()
+    connection.doubt()
+    assert (connection.doubtful, connection.over) == (True, False)
+    connection.give_up("it does not answer")
+    assert (connection.over, connection.problem) == (True, "it does not answer")
+    assert connection.attention.is_set()

@@ -127,6 +127,16 @@ async def test_a_body_that_is_too_large_ends_the_connection(remote, start, monke
     assert upstream.state != "up"
 
 
+async def test_a_server_that_hangs_does_not_hold_the_end_of_its_session():
+    """The request that says so has a short time; others have that of their calls."""
+    times = {}
+    for method in ("DELETE", "POST"):
+        request = httpx2.Request(method, "http://x.example/mcp", extensions={"timeout": {}})
+        await module._limit_end(request)
+        times[method] = request.extensions["timeout"].get("read")
+    assert times == {"DELETE": module._END_TIMEOUT_S, "POST": None}
+
+
 async def test_a_compressed_body_is_refused():
     """It could be much larger than what is counted."""
     response = httpx2.Response(200, headers={"content-encoding": "gzip"}, content=b"")

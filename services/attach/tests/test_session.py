@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from mcp import MCPError
 from mcp.server.mcpserver import MCPServer
 
 from searchbus_attach.connection import Surroundings, open_connection
@@ -47,6 +48,16 @@ async def test_an_answer_that_misses_its_schema_is_no_error():
 
     found = await opened({"tools": [{**GOOD, "name": "wrong_output", "outputSchema": schema}]}, use)
     assert found["structuredContent"] == {"count": "three"}
+
+
+async def test_a_refused_ping_is_an_answer():
+    """Of a server that does not know it."""
+
+    async def use(session):
+        with pytest.raises(MCPError, match="no method ping"):
+            await session.ping()
+
+    await opened({}, use)
 
 
 async def test_pages_without_end_are_an_error():

@@ -168,6 +168,44 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(start, tmp_path):
     assert steps == sorted(set(steps))
 
 
+@pytest.mark.slow
+async def test_a_command_that_hangs_is_started_again(start):
+    """After a call that it left unanswered, and a ping."""
+    upstream = start(plain(ping_timeout_s=0.5))
+    await until(lambda: upstream.state == "up")
+    (hung,) = children()
+    hung.suspend()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(upstream.call(Caller(), "echo", {"text": "x"}), 0.5)
+    await until(lambda: upstream.restarts == 1)
+    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+    assert hung not in children()
+
+
+@pytest.mark.parametrize(
+    "deaf", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["answers", "ignores"]
+)
+async def test_a_server_that_is_slow_is_not_taken_to_hang(start, deaf):
+    """It answers the ping, or ignores it and answers other calls."""
+    upstream = start(plain({"deaf": deaf}, ping_timeout_s=3.0))
+    await until(lambda: upstream.state == "up")
+    ping, done = upstream._ping, asyncio.Event()
+
+    async def watched(connection: Any) -> None:
+        await ping(connection)
+        done.set()
+
+    upstream._ping = watched
+    running = asyncio.create_task(upstream.call(Caller(), "slow", {}))
+    await until(lambda: upstream.in_flight)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    while not done.is_set():
+        assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+        await asyncio.sleep(0.05)
+    assert (upstream.restarts, upstream.state) == (0, "up")
+
+
 async def test_a_full_server_refuses_further_calls(start):
     """At once; its callers are its own affair."""
     upstream = start(plain(max_in_flight=2))

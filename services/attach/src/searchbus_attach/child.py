@@ -46,25 +46,35 @@ def child_environment(server: Server) -> dict[str, str]:
 
 
 class Reaper:
-    """The process that ends the groups of commands if this one is killed; started when needed."""
+    """The process that ends the groups of commands if this one is killed; it runs while there are
+    groups.
+    """
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
+        self._groups: set[int] = set()
 
     def watch(self, group: int) -> None:
         """End this group with this process."""
+        self._groups.add(group)
+        told = [group]
         if self._process is None or self._process.poll() is not None:
+            told = [*self._groups]
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(Path(__file__).with_name("reaper.py"))],
                 stdin=subprocess.PIPE,
                 text=True,
                 start_new_session=True,
             )
-        self._tell(f"+{group}")
+        for one in told:
+            self._tell(f"+{one}")
 
     def forget(self, group: int) -> None:
         """The group has ended."""
         self._tell(f"-{group}")
+        self._groups.discard(group)
+        if not self._groups:
+            self.close()
 
     def close(self) -> None:
         """End the reaper, and the groups that it still watches."""

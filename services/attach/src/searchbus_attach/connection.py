@@ -7,8 +7,9 @@ async with open_connection(server, environment) as connection:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,9 +73,11 @@ class Connection:
 
     Attributes:
         on_log: receives the lines that the server logs for its client.
-        attention: set when one of the next two is.
+        attention: set when one of the next three is.
         list_changed: whether the server said that one of its lists changed.
-        over: whether it is known to be of no more use.
+        doubtful: whether a call ended without an answer, so that the server may hang.
+        over: whether it is known to be of no more use; `problem` says why.
+        answered_s: when the server last answered a call, on the monotonic clock.
         ended: set when it is closed, after `cause`.
         cause: the exception that ended it.
         auth: what signs its requests; None where nothing does.
@@ -85,7 +88,10 @@ class Connection:
         self.on_log: Callable[[LoggingMessageNotificationParams], Awaitable[None]] | None = None
         self.attention = asyncio.Event()
         self.list_changed = False
+        self.doubtful = False
         self.over = False
+        self.problem = ""
+        self.answered_s = 0.0
         self.ended = asyncio.Event()
         self.cause: BaseException | None = None
         self.auth: BearerAuth | None = None
@@ -95,9 +101,27 @@ class Connection:
         self.list_changed = True
         self.attention.set()
 
-    def give_up(self) -> None:
-        """A call found that the connection is of no more use."""
-        self.over = True
+    def doubt(self) -> None:
+        """A call ended without an answer."""
+        self.doubtful = True
+        self.attention.set()
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Around one request: whether it was answered says whether the server lives."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.doubt()
+            raise
+        except MCPError:
+            self.answered_s = time.monotonic()
+            raise
+        self.answered_s = time.monotonic()
+
+    def give_up(self, problem: str = "the session ended") -> None:
+        """The connection is of no more use."""
+        self.over, self.problem = True, problem
         self.attention.set()
 
     @property

@@ -24,6 +24,8 @@ MAX_BODY_BYTES = 32 * 2**20
 MAX_EVENT_BYTES = 8 * 2**20
 _CONNECT_TIMEOUT_S = 10.0
 _IDLE_STREAM_S = 300.0
+_END_TIMEOUT_S = 2.0
+"""For the request that ends a session, which a server that hangs does not answer."""
 
 
 class HttpNotes:
@@ -59,6 +61,11 @@ class HttpNotes:
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = _Limited(response.stream)
+
+
+async def _limit_end(request: httpx2.Request) -> None:
+    if request.method == "DELETE":
+        request.extensions["timeout"] = httpx2.Timeout(_END_TIMEOUT_S).as_dict()
 
 
 class _Limited(httpx2.AsyncByteStream):
@@ -104,7 +111,7 @@ async def remote_transport(server: Server, notes: HttpNotes) -> AsyncGenerator[A
                 _CONNECT_TIMEOUT_S, read=max(_IDLE_STREAM_S, server.call_timeout_s + 30)
             ),
             limits=httpx2.Limits(max_connections=2 * server.max_in_flight + 8),
-            event_hooks={"response": [notes.look_at]},
+            event_hooks={"request": [_limit_end], "response": [notes.look_at]},
         )
 
     if server.transport == "sse":

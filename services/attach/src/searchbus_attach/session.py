@@ -29,6 +29,7 @@ from mcp_types import (
     ListToolsRequest,
     ListToolsResult,
     PaginatedRequestParams,
+    PingRequest,
     ReadResourceRequest,
     ReadResourceRequestParams,
     Request,
@@ -63,7 +64,7 @@ class ListedContents:
 
 
 class ServerSession(ClientSession):
-    """The SDK's session; `open_session` negotiates, the two methods below send requests."""
+    """The SDK's session; `open_session` negotiates, the methods below send requests."""
 
     async def open_session(self) -> None:
         """Agree on a revision: server/discover, or initialize where the server is older.
@@ -156,6 +157,14 @@ class ServerSession(ClientSession):
         """
         params = CallToolRequestParams(name=name, arguments=arguments)
         return await self._send(CallToolRequest(params=params), on_progress)
+
+    async def ping(self) -> None:
+        """Ask the server for any answer.
+
+        Raises:
+            MCPError: the server refuses, which is an answer, or the connection ended.
+        """
+        await self._send(PingRequest())
 
     async def _pages(self, key: str, request: Callable[..., Request[Any, Any]]) -> list[Any]:
         """All items of a list, under `key` of its results."""

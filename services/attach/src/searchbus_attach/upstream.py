@@ -198,7 +198,8 @@ class Upstream:
         for is_last in (False, True):
             connection = await self._connected(call)
             try:
-                raw = await send(connection.session, on_progress)
+                with connection.asking():
+                    raw = await send(connection.session, on_progress)
                 # To expire sessions is a server's right; a command that dies is at fault.
                 self._proven = bool(self.server.url)
                 return raw
@@ -338,7 +339,7 @@ class Upstream:
                         self._connection = None
                     if not connection.over:
                         return ""
-                    return "the session ended"
+                    return connection.problem
             return f"it did not {step} in time"
         except Exception as error:
             if connection is not None:
@@ -378,6 +379,8 @@ class Upstream:
                 with anyio.move_on_after(max(_LEAST_WAIT_S, wait_s)):
                     await connection.attention.wait()
                 connection.attention.clear()
+                if connection.doubtful:
+                    await self._ping(connection)
                 if connection.over or self._idle_in_s <= 0:
                     break
                 if connection.list_changed:
@@ -388,6 +391,24 @@ class Upstream:
                 await self._read_again(connection)
                 poll_at_s = self._next_poll_s()
             tasks.cancel_scope.cancel()
+
+    async def _ping(self, connection: Connection) -> None:
+        """Give up a connection whose server hangs: it answers neither a ping nor a call.
+
+        A server that does one thing at a time answers a ping after the calls that it has, so the
+        ping has as long as these.
+        """
+        connection.doubtful = False
+        asked_s = time.monotonic()
+        wait_s = max([self.server.ping_timeout_s, *(call.remaining_s for call in self._calls)])
+        with anyio.move_on_after(wait_s) as scope:
+            try:
+                await connection.session.ping()
+            except MCPError as error:
+                if is_closed(error) or is_refused(error):
+                    connection.give_up()
+        if scope.cancelled_caught and connection.answered_s < asked_s:
+            connection.give_up("it does not answer")
 
     @property
     def _idle_in_s(self) -> float:

@@ -6,6 +6,7 @@ once. Its argument is JSON; each key is a way to behave, and none is an ordinary
     start            "hang": does not answer initialize; "die": ends at once; "garbage": prints text
     ignore_term      ignores SIGTERM and the end of standard input
     spawn            starts a grandchild that sleeps, and writes its id to this file
+    deaf             does not answer ping
     list_hang        does not answer tools/list
     long_line_mib    prints one line of that size in the place of the list
 """
@@ -139,6 +140,8 @@ def answer(message: dict) -> None:
             "serverInfo": {"name": "plain", "version": "1.0"},
         }
         send({"id": number, "result": info})
+    elif method == "ping" and how.get("deaf"):
+        return
     elif method == "tools/list":
         if how.get("list_hang"):
             return
