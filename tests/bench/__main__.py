@@ -1,7 +1,7 @@
 """`make bench`: measures, writes build/bench.json and renders docs/performance.md from it.
 
     python -m tests.bench [cranfield] [python_docs] [fomc] [collections] [latency] [passages] [ingest] [tools] [toolindex] [ddg] [web] [auth]
-        [tracing] [sizing] [edge] [finding] [peers] [soak] [startup]
+        [tracing] [sizing] [edge] [finding] [attach] [peers] [soak] [startup]
     python -m tests.bench.report
 
 With names only these run, and the page stays as it is until `report` renders it. Some need the
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from . import (
+    attach,
     auth,
     collections,
     cranfield,
@@ -65,6 +66,7 @@ BENCHES = {
     "sizing": sizing.run,
     "edge": edge.run,
     "finding": finding.run,
+    "attach": attach.run,
     "peers": peers.run,
     "soak": soak.run,
     "startup": startup.run,
@@ -76,6 +78,7 @@ WITHOUT_REFERENCE = {
     "auth",
     "edge",
     "finding",
+    "attach",
     "peers",
     "soak",
     "startup",

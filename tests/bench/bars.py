@@ -62,6 +62,12 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
         f"calls/s / ContextForge, sessions {REVISIONS[0]}": (">=", 50),
         **{f"p99 / p50, quietest round {revision}": ("<=", 3) for revision in REVISIONS},
     },
+    "attach": {
+        "p50 added ms, 1 in flight": ("<=", 2),
+        "calls/s / fastmcp proxy": (">=", 10),
+        "10,000 tools: search p50 ms": ("<=", 10),
+        "10,000 tools: search p99 ms": ("<=", 40),
+    },
     "startup": {
         "new folder: wall / imports": ("<=", 3),
         "new folder: CPU / imports": ("<=", 4),

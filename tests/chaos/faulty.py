@@ -37,7 +37,7 @@ class FaultyServer:
     def __init__(self, name: str, folder: Path, port: int | None) -> None:
         self.name = name
         self._folder = folder
-        self._port = port
+        self.port = port
         self._process: subprocess.Popen[bytes] | None = None
         self._state = dict(_SOUND)
         self._say()
@@ -45,14 +45,14 @@ class FaultyServer:
     @property
     def keys(self) -> dict[str, Any]:
         """Its entry in `mcpServers`."""
-        if self._port is not None:
-            return {"url": f"http://127.0.0.1:{self._port}/mcp"}
+        if self.port is not None:
+            return {"url": f"http://127.0.0.1:{self.port}/mcp"}
         return {"command": sys.executable, "args": self._arguments}
 
     def start(self) -> None:
         """Start it where that is not the gateway's work."""
-        if self._port is not None:
-            self._process = subprocess.Popen([sys.executable, *self._arguments, str(self._port)])
+        if self.port is not None:
+            self._process = subprocess.Popen([sys.executable, *self._arguments, str(self.port)])
 
     def stop(self) -> None:
         """End it; a command that its gateway left behind too."""
@@ -148,9 +148,16 @@ class FaultyServers:
         """What `mcpServers` has of them."""
         return {name: server.keys for name, server in self._servers.items()}
 
-    def pids(self) -> list[int]:
-        """All processes that run."""
-        return [pid for server in self._servers.values() for pid in server.pids()]
+    @property
+    def ports(self) -> frozenset[int]:
+        """Of those at addresses."""
+        return frozenset(s.port for s in self._servers.values() if s.port is not None)
+
+    def commands(self) -> list[int]:
+        """Processes of commands that run."""
+        return [
+            p for server in self._servers.values() if server.port is None for p in server.pids()
+        ]
 
     def done_twice(self) -> int:
         """Calls of `note` that were carried out more than once."""

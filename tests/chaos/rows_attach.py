@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,14 @@ from searchbus_contracts import Actor
 from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_testing import until
 
-from .attach_faults import DEADLINE_S, inject
+from .attach_faults import DEADLINE_S, Findings, inject
 from .client import Client, counts
 from .faulty import FaultyServers
 from .fleet import READY_S, Fleet
 from .scorecard import Measurement, at_least, at_most
 from .watched import holdings
 
-__all__ = ["attached", "qualified"]
+__all__ = ["Run", "at_searchbus", "attached", "qualified"]
 
 OPERATOR = Actor(subject="chaos", roles=("*",))
 LIMITS = {
@@ -32,6 +34,8 @@ LIMITS = {
 }
 """Keys of each server; a hung one is given up after its calls' deadline and that of a ping."""
 ROW = "attached"
+_SETTLE_S = 60.0
+"""For processes that end, and connections that close."""
 
 
 def qualified(server: str, tool: str) -> str:
@@ -39,13 +43,51 @@ def qualified(server: str, tool: str) -> str:
     return f"{server}__{tool}"
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a gateway did with the faults.
+
+    Args:
+        twice: calls that were done twice, of a tool that may not be repeated.
+        held: changes of definitions that were shown to the operator.
+        left: processes, connections and tasks that are left of removed servers.
+    """
+
+    found: Findings
+    twice: int
+    held: int
+    left: int
+
+
 async def attached(folder: Path, *, short: bool) -> list[Measurement]:
     """Each fault at each of five servers, in turn, while all of them are called."""
-    file, report = folder / "attach.toml", folder / "attach.held.json"
+    run = await at_searchbus(folder, short=short)
+    found = run.found
+    outcomes = [outcome for _, _, outcome in found.outcomes]
+    others = found.others()
+    changes = 2 if short else 10
+    return [
+        at_most(ROW, f"silent, late, untyped or wrong of {len(outcomes)} calls of five servers",
+                counts(outcomes)["broken"], 0),
+        at_most(ROW, f"failed of {len(others)} calls of the servers without the fault",
+                counts(others)["failed"], 0),
+        at_most(ROW, "their p99 / before the faults", found.others_p99_ratio, 2, "x"),
+        at_most(ROW, "servers that do not answer after a fault", len(found.lost), 0),
+        at_most(ROW, "calls done twice, of a tool that may not be repeated", run.twice, 0),
+        at_least(ROW, f"of {changes} changes shown as held", run.held, changes),
+        at_most(ROW, "longest time without answers after a fault",
+                max((seconds for _, seconds in found.again_s), default=0.0), 15, "s"),
+        at_most(ROW, "processes, connections and tasks left of removed servers", run.left, 0),
+    ]  # fmt: skip
+
+
+async def at_searchbus(folder: Path, *, short: bool) -> Run:
+    """Give the faults to servers that are attached."""
+    file, report = folder / "attach.toml", folder / "held.json"
     async with Fleet(folder) as fleet:
         with FaultyServers(folder / "servers") as servers:
             file.write_text("")
-            worker = fleet.start(
+            service = fleet.start(
                 "tests.chaos.watched", str(report), "searchbus_attach",
                 attach_file=file, data_dir=folder, attach_poll_s=1,
             )  # fmt: skip
@@ -53,44 +95,29 @@ async def attached(folder: Path, *, short: bool) -> list[Measurement]:
             bus = await connect(fleet.nats_url, name="chaos-attach")
             try:
                 await _status(bus)
-                before = await holdings(worker.pid, report)
+                before = await holdings(service.pid, report)
                 file.write_text(_toml(servers.keys()))
                 for name in servers.names:
                     await fleet.ready(qualified(name, "echo"))
-                shown: set[str] = set()
+                held: list[str] = []
 
                 async def look(name: str, fault: str) -> None:
                     if fault in ("list", "description"):
-                        await until(lambda: _holds(bus, name), timeout_s=READY_S,
-                                    message=lambda: f"{name} {fault} {fleet.log[-4000:]}")  # fmt: skip
-                        shown.add(f"{name} {fault}")
+                        await until(lambda: _holds(bus, name), timeout_s=READY_S)
+                        held.append(name)
 
                 async with Client(fleet.ports, short=short) as client:
                     found = await inject(
                         client, servers, qualified,
                         patience_s=READY_S, short=short, while_it_lasts=look,
                     )  # fmt: skip
-                left = await _left(bus, fleet, file, worker.pid, servers)
-                after = await holdings(worker.pid, report)
+                file.write_text("")
+                left = await _left(bus, service.pid, servers)
+                after = await holdings(service.pid, report)
             finally:
                 await bus.close()
-            twice = servers.done_twice()
-    outcomes = [outcome for _, _, outcome in found.outcomes]
-    changes = 2 if short else 2 * len(servers.names)
-    tasks = sum(after["tasks"].values()) - sum(before["tasks"].values())
-    return [
-        at_most(ROW, f"silent, late, untyped or wrong of {len(outcomes)} calls, 6 faults of 5 servers",
-                counts(outcomes)["broken"], 0),
-        at_most(ROW, f"failed of {len(found.others())} calls of the servers without the fault",
-                counts(found.others())["failed"], 0),
-        at_most(ROW, "their p99 / before the faults", found.others_p99_ratio, 2, "x"),
-        at_most(ROW, "servers that do not answer after a fault", len(found.lost), 0),
-        at_most(ROW, "calls done twice, of a tool that may not be repeated", twice, 0),
-        at_least(ROW, f"of {changes} changes shown as held", len(shown), changes),
-        at_most(ROW, "longest time without answers after a fault",
-                max(seconds for _, seconds in found.again_s), 15, "s"),
-        at_most(ROW, "processes, connections and tasks left of removed servers", left + tasks, 0),
-    ]  # fmt: skip
+            left += sum(after["tasks"].values()) - sum(before["tasks"].values())
+            return Run(found, servers.done_twice(), len(held), left)
 
 
 def _toml(servers: dict[str, dict[str, Any]]) -> str:
@@ -124,25 +151,20 @@ async def _holds(bus: Bus, name: str) -> bool:
     return any(server.held for server in (await _status(bus)).servers if server.name == name)
 
 
-async def _left(bus: Bus, fleet: Fleet, file: Path, pid: int, servers: FaultyServers) -> int:
+async def _left(bus: Bus, pid: int, servers: FaultyServers) -> int:
     """Processes and connections that the service has of servers once all are removed."""
-    at_addresses = {int(keys["url"].rsplit(":", 1)[1].partition("/")[0])
-                    for keys in servers.keys().values() if "url" in keys}  # fmt: skip
-    file.write_text("")
-
-    def left() -> int:
-        process = psutil.Process(pid)
-        connections = [
-            c for c in process.net_connections("tcp") if c.raddr and c.raddr.port in at_addresses
-        ]
-        return len(process.children(recursive=True)) + len(connections)
 
     async def removed() -> bool:
         return not (await _status(bus)).servers
 
+    def left() -> int:
+        process = psutil.Process(pid)
+        ports = [c.raddr.port for c in process.net_connections("tcp") if c.raddr]
+        connections = sum(port in servers.ports for port in ports)
+        return len(process.children(recursive=True)) + connections
+
     await until(removed, timeout_s=READY_S)
-    for _ in range(100):
-        if not left():
-            break
+    end_s = time.monotonic() + _SETTLE_S
+    while left() and time.monotonic() < end_s:
         await asyncio.sleep(0.1)
     return left()

@@ -97,12 +97,20 @@ class World:
             for tool in catalog.tools_of(toolset)
         }
 
-    async def call(self, toolset: str, tool: str, *, timeout_s: float = 60.0, **arguments: Any):
+    async def call(
+        self,
+        toolset: str,
+        tool: str,
+        *,
+        timeout_s: float = 60.0,
+        actor: Actor = EVERYBODY,
+        **arguments: Any,
+    ):
         """Call a tool over the bus."""
         request = ToolCall(tool=tool, arguments=msgspec.Raw(json.dumps(arguments).encode()))
         return await self.bus.request(
             self.bus.subjects.tool(toolset, tool), request, ToolReply,
-            service="attach", timeout_s=timeout_s, actor=EVERYBODY,
+            service="attach", timeout_s=timeout_s, actor=actor,
         )  # fmt: skip
 
     async def status(self, server: str | None = None) -> StatusReply:

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_testing import until
 
 from .conftest import children, plain_keys
@@ -181,5 +181,19 @@ async def test_twenty_servers_at_once(new_world):
     replies = await asyncio.gather(*(world.call(name, "echo", text=name) for name in good))
     assert [reply.content[0].text for reply in replies] == list(good)
     assert len(world.tools("huge")) == 50
+    await world.gateway.__aexit__()
+    assert children() == []
+
+
+@pytest.mark.parametrize(("state", "processes"), [("stateless", 1), ("stateful", 3)])
+async def test_callers_share_a_session_or_have_one_each(new_world, state, processes):
+    """Beside the one that reads the list."""
+    world = await new_world(plain=plain_keys(state=state))
+    await world.until_up()
+    for subject in ("ann", "bob", "ann"):
+        actor = Actor(subject=subject, roles=("*",))
+        reply = await world.call("plain", "echo", actor=actor, text=subject)
+        assert reply.content[0].text == subject
+    assert len(children()) == processes
     await world.gateway.__aexit__()
     assert children() == []

@@ -22,6 +22,7 @@ from searchbus_contracts import ErrorCode, Fault, ToolCall, ToolDescriptor, Tool
 from searchbus_contracts.attach import AttachedServer, AttachedTool
 from searchbus_runtime.pins import Reviewed
 
+from .callers import Callers
 from .contents import Contents
 from .describe_contents import ServerContents
 from .metrics import count_mismatch, record_call
@@ -39,14 +40,22 @@ class Attached:
     """An attached server.
 
     Args:
+        upstream: the connection whose list counts, and which all callers share unless there are
+            `callers`.
         approvals: says what may be listed; it is asked again by `review`.
         on_change: called when `descriptors` changed because of an answer.
+        callers: the connections of a server that has one for each caller.
     """
 
     def __init__(
-        self, upstream: Upstream, approvals: Approvals, on_change: Callable[[], None]
+        self,
+        upstream: Upstream,
+        approvals: Approvals,
+        on_change: Callable[[], None],
+        callers: Callers | None = None,
     ) -> None:
         self.upstream = upstream
+        self.callers = callers
         self.server = upstream.server
         self._approvals = approvals
         # Until the server has been asked, the list of the last run.
@@ -56,6 +65,16 @@ class Attached:
         self._without_schema: set[str] = set()
         self._validators: dict[str, jsonschema_rs.Validator] = {}
         self.source = Contents(upstream, lambda: self.contents)
+
+    def upstream_of(self, call: Call) -> Upstream:
+        """The connection for a call. Raises Fault(overloaded), see Callers."""
+        return self.upstream if self.callers is None else self.callers.of(call.actor.subject)
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        await self.upstream.stop()
+        if self.callers is not None:
+            await self.callers.stop()
 
     @property
     def descriptors(self) -> tuple[ToolDescriptor, ...]:
@@ -141,7 +160,7 @@ class Attached:
                 retryable=False,
             )
         arguments = decode(bytes(request.arguments), dict[str, object])
-        raw = await self.upstream.call(call, request.tool, arguments)
+        raw = await self.upstream_of(call).call(call, request.tool, arguments)
         reply = reply_of(self.server.name, raw, links=bool(self.upstream.contents.templates))
         self._compare(request.tool, reply)
         return reply
@@ -207,6 +226,6 @@ class Attached:
             server_info=upstream.server_info,
             protocol=upstream.protocol,
             restarts=upstream.restarts,
-            in_flight=upstream.in_flight,
+            in_flight=upstream.in_flight + (self.callers.in_flight if self.callers else 0),
             tool_list=tuple(tool_list),
         )

@@ -18,6 +18,7 @@ from searchbus_contracts.attach import AttachedServer, StatusReply, StatusReques
 
 from .attach_file import AttachFile
 from .attached import Attached
+from .callers import Callers
 from .connection import Surroundings
 from .metrics import count_file_fault, meter
 from .pinning import Approvals
@@ -77,7 +78,7 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(attached.upstream.stop() for attached in self._attached.values()))
+        await asyncio.gather(*(attached.stop() for attached in self._attached.values()))
         await self._around.aclose()
 
     def follow(self, announce: Callable[[], Awaitable[None]]) -> None:
@@ -111,6 +112,9 @@ class Gateway:
                 await self._look_at_file()
                 self._look_at_pins()
                 self._look_at_logins()
+                for attached in self._attached.values():
+                    if attached.callers is not None:
+                        attached.callers.end_unused()
             except Exception:
                 log.exception("the file of attached servers could not be followed")
 
@@ -137,7 +141,10 @@ class Gateway:
             if name not in self._attached:
                 upstream = Upstream(server, self._around, on_list=self._on_list, **self._times)
                 self._attached[name] = Attached(
-                    upstream, self._approvals, functools.partial(self._list, name)
+                    upstream,
+                    self._approvals,
+                    functools.partial(self._list, name),
+                    self._callers(server),
                 )
                 upstream.start()
                 self._list(name)
@@ -145,7 +152,18 @@ class Gateway:
             self._list(name)
         if stopped:
             log.info("%d servers are stopped or started anew", len(stopped))
-        await asyncio.gather(*(attached.upstream.stop() for attached in stopped))
+        await asyncio.gather(*(attached.stop() for attached in stopped))
+
+    def _callers(self, server: Server) -> Callers | None:
+        """The connections of callers, where these do not share one."""
+        if server.state == "stateless":
+            return None
+
+        def connect() -> Upstream:
+            # Its list is that of the server's own connection, which is reviewed.
+            return Upstream(server, self._around, on_list=lambda _: None, **self._times)
+
+        return Callers(server, connect)
 
     def _look_at_pins(self) -> None:
         stamp = self._approvals.stamp()

@@ -21,9 +21,10 @@ from msgspec import Meta, Struct
 
 from .auth.declaration import Auth
 
-__all__ = ["DeclarationFault", "Policy", "Server", "nearest", "parse_server", "variable"]
+__all__ = ["DeclarationFault", "Policy", "Server", "State", "nearest", "parse_server", "variable"]
 
 Policy = Literal["warn", "hold", "accept"]
+State = Literal["stateless", "stateful", "per_user"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_.-]*)\}")
 _Seconds = Annotated[float, Meta(gt=0, le=600)]
@@ -45,6 +46,9 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
         policy: of a definition that changes: `hold` keeps the approved one and refuses calls,
             `warn` takes the new one and logs it, `accept` takes it. Default: `hold` for a URL,
             `warn` for a command.
+        state: `stateless`: all callers share one session; `stateful`: the server keeps state in its
+            session, so each caller has one; `per_user`: the same, with the caller's credentials.
+        max_callers: that have a session of their own at once.
         required_roles: a caller needs all of these for its tools.
         start_timeout_s: from the start of the command, or the connection, to the end of initialize.
         list_timeout_s: for the whole of tools/list, all pages.
@@ -68,6 +72,8 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
     auth: Auth | None = None
     enabled: bool = True
     policy: Policy | None = None
+    state: State = "stateless"
+    max_callers: Annotated[int, Meta(ge=1, le=10_000)] = 64
     required_roles: tuple[str, ...] = ()
     start_timeout_s: _Seconds = 60.0
     list_timeout_s: _Seconds = 30.0

@@ -120,6 +120,11 @@ class Upstream:
         """Calls that run or wait."""
         return len(self._calls)
 
+    @property
+    def unused_s(self) -> float:
+        """Seconds since the end of the last call; 0 while there are calls."""
+        return 0.0 if self._calls else time.monotonic() - self._used_s
+
     def start(self) -> None:
         """Connect in the background."""
         self._task = asyncio.get_running_loop().create_task(self._run())
