@@ -33,6 +33,7 @@ async def at_fastmcp(folder: Path, *, short: bool) -> Run:
     """Give the faults to servers behind fastmcp's proxy."""
     python = environment("fastmcp")
     port = free_port()
+    deadline_s = DEADLINE_S["short" if short else "normal"]
     with FaultyServers(folder / "servers") as servers:
         file = folder / "mcp.json"
         file.write_text(json.dumps({"mcpServers": servers.keys()}))
@@ -42,13 +43,14 @@ async def at_fastmcp(folder: Path, *, short: bool) -> Run:
             async with Client([port], short=False) as client:
 
                 async def answers() -> bool:
-                    found = await client.echo("s0_echo", deadline_s=DEADLINE_S)
+                    found = await client.echo("s0_echo", deadline_s=deadline_s)
                     return found.kind == "answer"
 
                 await until(answers, timeout_s=READY_S, interval_s=0.5)
                 found = await inject(
-                    client, servers, "{}_{}".format, patience_s=_PATIENCE_S, short=short
-                )
+                    client, servers, "{}_{}".format,
+                    deadline_s=deadline_s, patience_s=_PATIENCE_S, short=short,
+                )  # fmt: skip
         finally:
             gateway.terminate()
             gateway.wait(30)

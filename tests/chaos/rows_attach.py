@@ -26,13 +26,6 @@ from .watched import holdings
 __all__ = ["Run", "at_searchbus", "attached", "qualified"]
 
 OPERATOR = Actor(subject="chaos", roles=("*",))
-LIMITS = {
-    "call_timeout_s": DEADLINE_S,
-    "ping_timeout_s": 1.0,
-    "start_timeout_s": 5.0,
-    "policy": "hold",
-}
-"""Keys of each server; a hung one is given up after its calls' deadline and that of a ping."""
 ROW = "attached"
 _SETTLE_S = 60.0
 """For processes that end, and connections that close."""
@@ -84,6 +77,9 @@ async def attached(folder: Path, *, short: bool) -> list[Measurement]:
 async def at_searchbus(folder: Path, *, short: bool) -> Run:
     """Give the faults to servers that are attached."""
     file, report = folder / "attach.toml", folder / "held.json"
+    deadline_s = DEADLINE_S["short" if short else "normal"]
+    # A server that hangs is given up after the deadline of its calls and that of a ping.
+    limits = {"call_timeout_s": deadline_s, "ping_timeout_s": 1.0, "policy": "hold"}
     async with Fleet(folder) as fleet:
         with FaultyServers(folder / "servers") as servers:
             file.write_text("")
@@ -95,8 +91,10 @@ async def at_searchbus(folder: Path, *, short: bool) -> Run:
             bus = await connect(fleet.nats_url, name="chaos-attach")
             try:
                 await _status(bus)
-                before = await holdings(service.pid, report)
-                file.write_text(_toml(servers.keys()))
+                before = await _tasks(service.pid, report)
+                file.write_text(
+                    _toml({name: keys | limits for name, keys in servers.keys().items()})
+                )
                 for name in servers.names:
                     await fleet.ready(qualified(name, "echo"))
                 held: list[str] = []
@@ -109,14 +107,13 @@ async def at_searchbus(folder: Path, *, short: bool) -> Run:
                 async with Client(fleet.ports, short=short) as client:
                     found = await inject(
                         client, servers, qualified,
-                        patience_s=READY_S, short=short, while_it_lasts=look,
+                        deadline_s=deadline_s, patience_s=READY_S, short=short, while_it_lasts=look,
                     )  # fmt: skip
                 file.write_text("")
                 left = await _left(bus, service.pid, servers)
-                after = await holdings(service.pid, report)
+                left += max(0, await _tasks(service.pid, report, at_most=before) - before)
             finally:
                 await bus.close()
-            left += sum(after["tasks"].values()) - sum(before["tasks"].values())
             return Run(found, servers.done_twice(), len(held), left)
 
 
@@ -124,7 +121,7 @@ def _toml(servers: dict[str, dict[str, Any]]) -> str:
     lines: list[str] = []
     for name, keys in servers.items():
         lines += [f"[servers.{name}]"]
-        lines += [f"{key} = {json.dumps(value)}" for key, value in {**keys, **LIMITS}.items()]
+        lines += [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -149,6 +146,23 @@ async def _status(bus: Bus) -> StatusReply:
 async def _holds(bus: Bus, name: str) -> bool:
     """Whether a server's changes are shown as held."""
     return any(server.held for server in (await _status(bus)).servers if server.name == name)
+
+
+async def _tasks(pid: int, report: Path, *, at_most: int | None = None) -> int:
+    """Tasks of the service, as soon as it follows its file.
+
+    Args:
+        at_most: wait until there are no more.
+    """
+    end_s = time.monotonic() + _SETTLE_S
+    while True:
+        tasks = (await holdings(pid, report))["tasks"]
+        number = sum(tasks.values())
+        if "Gateway._look" in tasks and (at_most is None or number <= at_most):
+            return number
+        if time.monotonic() > end_s:
+            return number
+        await asyncio.sleep(0.5)
 
 
 async def _left(bus: Bus, pid: int, servers: FaultyServers) -> int:
