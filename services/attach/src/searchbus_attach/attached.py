@@ -64,7 +64,7 @@ class Attached:
         self._output_schemas: dict[str, dict[str, Any]] = {}
         self._without_schema: set[str] = set()
         self._validators: dict[str, jsonschema_rs.Validator] = {}
-        self.source = Contents(upstream, lambda: self.contents)
+        self.source = Contents(self.server, self.upstream_of, lambda: self.contents)
 
     def upstream_of(self, call: Call) -> Upstream:
         """The connection for a call. Raises Fault(overloaded), see Callers."""

@@ -22,6 +22,7 @@ from .addresses import own_uri
 from .content_replies import completion_of, prompt_of, resource_of
 from .describe_contents import ServerContents
 from .metrics import record_call
+from .servers import Server
 from .session import ServerSession
 from .upstream import Upstream
 
@@ -34,11 +35,19 @@ class Contents:
     """Reads the resources of one server, and fills in its prompts.
 
     Args:
+        upstream_of: the connection for a call.
         offered: what is offered now.
     """
 
-    def __init__(self, upstream: Upstream, offered: Callable[[], ServerContents]) -> None:
-        self._upstream = upstream
+    def __init__(
+        self,
+        server: Server,
+        upstream_of: Callable[[Call], Upstream],
+        offered: Callable[[], ServerContents],
+    ) -> None:
+        self._required_roles = server.required_roles
+        self._server = server.name
+        self._upstream_of = upstream_of
         self._offered = offered
 
     async def read(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
@@ -81,10 +90,6 @@ class Contents:
         )
         return completion_of(self._server, raw)
 
-    @property
-    def _server(self) -> str:
-        return self._upstream.server.name
-
     def _own_name(self, prompt: str) -> str:
         name = self._offered().own_names.get(prompt)
         if name is None:
@@ -92,12 +97,12 @@ class Contents:
         return name
 
     async def _ask(self, call: Call, send: Callable[[ServerSession], Awaitable[T]]) -> T:
-        missing = call.actor.missing(self._upstream.server.required_roles)
+        missing = call.actor.missing(self._required_roles)
         if missing is not None:
             raise Fault(ErrorCode.FORBIDDEN, f"The role {missing} is needed.")
         started_s, code = time.perf_counter(), "cancelled"
         try:
-            reply = await self._upstream.request(call, lambda session, _: send(session))
+            reply = await self._upstream_of(call).request(call, lambda session, _: send(session))
             code = "ok"
             return reply
         except Fault as fault:
