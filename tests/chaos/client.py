@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
+import socket
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -172,8 +174,7 @@ class Client:
         Raises:
             OSError, IncompleteReadError: no edge answered.
         """
-        message = {"jsonrpc": "2.0", "id": next(self._numbers), "method": method}
-        body = json.dumps({**message, "params": {**params, "_meta": _META}}).encode()
+        body = self._body(method, params)
         first = next(self._turn)
         error: Exception = ConnectionError("no edge")
         for offset in range(len(self._ports)):
@@ -183,6 +184,37 @@ class Client:
             except (OSError, asyncio.IncompleteReadError) as failed:
                 error = failed
         raise error
+
+    def time_to_last_byte(self, tool: str, arguments: dict[str, Any]) -> tuple[float, str]:
+        """Call a tool at the first edge; the seconds until its response is there, and its text.
+
+        It blocks, on a connection of its own, and decodes nothing in this time: a client that
+        shares the machine with what it measures should take little of it.
+        """
+        port = self._ports[0]
+        body = self._body("tools/call", {"name": tool, "arguments": arguments})
+        request = self._head(port, "tools/call", tool, len(body)) + body
+        received = bytearray(_BUFFER_BYTES)
+        started_s = time.monotonic()
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(request)
+            count, end = 0, _BUFFER_BYTES
+            while count < end:
+                size = connection.recv_into(memoryview(received)[count:])
+                if not size:
+                    raise ConnectionError("the response ended early")
+                count += size
+                if end == _BUFFER_BYTES and (head := received.find(b"\r\n\r\n", 0, count)) > 0:
+                    length = re.search(rb"(?i)content-length: (\d+)", received[:head])
+                    assert length is not None, received[:head]
+                    end = head + 4 + int(length[1])
+        took_s = time.monotonic() - started_s
+        answer = msgspec.json.decode(memoryview(received)[head + 4 : end])
+        return took_s, str(answer["result"]["content"][0]["text"])
+
+    def _body(self, method: str, params: dict[str, Any]) -> bytes:
+        message = {"jsonrpc": "2.0", "id": next(self._numbers), "method": method}
+        return json.dumps({**message, "params": {**params, "_meta": _META}}).encode()
 
     async def _send(
         self, port: int, method: str, name: str, body: bytes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import random
 import statistics
@@ -76,18 +75,21 @@ async def documents(folder: Path, *, short: bool) -> list[Measurement]:
             for size in sizes_mib:
                 found = await _get(client, size)
                 exact += _same(found, texts[size])
+            five = {"document_id": document_id("fomc", "d5.0")}
             times_ms = []
             for _ in range(5 if short else 11):
-                started_s = time.monotonic()
-                await _get(client, 5.0)
-                times_ms.append(1000 * (time.monotonic() - started_s))
+                took_s, text = await asyncio.to_thread(
+                    client.time_to_last_byte, "get_document", five
+                )
+                times_ms.append(1000 * took_s)
+                assert _full_text(text) == texts[5.0]
     refused = outcomes[17.0].outcome == "refused" and "16 MiB" in (outcomes[17.0].reason or "")
     return [
         at_least(
             "9", f"documents of up to {sizes_mib[-1]:g} MiB byte-exact", exact, len(sizes_mib)
         ),
         at_least("9", "document of 17 MiB refused with the reason", int(refused), 1),
-        at_most("9", "p50 of a document of 5 MiB", statistics.median(times_ms), 100, "ms"),
+        at_most("9", "p50 of 5 MiB, to the last byte", statistics.median(times_ms), 100, "ms"),
     ]
 
 
@@ -99,8 +101,11 @@ async def _get(client: Client, size: float) -> Outcome:
 def _same(found: Outcome, text: str) -> bool:
     if found.kind != "answer":
         return False
-    got = json.loads(found.text)["full_text"]
-    return hashlib.sha256(got.encode()).digest() == hashlib.sha256(text.encode()).digest()
+    return _full_text(found.text) == text
+
+
+def _full_text(answer: str) -> str:
+    return str(json.loads(answer)["full_text"])
 
 
 def _text(size_bytes: int) -> str:

@@ -8,6 +8,7 @@ from searchbus_contracts.services import toolset_owners
 from searchbus_runtime import Process
 from searchbus_runtime.connections import ConnectionLimits
 from searchbus_runtime.files import write_atomically
+from searchbus_runtime.heap import keep_freed_memory
 from searchbus_runtime.server import bind
 from searchbus_runtime.services import known_services
 
@@ -19,6 +20,9 @@ __all__ = ["start"]
 
 log = logging.getLogger("searchbus.edge")
 
+_KEPT_BYTES = 32 * 1024 * 1024
+"""The copies of a reply of 5 MiB: with less, making them anew takes a quarter of its CPU time."""
+
 
 async def start(process: Process[EdgeSettings]) -> None:
     """Bind the port, build the edge, then serve HTTP and the composites.
@@ -26,6 +30,7 @@ async def start(process: Process[EdgeSettings]) -> None:
     The port comes first, since its number is part of the address that the edge gives to clients.
     """
     settings = process.settings
+    keep_freed_memory(_KEPT_BYTES)
     listener = bind(settings.host, settings.port, reuse_port=settings.reuse_port)
     port = listener.getsockname()[1]
     services = known_services()
