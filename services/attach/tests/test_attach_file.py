@@ -6,6 +6,7 @@ import pytest
 
 from searchbus_attach.attach_file import AttachFile
 from searchbus_attach.servers import DeclarationFault, parse_server
+from searchbus_attach.views import View
 
 TEXT = """\
 # ours
@@ -51,6 +52,11 @@ def test_servers_are_added_and_removed(file):
         ("servers = 3", "one table"),
         ("[servers.a]\ncomand = 'x'", "Did you mean 'command'"),
         ("[servers.web]\ncommand = 'x'", "toolset of searchbus"),
+        ("[servers.a]\ncommand = 'x'\n[servers.a.veiw]", "Did you mean 'view'"),
+        ("[servers.a]\ncommand = 'x'\n[servers.a.view]\nalow = []", "Did you mean 'allow'"),
+        ("[views.a]\nalow = ['x']", "Did you mean 'allow'"),
+        ("[views.web]\nallow = ['x']", "another toolset web"),
+        ("[servers.a]\ncommand = 'x'\n[views.a]\nallow = ['x']", "another toolset a"),
     ],
 )
 def test_what_is_wrong_is_named_with_the_file(file, text, message):
@@ -90,3 +96,18 @@ def test_a_file_that_cannot_be_read_is_named(file):
     file.path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DeclarationFault, match=r"attach\.toml cannot be read"):
         file.read()
+
+
+def test_views_are_apart_from_servers(file):
+    """They stay when servers are added and removed."""
+    file.path.write_text(
+        TEXT + "[servers.files.view]\nallow = ['read_*']\n[views.reading]\nallow = ['files__*']\n"
+    )
+    file.add([parse_server("far", {"url": "https://x.example/mcp"})])
+    found = file.read_all()
+    assert found.views["files"].allow == ("read_*",)
+    assert found.views["far"] == View()
+    assert found.selections["reading"].allow == ("files__*",)
+    assert found.servers["files"] == parse_server("files", {"command": "npx", "args": ["-y", "x"]})
+    file.remove("files")
+    assert set(file.read_all().selections) == {"reading"}

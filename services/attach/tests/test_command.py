@@ -47,6 +47,20 @@ def test_servers_are_added_listed_shown_and_removed(attach, tmp_path):
     assert set(added(tmp_path)) == {"files"}
 
 
+def test_views_are_listed_and_shown(attach, tmp_path):
+    """As the file has them; what has no effect is told while the stack runs."""
+    attach("add", "files", "--", "npx")
+    path = tmp_path / "attach.toml"
+    view = "[servers.files.view]\ndeny = ['rm']\n[views.reading]\nallow = ['files__*']\n"
+    path.write_text(f"{path.read_text()}{view}")
+    assert attach("list").stdout.splitlines() == [
+        "files  not running  npx",
+        "reading  view  not running",
+    ]
+    assert 'view.deny: ["rm"]' in attach("show", "files").stdout
+    assert json.loads(attach("show", "files", "--json").stdout)["view"] == {"deny": ["rm"]}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -29,8 +29,8 @@ def test_a_command_and_a_url_have_their_defaults():
         ("a", {"command": "x", "args": "y"}, "args"),
         ("a", {"command": "x", "policy": "trust"}, "policy"),
         ("a", {"command": "x", "call_timeout_s": 0}, "call_timeout_s"),
-        ("a b", {"command": "x"}, "name of a server"),
-        ("x" * 41, {"command": "x"}, "name of a server"),
+        ("a b", {"command": "x"}, "cannot be a name"),
+        ("x" * 41, {"command": "x"}, "cannot be a name"),
     ],
 )
 def test_a_wrong_key_is_named(name, keys, message):

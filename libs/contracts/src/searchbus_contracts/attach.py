@@ -11,6 +11,7 @@ from .tools import Name
 __all__ = [
     "AttachedServer",
     "AttachedTool",
+    "AttachedView",
     "ServerState",
     "StatusReply",
     "StatusRequest",
@@ -51,6 +52,9 @@ class AttachedServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         bool, Meta(description="The list is the last one that the server sent, which is away now.")
     ] = False
     problem: Annotated[str, Meta(description="Why it is not up; empty otherwise.")] = ""
+    view_problems: Annotated[
+        tuple[str, ...], Meta(description="What of its view has no effect, and why.")
+    ] = ()
     server_info: Annotated[str, Meta(description="Name and version that it states.")] = ""
     protocol: Annotated[str, Meta(description="The revision of MCP that was negotiated.")] = ""
     restarts: Annotated[int, Meta(ge=0, description="Sessions that were lost.")] = 0
@@ -58,10 +62,18 @@ class AttachedServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_list: tuple[AttachedTool, ...] = ()
 
 
+class AttachedView(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A selection of tools across servers, which is a toolset."""
+
+    name: Name
+    tools: Annotated[tuple[str, ...], Meta(description="The names of its tools.")] = ()
+
+
 class StatusReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The servers of the file, as one worker of the service sees them."""
 
     servers: tuple[AttachedServer, ...] = ()
+    views: tuple[AttachedView, ...] = ()
     file_problem: Annotated[
         str, Meta(description="Why the file cannot be used; the last valid one counts then.")
     ] = ""

@@ -7,14 +7,17 @@ args = ["-y", "@modelcontextprotocol/server-filesystem", "/srv"]
 [servers.tracker]
 url = "https://mcp.example.org/mcp"
 headers = {Authorization = "Bearer ${TRACKER_TOKEN}"}
+
+Views (views.py) are in tables of their own: [servers.NAME.view] and [views.NAME].
 """
 
 from __future__ import annotations
 
 import fcntl
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +27,31 @@ from searchbus_runtime.files import write_atomically
 
 from .host_files import parse_host_file
 from .servers import DeclarationFault, Server, nearest, parse_server
+from .views import Selection, View, parse_selection, parse_view
 
 if TYPE_CHECKING:
     import tomlkit
 
-__all__ = ["AttachFile"]
+__all__ = ["AttachFile", "Declared"]
 
 _TABLE = "servers"
+_VIEW = "view"
+_SELECTIONS = "views"
+_TABLES = (_TABLE, _SELECTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a file declares, by name.
+
+    Args:
+        views: of servers.
+        selections: of tools across servers.
+    """
+
+    servers: Mapping[str, Server] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
+    selections: Mapping[str, Selection] = field(default_factory=dict)
 
 
 class AttachFile:
@@ -58,7 +79,11 @@ class AttachFile:
         return status.st_ino, status.st_mtime_ns, status.st_size
 
     def read(self) -> dict[str, Server]:
-        """Name → server; none where there is no file.
+        """Name → server; none where there is no file. Raises as `read_all`."""
+        return dict(self.read_all().servers)
+
+    def read_all(self) -> Declared:
+        """Everything that is declared; nothing where there is no file.
 
         Raises:
             DeclarationFault: it cannot be read or used; the message names the file.
@@ -66,15 +91,23 @@ class AttachFile:
         try:
             text = self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            return {}
+            return Declared()
         except (OSError, UnicodeDecodeError) as error:
             raise DeclarationFault(f"{self.path} cannot be read: {error}") from None
         try:
-            servers = _parse_toml(text) if self.is_ours else parse_host_file(text)
-            self.check(servers.values())
+            found = _parse_toml(text) if self.is_ours else Declared(parse_host_file(text))
+            self.check(found.servers.values())
+            self._check_selections(found)
         except DeclarationFault as fault:
             raise DeclarationFault(f"{self.path}: {fault}") from None
-        return servers
+        return found
+
+    def _check_selections(self, found: Declared) -> None:
+        for name in found.selections:
+            if name in found.servers or name in self._taken:
+                raise DeclarationFault(
+                    f"views.{name}: there is another toolset {name}; give the view another name."
+                )
 
     def check(self, servers: Iterable[Server]) -> None:
         """Raise DeclarationFault for a name that is taken."""
@@ -158,15 +191,23 @@ def _servers_of(document: tomlkit.TOMLDocument) -> Any:
     return document[_TABLE]
 
 
-def _parse_toml(text: str) -> dict[str, Server]:
+def _parse_toml(text: str) -> Declared:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DeclarationFault(f"it is not TOML: {error}") from None
     for key in content:
-        if key != _TABLE:
-            raise DeclarationFault(f"there is no table {key!r}.{nearest(key, [_TABLE])}")
-    table = content.get(_TABLE, {})
-    if not isinstance(table, dict) or not all(isinstance(keys, dict) for keys in table.values()):
-        raise DeclarationFault("'servers' must hold one table for each server: [servers.NAME].")
-    return {name: parse_server(name, keys) for name, keys in table.items()}
+        if key not in _TABLES:
+            raise DeclarationFault(f"there is no table {key!r}.{nearest(key, list(_TABLES))}")
+    for kind in _TABLES:
+        table = content.get(kind, {})
+        if not isinstance(table, dict) or not all(isinstance(t, dict) for t in table.values()):
+            raise DeclarationFault(f"{kind!r} must hold one table for each: [{kind}.NAME].")
+    servers, views = {}, {}
+    for name, keys in content.get(_TABLE, {}).items():
+        own = {key: value for key, value in keys.items() if key != _VIEW}
+        servers[name] = parse_server(name, own, apart=(_VIEW,))
+        views[name] = parse_view(name, keys.get(_VIEW, {}))
+    tables = content.get(_SELECTIONS, {})
+    selections = {name: parse_selection(name, keys) for name, keys in tables.items()}
+    return Declared(servers, views, selections)

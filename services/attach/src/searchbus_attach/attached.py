@@ -1,18 +1,17 @@
 """One server on the bus: what of its list may be listed, and its calls.
 
 The definitions pass in this order: the server's list → descriptors (describe.py) → what is approved
-(pinning.py) → what the operator adds. So an overlay is never lost when the server's list changes,
-and never held as a change of the server.
+(pinning.py) → the operator's view of it (viewing.py). So a view is never lost when the server's
+list changes, and never held as a change of the server.
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import jsonschema_rs
 import msgspec
@@ -24,16 +23,16 @@ from searchbus_runtime.pins import Reviewed
 
 from .callers import Callers
 from .contents import Contents
-from .describe_contents import ServerContents
 from .metrics import count_mismatch, record_call
 from .pinning import Approvals
 from .replies import reply_of
 from .upstream import Upstream
+from .viewing import shown_tools
+from .views import View
 
 __all__ = ["Attached"]
 
 log = logging.getLogger("searchbus.attach")
-Item = TypeVar("Item", bound=msgspec.Struct)
 
 
 class Attached:
@@ -45,12 +44,16 @@ class Attached:
         approvals: says what may be listed; it is asked again by `review`.
         on_change: called when `descriptors` changed because of an answer.
         callers: the connections of a server that has one for each caller.
+
+    Attributes:
+        contents: its prompts and resources as they are listed.
     """
 
     def __init__(
         self,
         upstream: Upstream,
         approvals: Approvals,
+        view: View,
         on_change: Callable[[], None],
         callers: Callers | None = None,
     ) -> None:
@@ -64,7 +67,8 @@ class Attached:
         self._output_schemas: dict[str, dict[str, Any]] = {}
         self._without_schema: set[str] = set()
         self._validators: dict[str, jsonschema_rs.Validator] = {}
-        self.source = Contents(self.server, self.upstream_of, lambda: self.contents)
+        self.source = Contents(self.server.name, self.upstream_of, lambda: self.contents)
+        self.look_through(view)
 
     def upstream_of(self, call: Call) -> Upstream:
         """The connection for a call. Raises Fault(overloaded), see Callers."""
@@ -79,32 +83,20 @@ class Attached:
     @property
     def descriptors(self) -> tuple[ToolDescriptor, ...]:
         """The tools as they are listed."""
-        roles = self.server.required_roles
         return tuple(
-            msgspec.structs.replace(
-                tool,
-                required_roles=roles,
-                output_schema=None if tool.name in self._without_schema else tool.output_schema,
-                timeout_ms=int(self.server.call_timeout_s * 1000),
-            )
-            for tool in self._reviewed.tools
+            msgspec.structs.replace(shown.descriptor, output_schema=None)
+            if shown.name in self._without_schema
+            else shown.descriptor
+            for shown in self._shown.tools.values()
         )
 
-    @property
-    def contents(self) -> ServerContents:
-        """The prompts and resources as they are listed."""
-        found, roles = self.upstream.contents, self.server.required_roles
-        if not roles:
-            return found
-
-        def with_roles(items: tuple[Item, ...]) -> tuple[Item, ...]:
-            return tuple(msgspec.structs.replace(item, required_roles=roles) for item in items)
-
-        return dataclasses.replace(
-            found,
-            prompts=with_roles(found.prompts),
-            resources=with_roles(found.resources),
-            templates=with_roles(found.templates),
+    def look_through(self, view: View) -> None:
+        """Show its tools, prompts and resources as a view does."""
+        self.view = view
+        self._shown = shown_tools(self.server, view, self._reviewed.tools)
+        roles = tuple(dict.fromkeys((*self.server.required_roles, *view.required_roles)))
+        self.contents = self.upstream.contents.shown(
+            roles, prompts=view.prompts, resources=view.resources
         )
 
     def review(self) -> None:
@@ -126,6 +118,7 @@ class Attached:
         self._without_schema &= same
         self._validators = {n: v for n, v in self._validators.items() if n in same}
         self._output_schemas = schemas
+        self.look_through(self.view)
 
     async def call(self, call: Call, request: ToolCall) -> ToolReply:
         """Call a tool of the server.
@@ -150,19 +143,23 @@ class Attached:
             record_call(time.perf_counter() - started_s, self.server.name, code)
 
     async def _call(self, call: Call, request: ToolCall) -> ToolReply:
-        held = self._reviewed.held.get(request.tool)
+        shown = self._shown.tools.get(request.tool)
+        name = request.tool if shown is None else shown.name
+        held = self._reviewed.held.get(name)
         if held is not None:
             raise Fault(
                 ErrorCode.UNAVAILABLE,
-                f"{request.tool} is held: {self.server.name} changed it "
+                f"{name} is held: {self.server.name} changed it "
                 f"({'; '.join(held.reasons)}), and an operator has not approved that: "
                 f"searchbus attach diff {self.server.name}",
                 retryable=False,
             )
+        if shown is None:
+            raise Fault(ErrorCode.NOT_FOUND, f"{self.server.name} has no such tool any more.")
         arguments = decode(bytes(request.arguments), dict[str, object])
-        raw = await self.upstream_of(call).call(call, request.tool, arguments)
-        reply = reply_of(self.server.name, raw, links=bool(self.upstream.contents.templates))
-        self._compare(request.tool, reply)
+        raw = await self.upstream_of(call).call(call, name, {**arguments, **shown.arguments})
+        reply = reply_of(self.server.name, raw, links=bool(self.contents.templates))
+        self._compare(name, reply)
         return reply
 
     def _compare(self, name: str, reply: ToolReply) -> None:
@@ -195,16 +192,18 @@ class Attached:
         )
         tool_list: list[AttachedTool] = []
         if with_tools:
-            listed = {tool.name: tool for tool in self._reviewed.tools}
+            listed = {tool.name for tool in self._reviewed.tools}
             own_names = upstream.tools.own_names if upstream.tools is not None else {}
             for name in dict.fromkeys([*listed, *changed]):
                 held = changed.get(name)
-                tool = listed.get(name)
+                problem = "; ".join(held.reasons) if held is not None else ""
+                if name in listed and not self.view.allows(name):
+                    problem = problem or "the view leaves it out"
                 tool_list.append(
                     AttachedTool(
                         name=own_names.get(name, name),
-                        listed_as=(tool.qualified_name or name) if tool is not None else "",
-                        problem="; ".join(held.reasons) if held is not None else "",
+                        listed_as=self._shown.listed_as(name),
+                        problem=problem,
                         sha256=held.sha256 if held is not None else "",
                     )
                 )
@@ -216,9 +215,10 @@ class Attached:
             name=self.server.name,
             state=upstream.state,
             target=self.server.target,
-            tools=len(self._reviewed.tools),
-            prompts=len(upstream.contents.prompts),
-            resources=len(upstream.contents.resources),
+            tools=len(self._shown.tools),
+            prompts=len(self.contents.prompts),
+            resources=len(self.contents.resources),
+            view_problems=self._shown.problems,
             held=len(changed),
             refused=len(refused),
             stale=upstream.stale or (upstream.tools is None and bool(self._reviewed.tools)),

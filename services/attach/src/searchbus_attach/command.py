@@ -22,6 +22,7 @@ from .host_files import parse_host_file
 from .probe import ProbeFault, probe
 from .servers import DeclarationFault, Server, nearest, parse_server
 from .settings import FILE_NAME, PINS_NAME
+from .views import View
 
 __all__ = ["attach"]
 
@@ -100,7 +101,8 @@ def list_servers(
     Example: searchbus attach list
     """
     with _errors():
-        declared = _file(file, data).read()
+        found_file = _file(file, data).read_all()
+        declared = found_file.servers
         status = ask_status(data_folder(data))
     running = {server.name: server for server in status.servers} if status else {}
     if as_json:
@@ -121,9 +123,16 @@ def list_servers(
             line += f"  {found.tools} tools"
             line += f", {found.held} changed" if found.held else ""
             line += f", {found.refused} refused" if found.refused else ""
+            line += f", {found.prompts} prompts" if found.prompts else ""
+            line += f", {found.resources} resources" if found.resources else ""
             line += ", stale" if found.stale else ""
+            line += f", {len(found.view_problems)} view problems" if found.view_problems else ""
             line += f"  {found.problem}" if found.problem else ""
         typer.echo(printable(line, one_line=True))
+    selected = {view.name: len(view.tools) for view in status.views} if status else {}
+    for name in found_file.selections:
+        state = f"{selected[name]} tools" if name in selected else "not running"
+        typer.echo(f"{name}  view  {state}")
 
 
 @attach.command("show")
@@ -133,25 +142,30 @@ def show(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one server: its keys without values that may be secret, its state, its tools.
+    """Show one server: its keys without values that may be secret, its view, its state, its tools.
 
     Example: searchbus attach show files
     """
     with _errors():
         server = _server(_file(file, data), name)
+        view = msgspec.to_builtins(_file(file, data).read_all().views.get(name, View()))
         status = ask_status(data_folder(data), name)
     found = next(iter(status.servers), None) if status is not None else None
     if as_json:
         state = msgspec.to_builtins(found) if found is not None else {"state": _not_running(server)}
-        typer.echo(json.dumps({"keys": masked(server), **state}))
+        typer.echo(json.dumps({"keys": masked(server), "view": view, **state}))
         return
     for key, value in masked(server).items():
         typer.echo(printable(f"{key}: {value}", one_line=True))
+    for key, value in view.items():
+        typer.echo(printable(f"view.{key}: {json.dumps(value)}", one_line=True))
     if found is None:
         typer.echo(f"state: {_not_running(server)}")
         return
     for key in ("state", "problem", "server_info", "protocol", "restarts", "in_flight"):
         typer.echo(printable(f"{key}: {getattr(found, key)}", one_line=True))
+    for problem in found.view_problems:
+        typer.echo(printable(f"view problem: {problem}", one_line=True))
     for tool in found.tool_list:
         line = f"  {tool.name}  {tool.listed_as or 'not listed'}  {tool.problem}".rstrip()
         typer.echo(printable(line, one_line=True))

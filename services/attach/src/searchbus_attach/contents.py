@@ -22,7 +22,6 @@ from .addresses import own_uri
 from .content_replies import completion_of, prompt_of, resource_of
 from .describe_contents import ServerContents
 from .metrics import record_call
-from .servers import Server
 from .session import ServerSession
 from .upstream import Upstream
 
@@ -41,12 +40,11 @@ class Contents:
 
     def __init__(
         self,
-        server: Server,
+        server: str,
         upstream_of: Callable[[Call], Upstream],
         offered: Callable[[], ServerContents],
     ) -> None:
-        self._required_roles = server.required_roles
-        self._server = server.name
+        self._server = server
         self._upstream_of = upstream_of
         self._offered = offered
 
@@ -97,7 +95,7 @@ class Contents:
         return name
 
     async def _ask(self, call: Call, send: Callable[[ServerSession], Awaitable[T]]) -> T:
-        missing = call.actor.missing(self._required_roles)
+        missing = call.actor.missing(self._offered().required_roles)
         if missing is not None:
             raise Fault(ErrorCode.FORBIDDEN, f"The role {missing} is needed.")
         started_s, code = time.perf_counter(), "cancelled"

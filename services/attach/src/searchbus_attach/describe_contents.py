@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from searchbus_contracts import (
@@ -50,6 +51,7 @@ class ServerContents:
 
     Args:
         own_names: name of a prompt on the bus → name at the server.
+        required_roles: a caller needs all of these.
         refused: name at the server → why it is not listed.
     """
 
@@ -58,6 +60,29 @@ class ServerContents:
     templates: tuple[ResourceTemplate, ...] = ()
     own_names: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    required_roles: tuple[str, ...] = ()
+
+    def shown(self, roles: tuple[str, ...], *, prompts: bool, resources: bool) -> ServerContents:
+        """What an operator lets callers see of it.
+
+        Args:
+            roles: that callers need.
+            prompts, resources: whether these are offered.
+        """
+
+        def kept(items: tuple[Item, ...], offered: bool) -> tuple[Item, ...]:
+            if not offered:
+                return ()
+            return tuple(msgspec.structs.replace(item, required_roles=roles) for item in items)
+
+        return ServerContents(
+            kept(self.prompts, prompts),
+            kept(self.resources, resources),
+            kept(self.templates, resources),
+            self.own_names if prompts else {},
+            self.refused,
+            roles,
+        )
 
 
 def describe_contents(server: Server, listed: ListedContents) -> ServerContents:

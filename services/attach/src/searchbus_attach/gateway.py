@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from searchbus_bus import Worker
 from searchbus_bus.metrics import LiveGauge
-from searchbus_contracts.attach import AttachedServer, StatusReply, StatusRequest
+from searchbus_bus.worker import ToolHandler
+from searchbus_contracts import ToolDescriptor
+from searchbus_contracts.attach import AttachedServer, AttachedView, StatusReply, StatusRequest
 
 from .attach_file import AttachFile
 from .attached import Attached
@@ -22,8 +24,10 @@ from .callers import Callers
 from .connection import Surroundings
 from .metrics import count_file_fault, meter
 from .pinning import Approvals
+from .selections import selected_tools
 from .servers import DeclarationFault, Server
 from .upstream import Upstream
+from .views import Selection, View
 
 __all__ = ["Gateway"]
 
@@ -58,6 +62,8 @@ class Gateway:
         self._times: dict[str, Any] = {"poll_s": poll_s, "grace_s": grace_s}
         self._attached: dict[str, Attached] = {}
         self._listed: dict[str, tuple[str, ...]] = {}
+        self._selections: dict[str, Selection] = {}
+        self._changed_views: set[str] = set()
         self._problem = ""
         self._file_stamp: object = object()
         self._pins_stamp: object = approvals.stamp()
@@ -98,7 +104,11 @@ class Gateway:
             for name, attached in sorted(self._attached.items())
             if request.server in (None, name)
         ]
-        return StatusReply(servers=tuple(found), file_problem=self._problem)
+        views = tuple(
+            AttachedView(name=name, tools=self._listed.get(name, ()))
+            for name in sorted(self._selections)
+        )
+        return StatusReply(servers=tuple(found), views=views, file_problem=self._problem)
 
     def server(self, name: str) -> Server | None:
         """A running server, with its variables expanded. Raises DeclarationFault."""
@@ -124,7 +134,7 @@ class Gateway:
             if stamp == self._file_stamp:
                 return
             self._file_stamp = stamp
-            servers = self._file.read()
+            declared = self._file.read_all()
         except (DeclarationFault, OSError) as fault:
             if str(fault) != self._problem:
                 self._problem = str(fault)
@@ -132,17 +142,29 @@ class Gateway:
                 log.error("%s The last valid version counts.", fault)
             return
         self._problem = ""
-        await self._apply({name: s for name, s in servers.items() if s.enabled})
+        before, self._selections = self._selections, dict(declared.selections)
+        self._changed_views |= before.keys() | self._selections.keys()
+        servers = {name: s for name, s in declared.servers.items() if s.enabled}
+        await self._apply(servers, declared.views)
+        if self._announce is None:
+            self._publish_selections()
+        self._dirty.set()
 
-    async def _apply(self, servers: Mapping[str, Server]) -> None:
+    async def _apply(self, servers: Mapping[str, Server], views: Mapping[str, View]) -> None:
         gone = [name for name, found in self._attached.items() if servers.get(name) != found.server]
         stopped = [self._attached.pop(name) for name in gone]
         for name, server in servers.items():
-            if name not in self._attached:
+            view = views.get(name, View())
+            known = self._attached.get(name)
+            if known is not None and known.view != view:
+                known.look_through(view)
+                self._list(name)
+            if known is None:
                 upstream = Upstream(server, self._around, on_list=self._on_list, **self._times)
                 self._attached[name] = Attached(
                     upstream,
                     self._approvals,
+                    view,
                     functools.partial(self._list, name),
                     self._callers(server),
                 )
@@ -201,15 +223,12 @@ class Gateway:
     def _publish(self, name: str) -> None:
         """Make the worker's tools of one server those that may be listed now."""
         attached = self._attached.get(name)
-        descriptors = attached.descriptors if attached is not None else ()
-        for tool in self._listed.pop(name, ()):
-            self._worker.remove_tool(name, tool)
+        self._changed_views |= self._selections.keys()
         if attached is None:
+            self._offer_tools(name, ())
             self._worker.offer(name)
             return
-        for descriptor in descriptors:
-            self._worker.add_tool(descriptor, attached.call)
-        self._listed[name] = tuple(descriptor.name for descriptor in descriptors)
+        self._offer_tools(name, ((tool, attached.call) for tool in attached.descriptors))
         contents = attached.contents
         offered = contents.prompts or contents.templates
         self._worker.offer(
@@ -220,6 +239,30 @@ class Gateway:
             source=attached.source if offered else None,
         )
 
+    def _publish_selections(self) -> None:
+        """The same for the selections that may have changed."""
+        servers = [attached for _, attached in sorted(self._attached.items())]
+        while self._changed_views:
+            name = self._changed_views.pop()
+            selection = self._selections.get(name)
+            if selection is not None:
+                self._offer_tools(name, selected_tools(selection, servers))
+            elif name not in self._attached:
+                self._offer_tools(name, ())
+
+    def _offer_tools(
+        self, toolset: str, tools: Iterable[tuple[ToolDescriptor, ToolHandler]]
+    ) -> None:
+        """Offer these tools in the place of those that the toolset had."""
+        for name in self._listed.pop(toolset, ()):
+            self._worker.remove_tool(toolset, name)
+        listed = []
+        for descriptor, handler in tools:
+            self._worker.add_tool(descriptor, handler)
+            listed.append(descriptor.name)
+        if listed:
+            self._listed[toolset] = tuple(listed)
+
     async def _announce_changes(self) -> None:
         while True:
             await self._dirty.wait()
@@ -228,6 +271,7 @@ class Gateway:
             # Not earlier: an announcement reads the worker's tools in a thread.
             while self._changed:
                 self._publish(self._changed.pop())
+            self._publish_selections()
             assert self._announce is not None
             try:
                 await self._announce()

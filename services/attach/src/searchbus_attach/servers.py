@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -21,7 +21,16 @@ from msgspec import Meta, Struct
 
 from .auth.declaration import Auth
 
-__all__ = ["DeclarationFault", "Policy", "Server", "State", "nearest", "parse_server", "variable"]
+__all__ = [
+    "DeclarationFault",
+    "Policy",
+    "Server",
+    "State",
+    "nearest",
+    "parse_server",
+    "server_name",
+    "variable",
+]
 
 Policy = Literal["warn", "hold", "accept"]
 State = Literal["stateless", "stateful", "per_user"]
@@ -137,20 +146,21 @@ def variable(name: str) -> str | None:
     return os.environ.get(name)
 
 
-def parse_server(name: str, keys: Mapping[str, Any]) -> Server:
+def parse_server(name: str, keys: Mapping[str, Any], apart: Sequence[str] = ()) -> Server:
     """A server from its table.
+
+    Args:
+        apart: keys that the table may have, and that are not among `keys`.
 
     Raises:
         DeclarationFault: the name or a key is wrong.
     """
-    if not _NAME.fullmatch(name):
-        raise DeclarationFault(
-            f"{name!r} cannot be the name of a server: use 1 to 40 of A-Z a-z 0-9 _ -."
-        )
+    server_name(name)
     known = [field for field in Server.__struct_fields__ if field != "name"]
     for key in keys:
         if key not in known:
-            raise DeclarationFault(f"{name}: there is no key {key!r}.{nearest(key, known)}")
+            near = nearest(key, [*known, *apart])
+            raise DeclarationFault(f"{name}: there is no key {key!r}.{near}")
     if isinstance(keys.get("auth"), Mapping):
         fields = list(Auth.__struct_fields__)
         for key in keys["auth"]:
@@ -162,6 +172,13 @@ def parse_server(name: str, keys: Mapping[str, Any]) -> Server:
         raise DeclarationFault(f"{name}: {error}") from None
     _check(server)
     return server
+
+
+def server_name(name: str) -> str:
+    """The name; raises DeclarationFault where a server cannot have it."""
+    if not _NAME.fullmatch(name):
+        raise DeclarationFault(f"{name!r} cannot be a name: use 1 to 40 of A-Z a-z 0-9 _ -.")
+    return name
 
 
 def nearest(word: str, known: list[str]) -> str:

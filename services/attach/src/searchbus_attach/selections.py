@@ -1,0 +1,47 @@
+"""Selections of tools across servers: each is a toolset, whose tools are those of the servers.
+
+So that the edge serves `/mcp/<view>` like any other endpoint. The tools have the names that they
+have on `/mcp`, and are there once: those of a selection are aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from searchbus_bus import Call
+from searchbus_bus.worker import ToolHandler
+from searchbus_contracts import ToolCall, ToolDescriptor, ToolReply
+
+from .attached import Attached
+from .views import Selection
+
+__all__ = ["selected_tools"]
+
+
+def selected_tools(
+    selection: Selection, servers: Iterable[Attached]
+) -> Iterator[tuple[ToolDescriptor, ToolHandler]]:
+    """The tools of a selection, each with what calls it at its server."""
+    for attached in servers:
+        for tool in attached.descriptors:
+            name = tool.qualified_name or tool.name
+            if selection.allows(name):
+                roles = dict.fromkeys((*tool.required_roles, *selection.required_roles))
+                descriptor = msgspec.structs.replace(
+                    tool,
+                    name=name,
+                    toolset=selection.name,
+                    qualified_name=None,
+                    required_roles=tuple(roles),
+                    aside=True,
+                )
+                yield descriptor, _calling(attached, tool.name)
+
+
+def _calling(attached: Attached, name: str) -> ToolHandler:
+    async def handle(call: Call, request: ToolCall) -> ToolReply:
+        return await attached.call(call, msgspec.structs.replace(request, tool=name))
+
+    return handle

@@ -1,0 +1,140 @@
+"""A server's tools as its view shows them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from searchbus_contracts import ToolAnnotations, ToolDescriptor
+
+from .names import qualified_name
+from .servers import Server
+from .views import ToolView, View
+
+__all__ = ["Shown", "ShownTools", "shown_tools"]
+
+_COMBINED = ("allOf", "anyOf", "oneOf")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A tool as it is listed.
+
+    Args:
+        name: without the view.
+        arguments: sent with each call.
+    """
+
+    descriptor: ToolDescriptor
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTools:
+    """The tools of a server that are listed.
+
+    Args:
+        tools: by the name under which they are listed.
+        problems: of the view, for the operator.
+    """
+
+    tools: Mapping[str, Shown] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    def listed_as(self, name: str) -> str:
+        """The name on `/mcp` of a tool, by its name without the view; empty where it has none."""
+        for shown in self.tools.values():
+            if shown.name == name:
+                return shown.descriptor.qualified_name or shown.descriptor.name
+        return ""
+
+
+def shown_tools(server: Server, view: View, tools: Iterable[ToolDescriptor]) -> ShownTools:
+    """Apply a view to the tools that may be listed."""
+    found: dict[str, Shown] = {}
+    problems: list[str] = []
+    known = {tool.name: tool for tool in tools}
+    # A tool that keeps its name has it before one that is renamed to it.
+    renamed = {name for name, own in view.tools.items() if own.name not in ("", name)}
+    for name, tool in sorted(known.items(), key=lambda item: item[0] in renamed):
+        if not view.allows(name):
+            continue
+        shown = _shown(server, view, tool)
+        if shown.descriptor.name in found:
+            problems.append(
+                f"{name} is not listed: another tool has the name {shown.descriptor.name}."
+            )
+            continue
+        found[shown.descriptor.name] = shown
+        properties = tool.input_schema.get("properties") or {}
+        problems += [
+            f"{name} has no argument {argument}.{_nearest(argument, properties)}"
+            for argument in shown.arguments
+            if argument not in properties
+        ]
+    if known:
+        problems += [
+            f"There is no tool {name}.{_nearest(name, known)}"
+            for name in view.tools
+            if name not in known
+        ]
+    return ShownTools(found, tuple(problems))
+
+
+def _shown(server: Server, view: View, tool: ToolDescriptor) -> Shown:
+    own = view.tools.get(tool.name, ToolView())
+    name = own.name or tool.name
+    timeout_s = own.timeout_s or view.timeout_s or server.call_timeout_s
+    descriptor = msgspec.structs.replace(
+        tool,
+        name=name,
+        qualified_name=qualified_name(server.name, name),
+        title=own.title or tool.title,
+        description=own.description or tool.description,
+        annotations=_annotations(tool.annotations, own.annotations),
+        input_schema=_without(tool.input_schema, own.arguments),
+        required_roles=tuple(
+            dict.fromkeys((*server.required_roles, *view.required_roles, *own.required_roles))
+        ),
+        costly=view.costly if own.costly is None else own.costly,
+        timeout_ms=int(timeout_s * 1000),
+    )
+    return Shown(descriptor, tool.name, own.arguments)
+
+
+def _annotations(
+    found: ToolAnnotations | None, own: ToolAnnotations | None
+) -> ToolAnnotations | None:
+    if own is None:
+        return found
+    return msgspec.convert(
+        {**msgspec.to_builtins(found or ToolAnnotations()), **msgspec.to_builtins(own)},
+        ToolAnnotations,
+    )
+
+
+def _without(schema: dict[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema of arguments without these: also where alternatives require them."""
+    if not names:
+        return schema
+    found = dict(schema)
+    if isinstance(found.get("properties"), dict):
+        found["properties"] = {k: v for k, v in found["properties"].items() if k not in names}
+    if isinstance(found.get("required"), list):
+        found["required"] = [name for name in found["required"] if name not in names]
+    for key in _COMBINED:
+        if isinstance(found.get(key), list):
+            found[key] = [
+                _without(part, names) if isinstance(part, dict) else part for part in found[key]
+            ]
+    return found
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {found[0]!r}?" if found else ""

@@ -1,0 +1,158 @@
+"""What an operator makes of a server's tools: its view, and selections of tools across servers.
+
+[servers.files.view]
+allow = ["read_*", "list_*"]
+deny = ["*_secret"]
+
+[servers.files.view.tools.read_file]
+name = "read"
+description = "Read a file of the handbook."
+arguments = {root = "/srv/handbook"}
+
+[views.reading]
+allow = ["files__read*", "tracker__search"]
+
+Both are apart from the server's own definitions, which are pinned and read again as ever. Patterns
+are those of a shell, over names on the bus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from searchbus_contracts import ToolAnnotations, is_token
+
+from .servers import DeclarationFault, nearest, server_name
+
+__all__ = ["Selection", "ToolView", "View", "parse_selection", "parse_view"]
+
+_Seconds = Annotated[float, Meta(gt=0, le=600)]
+_Patterns = tuple[Annotated[str, Meta(min_length=1, max_length=128)], ...]
+Kind = TypeVar("Kind", bound=Struct)
+
+
+class ToolView(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What replaces parts of one tool's definition.
+
+    Args:
+        name: that it is listed under.
+        annotations: these replace the server's own, one by one.
+        arguments: sent with each call; callers do not see them.
+        required_roles: needed besides those of the server and of the view.
+        costly: a call costs money.
+        timeout_s: the time limit of a call.
+    """
+
+    name: str = ""
+    title: Annotated[str, Meta(max_length=200)] = ""
+    description: Annotated[str, Meta(max_length=8000)] = ""
+    annotations: ToolAnnotations | None = None
+    arguments: dict[str, Any] = {}
+    required_roles: tuple[str, ...] = ()
+    costly: bool | None = None
+    timeout_s: _Seconds | None = None
+
+
+class View(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A view of one server.
+
+    Args:
+        allow, deny: patterns of the tools that are listed, and of those among them that are not.
+        prompts, resources: whether these are offered.
+        required_roles: for all of its tools, besides those of the server.
+        costly: a call of any of its tools costs money.
+        timeout_s: of any of its tools.
+        tools: by name.
+    """
+
+    allow: _Patterns = ("*",)
+    deny: _Patterns = ()
+    prompts: bool = True
+    resources: bool = True
+    required_roles: tuple[str, ...] = ()
+    costly: bool = False
+    timeout_s: _Seconds | None = None
+    tools: dict[str, ToolView] = {}
+
+    def allows(self, tool: str) -> bool:
+        """Whether a tool is listed."""
+        return _chosen(tool, self.allow, self.deny)
+
+
+class Selection(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tools of any servers as an endpoint of their own, `/mcp/<name>`.
+
+    Args:
+        allow, deny: patterns of names as on `/mcp`.
+        required_roles: besides those of the tools.
+    """
+
+    name: str
+    allow: Annotated[_Patterns, Meta(min_length=1)]
+    deny: _Patterns = ()
+    required_roles: tuple[str, ...] = ()
+
+    def allows(self, tool: str) -> bool:
+        """Whether a tool is one of the selection."""
+        return _chosen(tool, self.allow, self.deny)
+
+
+def parse_view(server: str, keys: Any) -> View:
+    """The table `view` of a server.
+
+    Raises:
+        DeclarationFault: a key is wrong; the message names it.
+    """
+    where = f"{server}.view"
+    view = _parsed(where, keys, View)
+    for tool, inner in (keys.get("tools") or {}).items():
+        _parsed(f"{where}.tools.{tool}", inner, ToolView)
+        hints = inner.get("annotations") or {}
+        known = list(ToolAnnotations.__struct_encode_fields__)
+        _check_keys(f"{where}.tools.{tool}.annotations", hints, known)
+    for tool, shown in view.tools.items():
+        if shown.name and not is_token(shown.name):
+            raise DeclarationFault(
+                f"{where}.tools.{tool}: 'name' must be 1 to 64 of A-Z a-z 0-9 _ -."
+            )
+    return view
+
+
+def parse_selection(name: str, keys: Any) -> Selection:
+    """A table of `views`.
+
+    Raises:
+        DeclarationFault: the name or a key is wrong; the message names it.
+    """
+    server_name(name)
+    if isinstance(keys, dict):
+        _check_keys(f"views.{name}", keys, ["allow", "deny", "required_roles"])
+        keys = {**keys, "name": name}
+    return _parsed(f"views.{name}", keys, Selection)
+
+
+def _chosen(name: str, allow: _Patterns, deny: _Patterns) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in allow) and not any(
+        fnmatchcase(name, pattern) for pattern in deny
+    )
+
+
+def _parsed(where: str, keys: Any, kind: type[Kind]) -> Kind:
+    if not isinstance(keys, dict):
+        raise DeclarationFault(f"{where} must be a table.")
+    _check_keys(where, keys, list(kind.__struct_fields__))
+    try:
+        return msgspec.convert(keys, kind)
+    except msgspec.ValidationError as error:
+        raise DeclarationFault(f"{where}: {error}") from None
+
+
+def _check_keys(where: str, keys: Mapping[str, Any], known: list[str]) -> None:
+    for key in keys:
+        if key not in known:
+            raise DeclarationFault(f"{where}: there is no key {key!r}.{nearest(key, known)}")
