@@ -23,6 +23,7 @@ from .auth.static_keys import KeyFile, StaticKeys
 from .calls.audit import AuditLog
 from .calls.limits import LocalLimiter, SharedLimiter
 from .calls.telemetry import Tracing
+from .compat.app import INTERFACES, OtherApis
 from .composites.connector import Connector, build_worker
 from .composites.documents import Documents
 from .composites.ids import Ids
@@ -192,6 +193,8 @@ async def open_edge(
             )
             api = HttpApi(http_calls, ToolList(http_calls, pages, search), openapi)
             interfaces |= dict.fromkeys(SEGMENTS, api)
+        others = OtherApis(http_calls, clock=clock)
+        interfaces |= {name: others for name in INTERFACES if name in settings.http_interfaces}
         yield Edge(
             settings=settings,
             bus=bus,

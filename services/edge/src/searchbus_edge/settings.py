@@ -109,10 +109,10 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         "500, and no limit without access control.",
     )
     abuse_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 5_000
-    http_interfaces: tuple[Literal["api"], ...] = Field(
-        ("api",),
+    http_interfaces: tuple[Literal["api", "searxng", "tavily", "read"], ...] = Field(
+        ("api", "searxng", "tavily", "read"),
         description="Interfaces of plain HTTP that are served beside MCP. api: /api/v1, "
-        "/openapi.json and /docs.",
+        "/openapi.json and /docs; each other one: the paths below its name.",
     )
     pinned_tools: tuple[str, ...] = Field(
         (), description="Tools that /mcp/lazy lists beside find_tools and call_tool."

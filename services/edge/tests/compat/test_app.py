@@ -334,3 +334,13 @@ async def test_calls_of_all_interfaces_count_together(start):
     assert (await http.get("/searxng?q=x&format=json")).status_code == 200
     answer = await http.get(f"/read?url={PAGE}")
     assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
+
+
+@pytest.mark.parametrize("off", INTERFACES)
+async def test_each_interface_can_be_switched_off(off):
+    """By its name in a setting; by default all are served."""
+    names = EdgeSettings().http_interfaces
+    assert set(INTERFACES) < set(names)
+    settings = EdgeSettings(http_interfaces=tuple(name for name in names if name != off))
+    async with open_edge(MemoryBroker().connect(name="edge"), settings) as edge:
+        assert set(INTERFACES) - set(edge.interfaces) == {off}
