@@ -193,10 +193,11 @@ def _tool_list(components: Components) -> dict[str, Any]:
     page = {
         "type": "object",
         "properties": {
-            "tools": {"type": "array", "items": components.add("tool", entry)},
+            "tools": {"type": "array", "items": {"$ref": "#/$defs/Entry"}},
             "nextCursor": {"type": "string", "description": "Of the next page, if there is one."},
         },
         "required": ["tools"],
+        "$defs": {"Entry": entry},
     }
     parameters = {
         "query": "What you want to do, in your own words: the best tools first. Without it, all.",

@@ -87,7 +87,7 @@ class _Sampler:
     def _text(self, schema: Mapping[str, Any], name: str) -> str:
         if name in _QUESTIONS and self._requests:
             return self._requests[0]
-        if name == "url":
+        if name in ("url", "urls"):
             return _FORMATS["uri"]
         return _FORMATS.get(str(schema.get("format")), name or "text")
 
