@@ -15,6 +15,7 @@ from searchbus_contracts import ToolDescriptor
 from searchbus_runtime.pin_file import PinFile
 from searchbus_runtime.pins import Held
 
+from .auth.credentials import Credentials
 from .probe import probe
 from .servers import Server
 
@@ -32,7 +33,7 @@ class Waiting:
     approved: ToolDescriptor | None
 
 
-def waiting(server: Server, pins: Path) -> list[Waiting]:
+def waiting(server: Server, pins: Path, credentials: Credentials | None = None) -> list[Waiting]:
     """What differs now; the server is asked for its list.
 
     Raises:
@@ -40,7 +41,7 @@ def waiting(server: Server, pins: Path) -> list[Waiting]:
         OSError, ValueError: the file of pins cannot be used.
     """
     pinned = PinFile(pins).read()
-    tools = probe(server).tools.descriptors
+    tools = probe(server, credentials).tools.descriptors
     held = pinned.review(server.name, server.target, tools).held
     known = pinned.toolsets.get(server.name)
     approved = {} if known is None else {name: pin.tool for name, pin in known.tools.items()}
@@ -61,14 +62,19 @@ def differences(found: Iterable[Waiting]) -> Iterator[str]:
             yield f"  {line}"
 
 
-def approve_definitions(server: Server, pins: Path, digits: Sequence[str] | None) -> list[str]:
+def approve_definitions(
+    server: Server,
+    pins: Path,
+    digits: Sequence[str] | None,
+    credentials: Credentials | None = None,
+) -> list[str]:
     """Approve the definitions with these digits, or (None) all that differ; their names.
 
     Raises:
         ProbeFault: the server cannot be asked.
         OSError, ValueError: digits that name nothing, or the file of pins cannot be used.
     """
-    found = waiting(server, pins)
+    found = waiting(server, pins, credentials)
     if digits:
         for given in digits:
             if len(given) < _LEAST_DIGITS or not any(

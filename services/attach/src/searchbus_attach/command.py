@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from searchbus_contracts import Fault
 from searchbus_runtime import data_folder
 from searchbus_runtime.printable import printable
 
 from .approving import approve_definitions, differences, waiting
-from .attach_file import AttachFile
+from .command_options import (
+    DataOption,
+    FileOption,
+    JsonOption,
+    NameArgument,
+    PinsOption,
+    credentials_for,
+    file_of,
+    pins_of,
+    reported_errors,
+    server_of,
+)
 from .command_status import ask_status, masked
 from .host_files import parse_host_file
-from .probe import ProbeFault, probe
-from .servers import DeclarationFault, Server, nearest, parse_server
-from .settings import FILE_NAME, PINS_NAME
+from .login_command import login_commands
+from .probe import probe
+from .servers import DeclarationFault, Server, parse_server
 from .views import View
 
 __all__ = ["attach"]
@@ -29,23 +37,7 @@ __all__ = ["attach"]
 attach = typer.Typer(
     help="Attach other MCP servers: each becomes a toolset of searchbus.", no_args_is_help=True
 )
-
-NameArgument = Annotated[str, typer.Argument(help="The server's name, also that of its toolset.")]
-FileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--file", envvar="SEARCHBUS_ATTACH_FILE", help="The file [default: <data>/attach.toml]."
-    ),
-]
-PinsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--pins", envvar="SEARCHBUS_ATTACH_PINS_FILE",
-        help="The approved definitions [default: <data>/attach-pins.json].",
-    ),
-]  # fmt: skip
-DataOption = Annotated[Path | None, typer.Option(help="Data folder of the stack.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
+attach.add_typer(login_commands)
 
 
 @attach.command("add")
@@ -82,12 +74,12 @@ def add(
         keys |= {"command": command[0], "args": command[1:]}
     given = {"url": url, "transport": transport, "policy": policy}
     keys |= {key: value for key, value in given.items() if value}
-    with _errors():
+    with reported_errors():
         if header:
             keys["headers"] = dict(_pair(text, ":", "--header 'Name: value'") for text in header)
         if env:
             keys["env"] = dict(_pair(text, "=", "--env NAME=VALUE") for text in env)
-        found = _file(file, data)
+        found = file_of(file, data)
         found.add([parse_server(name, keys)])
     typer.echo(f"{name} is attached in {found.path}; check it: searchbus attach test {name}")
 
@@ -100,8 +92,8 @@ def list_servers(
 
     Example: searchbus attach list
     """
-    with _errors():
-        found_file = _file(file, data).read_all()
+    with reported_errors():
+        found_file = file_of(file, data).read_all()
         declared = found_file.servers
         status = ask_status(data_folder(data))
     running = {server.name: server for server in status.servers} if status else {}
@@ -146,9 +138,10 @@ def show(
 
     Example: searchbus attach show files
     """
-    with _errors():
-        server = _server(_file(file, data), name)
-        view = msgspec.to_builtins(_file(file, data).read_all().views.get(name, View()))
+    with reported_errors():
+        found_file = file_of(file, data)
+        server = server_of(found_file, name)
+        view = msgspec.to_builtins(found_file.read_all().views.get(name, View()))
         status = ask_status(data_folder(data), name)
     found = next(iter(status.servers), None) if status is not None else None
     if as_json:
@@ -182,8 +175,9 @@ def try_server(
 
     Example: searchbus attach test files
     """
-    with _errors():
-        probed = probe(_server(_file(file, data), name))
+    with reported_errors():
+        server = server_of(file_of(file, data), name)
+        probed = probe(server, credentials_for(server, data))
     tools = probed.tools
     if as_json:
         typer.echo(
@@ -216,9 +210,11 @@ def diff(
 
     Example: searchbus attach diff files
     """
-    with _errors():
-        server = _server(_file(file, data), name)
-        for line in differences(waiting(server, _pins(pins, data))):
+    with reported_errors():
+        server = server_of(file_of(file, data), name)
+        for line in differences(
+            waiting(server, pins_of(pins, data), credentials_for(server, data))
+        ):
             typer.echo(printable(line))
 
 
@@ -239,11 +235,14 @@ def approve(
 
     Example: searchbus attach approve files 1a2b3c4d5e6f
     """
-    with _errors():
+    with reported_errors():
         if bool(digits) == every:
             raise ValueError("name the digits of what you approve, or give --all")
-        server = _server(_file(file, data), name)
-        for approved in approve_definitions(server, _pins(pins, data), digits):
+        server = server_of(file_of(file, data), name)
+        found = approve_definitions(
+            server, pins_of(pins, data), digits, credentials_for(server, data)
+        )
+        for approved in found:
             typer.echo(printable(f"{name}.{approved} is approved", one_line=True))
 
 
@@ -253,8 +252,8 @@ def remove(name: NameArgument, file: FileOption = None, data: DataOption = None)
 
     Example: searchbus attach remove files
     """
-    with _errors():
-        _file(file, data).remove(name)
+    with reported_errors():
+        file_of(file, data).remove(name)
     typer.echo(f"{name} is removed")
 
 
@@ -268,32 +267,11 @@ def import_servers(
 
     Example: searchbus attach import ~/.cursor/mcp.json
     """
-    with _errors():
+    with reported_errors():
         servers = parse_host_file(source.read_text(encoding="utf-8"))
-        found = _file(file, data)
+        found = file_of(file, data)
         found.add(servers.values())
     typer.echo(f"{len(servers)} servers are attached in {found.path}: {', '.join(servers)}")
-
-
-def _file(file: Path | None, data: Path | None) -> AttachFile:
-    from searchbus_runtime.services import known_services
-
-    from .taken import taken_names
-
-    return AttachFile(file or data_folder(data) / FILE_NAME, taken_names(known_services()))
-
-
-def _pins(pins: Path | None, data: Path | None) -> Path:
-    return pins or data_folder(data) / PINS_NAME
-
-
-def _server(file: AttachFile, name: str) -> Server:
-    servers = file.read()
-    if name not in servers:
-        raise DeclarationFault(
-            f"There is no server {name} in {file.path}.{nearest(name, list(servers))}"
-        )
-    return servers[name]
 
 
 def _not_running(server: Server) -> str:
@@ -305,16 +283,3 @@ def _pair(text: str, sign: str, form: str) -> tuple[str, str]:
     if not (found and name.strip()):
         raise DeclarationFault(f"{text.split(sign)[0]}: write {form}.")
     return name.strip(), value.strip() if sign == ":" else value
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    """Report what an operator can mend without a traceback."""
-    try:
-        yield
-    except (OSError, ValueError, ProbeFault) as error:
-        typer.echo(printable(f"error: {error}"), err=True)
-        raise typer.Exit(1) from None
-    except Fault as fault:
-        typer.echo(printable(f"error: {fault.code}: {fault.failure.message}"), err=True)
-        raise typer.Exit(1) from None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from .auth.credentials import Credentials
 from .connection import Surroundings, open_connection, why
 from .describe import ServerTools, describe
 from .remote import HttpNotes
@@ -36,17 +37,20 @@ class Probed:
     tools: ServerTools
 
 
-def probe(server: Server) -> Probed:
+def probe(server: Server, credentials: Credentials | None = None) -> Probed:
     """Connect to a server and read its list.
+
+    Args:
+        credentials: for a server that needs a sign-in; they are closed then.
 
     Raises:
         ProbeFault: it cannot be started or reached, or does not answer in time.
     """
-    return asyncio.run(_probe(server))
+    return asyncio.run(_probe(server, credentials))
 
 
-async def _probe(server: Server) -> Probed:
-    around = Surroundings()
+async def _probe(server: Server, credentials: Credentials | None) -> Probed:
+    around = Surroundings() if credentials is None else Surroundings(credentials=credentials)
     notes = HttpNotes()
     limit_s = server.start_timeout_s + server.list_timeout_s
     found: Probed | None = None

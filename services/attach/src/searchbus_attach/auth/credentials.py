@@ -26,11 +26,11 @@ from .measuring import count_token
 from .token_endpoint import Tokens
 from .token_source import TokenSource
 
-__all__ = ["OURSELVES", "Credentials"]
+__all__ = ["NO_LOGINS", "OURSELVES", "Credentials"]
 
 OURSELVES = ""
 _MOST_SOURCES = 10_000
-_NO_LOGINS = (
+NO_LOGINS = (
     "nobody can sign in: set SEARCHBUS_ATTACH_VAULT_KEY and SEARCHBUS_ATTACH_LOGIN_PORT or "
     "SEARCHBUS_ATTACH_LOGIN_URL"
 )
@@ -123,7 +123,7 @@ class Credentials:
 
         async def signed_in(rejected: str) -> Tokens:
             if self.logins is None:
-                raise AuthFault(_NO_LOGINS)
+                raise AuthFault(NO_LOGINS)
             try:
                 return await self.logins.tokens(server, auth, caller, rejected)
             except LoginRequired as required:

@@ -106,7 +106,7 @@ class Logins:
         provider = await discover(self._http, server.url, auth.issuer)
         if "S256" not in (provider.metadata.code_challenge_methods_supported or ("S256",)):
             raise AuthFault("its authorization server does not support PKCE with S256")
-        client = await self._client(server, auth, provider)
+        client = await self.client(server, auth, provider)
         pkce, nonce = PKCEParameters.generate(), secrets.token_urlsafe(32)
         state = _State(
             server=server.name, caller=caller, until_s=time.time() + _STATE_S,
@@ -160,7 +160,7 @@ class Logins:
             "code_verifier": expected.verifier,
             "resource": parameters(auth, provider)["resource"],
         }
-        client = await self._client(server, auth, provider)
+        client = await self.client(server, auth, provider)
         tokens = await request_tokens(self._http, provider, client, form)
         self.vault.put(server.name, expected.caller, tokens)
         return expected.caller
@@ -185,7 +185,7 @@ class Logins:
             provider = await discover(self._http, server.url, auth.issuer)
             if provider.issuer != kept.issuer:
                 raise LoginRequired("the server has another authorization server now")
-            client = await self._client(server, auth, provider)
+            client = await self.client(server, auth, provider)
             form = {
                 "grant_type": "refresh_token",
                 "refresh_token": kept.refresh_token,
@@ -213,9 +213,10 @@ class Logins:
         self.vault.put(server.name, caller, found)
         return found
 
-    async def _client(
+    async def client(
         self, server: Server, auth: Auth, provider: Provider
     ) -> OAuthClientInformationFull:
+        """The client that is declared or registered. Raises AuthFault."""
         if auth.client_id:
             return client_of(provider, auth.client_id, auth.client_secret)
         return await client_for(self._http, self.vault, server.name, provider, self.redirect_uri)

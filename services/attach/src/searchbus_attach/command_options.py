@@ -1,0 +1,92 @@
+"""What the commands of `searchbus attach` share: their options, and how they report errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from searchbus_contracts import Fault
+from searchbus_runtime import data_folder
+from searchbus_runtime.printable import printable
+from searchbus_runtime.settings import load_settings
+
+from .attach_file import AttachFile
+from .auth.credentials import Credentials
+from .auth.faults import AuthFault
+from .auth.opening import credentials_of
+from .probe import ProbeFault
+from .servers import DeclarationFault, Server, nearest
+from .settings import FILE_NAME, PINS_NAME, AttachSettings
+
+__all__ = [
+    "DataOption", "FileOption", "JsonOption", "NameArgument", "PinsOption", "credentials_for",
+    "file_of", "pins_of", "reported_errors", "server_of", "settings_of",
+]  # fmt: skip
+
+NameArgument = Annotated[str, typer.Argument(help="The server's name, also that of its toolset.")]
+FileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--file", envvar="SEARCHBUS_ATTACH_FILE", help="The file [default: <data>/attach.toml]."
+    ),
+]
+PinsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--pins", envvar="SEARCHBUS_ATTACH_PINS_FILE",
+        help="The approved definitions [default: <data>/attach-pins.json].",
+    ),
+]  # fmt: skip
+DataOption = Annotated[Path | None, typer.Option(help="Data folder of the stack.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+def file_of(file: Path | None, data: Path | None) -> AttachFile:
+    """The file of servers."""
+    from searchbus_runtime.services import known_services
+
+    from .taken import taken_names
+
+    return AttachFile(file or data_folder(data) / FILE_NAME, taken_names(known_services()))
+
+
+def pins_of(pins: Path | None, data: Path | None) -> Path:
+    """The file of approved definitions."""
+    return pins or data_folder(data) / PINS_NAME
+
+
+def server_of(file: AttachFile, name: str) -> Server:
+    """A declared server. Raises DeclarationFault."""
+    servers = file.read()
+    if name not in servers:
+        raise DeclarationFault(
+            f"There is no server {name} in {file.path}.{nearest(name, list(servers))}"
+        )
+    return servers[name]
+
+
+def settings_of(data: Path | None) -> AttachSettings:
+    """The settings of the service, from the environment and the folder of secrets."""
+    return load_settings(AttachSettings, data_dir=data_folder(data))
+
+
+def credentials_for(server: Server, data: Path | None) -> Credentials:
+    """What a command signs in to a server with: the same as the service."""
+    return Credentials() if server.auth is None else credentials_of(settings_of(data))
+
+
+@contextmanager
+def reported_errors() -> Iterator[None]:
+    """Report what an operator can mend without a traceback."""
+    try:
+        yield
+    except (OSError, ValueError, ProbeFault, AuthFault) as error:
+        typer.echo(printable(f"error: {error}"), err=True)
+        raise typer.Exit(1) from None
+    except Fault as fault:
+        typer.echo(printable(f"error: {fault.code}: {fault.failure.message}"), err=True)
+        raise typer.Exit(1) from None
