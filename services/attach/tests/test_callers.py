@@ -24,7 +24,7 @@ async def new_callers(tmp_path) -> AsyncIterator:
 
     def new(**keys) -> Callers:
         server = plain({}, state="stateful", **keys)
-        made.append(Callers(server, lambda: Upstream(server, around, on_list=lambda _: None)))
+        made.append(Callers(server, lambda _: Upstream(server, around, on_list=lambda _: None)))
         return made[-1]
 
     yield new

@@ -74,6 +74,12 @@ class Attached:
         """The connection for a call. Raises Fault(overloaded), see Callers."""
         return self.upstream if self.callers is None else self.callers.of(call.actor.subject)
 
+    def try_now(self) -> None:
+        """End the pauses of connections that failed."""
+        self.upstream.try_now()
+        if self.callers is not None:
+            self.callers.try_now()
+
     async def stop(self) -> None:
         """Close all connections."""
         await self.upstream.stop()

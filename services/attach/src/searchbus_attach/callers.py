@@ -24,10 +24,10 @@ class Callers:
     """The connections of one server by caller.
 
     Args:
-        connect: makes a connection, which is not started yet.
+        connect: makes the connection of a caller; its first request starts it.
     """
 
-    def __init__(self, server: Server, connect: Callable[[], Upstream]) -> None:
+    def __init__(self, server: Server, connect: Callable[[str], Upstream]) -> None:
         self._server = server
         self._connect = connect
         # The one that was used last is the last.
@@ -52,8 +52,7 @@ class Callers:
         if found is None:
             if len(self._upstreams) >= self._server.max_callers:
                 self._end_one()
-            found = self._connect()
-            found.start()
+            found = self._connect(caller)
         self._upstreams[caller] = found
         return found
 
@@ -63,6 +62,11 @@ class Callers:
             for caller, upstream in list(self._upstreams.items()):
                 if upstream.unused_s > self._server.idle_s:
                     self._end(caller)
+
+    def try_now(self) -> None:
+        """End the pauses of connections that failed."""
+        for upstream in self._upstreams.values():
+            upstream.try_now()
 
     async def stop(self) -> None:
         """Close all."""

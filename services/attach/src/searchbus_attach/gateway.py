@@ -20,6 +20,7 @@ from searchbus_contracts.attach import AttachedServer, AttachedView, StatusReply
 
 from .attach_file import AttachFile
 from .attached import Attached
+from .auth.credentials import OURSELVES
 from .callers import Callers
 from .connection import Surroundings
 from .metrics import count_file_fault, meter
@@ -181,9 +182,15 @@ class Gateway:
         if server.state == "stateless":
             return None
 
-        def connect() -> Upstream:
+        def connect(caller: str) -> Upstream:
             # Its list is that of the server's own connection, which is reviewed.
-            return Upstream(server, self._around, on_list=lambda _: None, **self._times)
+            return Upstream(
+                server,
+                self._around,
+                on_list=lambda _: None,
+                caller=caller if server.state == "per_user" else OURSELVES,
+                **self._times,
+            )
 
         return Callers(server, connect)
 
@@ -205,7 +212,7 @@ class Gateway:
         self._logins_stamp = stamp
         for attached in self._attached.values():
             if attached.server.auth is not None:
-                attached.upstream.try_now()
+                attached.try_now()
 
     def _on_list(self, upstream: Upstream) -> None:
         attached = self._attached.get(upstream.server.name)

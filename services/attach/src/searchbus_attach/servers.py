@@ -207,6 +207,8 @@ def _check_auth(server: Server) -> None:
     if server.auth is None:
         return
     problem = server.auth.problem()
+    if not problem and server.auth.type == "token_exchange" and server.state != "per_user":
+        problem = "'auth' of type token_exchange needs state = \"per_user\""
     if not problem and "authorization" in map(str.lower, server.headers):
         problem = "give either 'auth' or a header 'Authorization'"
     if problem:

@@ -126,7 +126,7 @@ class Upstream:
         return 0.0 if self._calls else time.monotonic() - self._used_s
 
     def start(self) -> None:
-        """Connect in the background."""
+        """Connect in the background; the first request does it otherwise."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def try_now(self) -> None:
@@ -181,6 +181,8 @@ class Upstream:
         self._calls.add(call)
         try:
             await self._around.credentials.check(self.server, self._caller)
+            if self._task is None:
+                self.start()
             return await self._request(call, send, may_repeat)
         finally:
             self._calls.discard(call)

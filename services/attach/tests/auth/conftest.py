@@ -52,10 +52,16 @@ def logins(http: AuthHttp, vault: Vault, sealer: Sealer) -> Logins:
 
 def declared(protected: Protected, kind: str, **keys: Any) -> Server:
     """A server with a table `auth`."""
+    return parse_server("safe", declared_keys(protected, kind, **keys))
+
+
+def declared_keys(protected: Protected, kind: str, **keys: Any) -> dict[str, Any]:
+    """Its keys in the file."""
     auth: dict[str, Any] = {"type": kind, "issuer": protected.provider.issuer}
     if kind != "authorization_code":
         auth |= {"client_id": "searchbus", "client_secret": SECRET}
-    return parse_server("safe", {"url": protected.url, "auth": {**auth, **keys}})
+    state = "stateless" if kind == "client_credentials" else "per_user"
+    return {"url": protected.url, "state": state, "auth": {**auth, **keys}}
 
 
 @dataclass

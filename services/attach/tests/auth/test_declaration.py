@@ -39,6 +39,14 @@ def test_it_is_for_urls_and_instead_of_a_header():
     assert parse_server("safe", {"url": URL, "auth": GOOD}).auth == Auth(**GOOD)
 
 
+def test_token_exchange_is_per_user():
+    """Otherwise all callers would be one."""
+    auth = {"type": "token_exchange", "issuer": "https://x", "client_id": "a"}
+    with pytest.raises(DeclarationFault, match="per_user"):
+        parse_server("safe", {"url": URL, "auth": auth})
+    assert parse_server("safe", {"url": URL, "auth": auth, "state": "per_user"}).auth is not None
+
+
 def test_variables_are_replaced():
     """The secret is not in the file then."""
     server = parse_server("safe", {"url": URL, "auth": {**GOOD, "client_secret": "${S}"}})
