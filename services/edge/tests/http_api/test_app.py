@@ -65,7 +65,6 @@ async def test_tool_without_structured_result_answers_with_its_text(
         ("list_words", {"word": "a", "count": "3"}),
         ("say", {}),
         ("fail", {}),
-        ("brief", {}),
     ],
 )
 async def test_answers_agree_with_mcp(http, tool, arguments):
