@@ -27,8 +27,8 @@ from searchbus_toolindex import cohort as cohorts
 from searchbus_toolindex import gate as gates
 from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.gate import FEATURES, Gate
-from searchbus_toolindex.index import Index
 from searchbus_toolindex.query import is_searchable
+from searchbus_toolindex.ranking import Ranker
 from searchbus_toolindex.scope import Scope
 from searchbus_toolindex.scoring import Facet
 from searchbus_vectors import Embedder, load_embedder
@@ -153,20 +153,20 @@ def _parts(tools: ToolSet, finder: Finder) -> Iterator[tuple[str, bool, Case, Sc
 async def _candidates(finder: Finder, query: str, scope: Scope) -> NDArray[np.float64]:
     parsed, facets = await finder.facets(query[:_MAX_CHARS].strip(), scope)
     rows = [
-        _rows(finder.index, facet, scope)
+        _rows(finder.ranker, facet, scope)
         for text, facet in zip(parsed.texts, facets, strict=True)
         if parsed.is_evidence(text)
     ]
     return np.concatenate(rows)
 
 
-def _rows(index: Index, facet: Facet, scope: Scope) -> NDArray[np.float64]:
+def _rows(ranker: Ranker, facet: Facet, scope: Scope) -> NDArray[np.float64]:
     """The features of the entries that are nearest to a text in meaning, or in words."""
     visible = np.flatnonzero(scope.mask)
     cosine, coverage = facet.cosine[visible], facet.matches.coverage[visible]
     best = np.unique(np.r_[np.argsort(-cosine)[:_CANDIDATES],
                            np.argsort(-(cosine + 0.1 * coverage))[:_CANDIDATES]])  # fmt: skip
-    agreement = index.agreement(facet, visible[best])
+    agreement = ranker.agreement(facet, visible[best])
     return gates.features(cosine[best], coverage[best], agreement, facet.circumstances)
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
+import numpy as np
 import pytest_asyncio
 
 from searchbus_contracts import Actor, Catalog, ToolDescriptor
+from searchbus_contracts.toolindex import FindReply
+from searchbus_toolindex.cohort import Nearness
 from searchbus_toolindex.entries import Entry, entries_of
 from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.index import Index
-from searchbus_vectors import Vector, load_embedder
+from searchbus_vectors import DIMENSIONS, Vector, load_embedder
 from searchbus_vectors.hash_embedder import HashEmbedder, hashed_vector
 
+NEARNESS = Nearness(0.6, 0.5, np.zeros(DIMENSIONS, dtype=np.float32))
 EVERY_ROLE = Actor(subject="every-role", roles=("*",))
 TOOLS = {
     "get_forecast": "Get the weather forecast for a city and a number of days.",
@@ -59,6 +64,20 @@ def index_of(*tools: ToolDescriptor) -> Index:
 
 def vectors_of(entry: Entry) -> list[Vector]:
     return [hashed_vector(text) for text in (entry.text, *entry.examples)]
+
+
+def find(index: Index, query: str, **options) -> FindReply:
+    """Search as nobody in particular, unless the options name an actor."""
+    return asyncio.run(Finder(index, RecordingEmbedder()).find(query, **options))
+
+
+def rows(reply: FindReply) -> list[tuple]:
+    """All that a reply says about each match."""
+    return [(f.toolset, f.name, f.score, f.cosine, f.matched) for f in reply.found]
+
+
+def floats(*values: float):
+    return np.array(values, dtype=np.float32)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from searchbus_contracts import Actor
-from searchbus_toolindex.finder import Finder
+from searchbus_contracts.toolindex import FindReply
 from searchbus_toolindex.gate import LEAST
 from searchbus_toolindex.scoring import MIN_SCORE
 
-from .conftest import EVERY_ROLE, RecordingEmbedder, index_of, tool
+from .conftest import EVERY_ROLE, find, index_of, tool
 
 TOOLS = (
     tool("send", "send mail to a person"),
@@ -20,15 +18,14 @@ TOOLS = (
 )
 
 
-def find(query: str, actor: Actor = EVERY_ROLE, **options):
-    finder = Finder(index_of(*TOOLS), RecordingEmbedder())
-    return asyncio.run(finder.find(query, actor=actor, **options))
+def explained(query: str, actor: Actor = EVERY_ROLE) -> FindReply:
+    return find(index_of(*TOOLS), query, actor=actor, explain=True)
 
 
 @pytest.mark.parametrize("query", ["send mail", "send", "draw prices", "zebra crossing"])
 def test_kept_entries_are_the_matches(query):
     """In their order, with their probabilities; the others say which limit they miss."""
-    reply = find(query, explain=True)
+    reply = explained(query)
     considered = reply.explanation.considered
     kept = [entry for entry in considered if entry.left_out is None]
     assert [entry.name for entry in kept] == [found.name for found in reply.found]
@@ -43,7 +40,7 @@ def test_kept_entries_are_the_matches(query):
 
 def test_literal_match_says_what_it_adds():
     """The name of a tool, as the whole query."""
-    first = find("chart", explain=True).explanation.considered[0]
+    first = explained("chart").explanation.considered[0]
     assert (first.name, first.left_out) == ("chart", None)
     assert first.literal > 1
 
@@ -51,11 +48,11 @@ def test_literal_match_says_what_it_adds():
 def test_hidden_entries_are_not_considered():
     """An explanation shows what the caller may see, and nothing of the rest."""
     reader = Actor(subject="r")
-    explanation = find("secret mail", reader, explain=True).explanation
+    explanation = explained("secret mail", reader).explanation
     assert {entry.name for entry in explanation.considered} == {"send", "chart"}
 
 
 def test_explanation_is_made_on_request():
     """A query without a word has none."""
-    assert find("send mail").explanation is None
-    assert find("!?", explain=True).explanation is None
+    assert find(index_of(*TOOLS), "send mail").explanation is None
+    assert explained("!?").explanation is None

@@ -10,11 +10,7 @@ import pytest
 from searchbus_contracts import Actor, Fault
 from searchbus_toolindex.finder import Finder
 
-from .conftest import EVERY_ROLE, RecordingEmbedder, entries, index_of, tool, vectors_of
-
-
-def find(index, query: str, **options):
-    return asyncio.run(Finder(index, RecordingEmbedder()).find(query, **options))
+from .conftest import EVERY_ROLE, RecordingEmbedder, entries, find, index_of, tool, vectors_of
 
 
 def test_cursor_of_an_older_catalogue_is_refused():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from searchbus_toolindex.cohort import Nearness
 from searchbus_toolindex.gate import (
     FEATURES,
     LEAST,
@@ -15,15 +14,10 @@ from searchbus_toolindex.gate import (
     judge,
     load_gate,
 )
-from searchbus_vectors import DIMENSIONS
 from searchbus_vectors.hash_embedder import HashEmbedder
 from searchbus_vectors.model_files import MODEL_NAME
 
-NEARNESS = Nearness(0.6, 0.5, np.zeros(DIMENSIONS, dtype=np.float32))
-
-
-def floats(*values: float):
-    return np.array(values, dtype=np.float32)
+from .conftest import NEARNESS, floats
 
 
 def circumstances(**changed) -> Circumstances:

@@ -5,17 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from searchbus_toolindex.cohort import Nearness
 from searchbus_toolindex.gate import Circumstances
 from searchbus_toolindex.lexicon import Matches
 from searchbus_toolindex.scoring import Best, Facet, combine, fused, supported
-from searchbus_vectors import DIMENSIONS
 
-NEARNESS = Nearness(0.6, 0.5, np.zeros(DIMENSIONS, dtype=np.float32))
-
-
-def floats(*values: float):
-    return np.array(values, dtype=np.float32)
+from .conftest import NEARNESS, floats
 
 
 def facet(cosine, scores, coverage=(0.0, 0.0, 0.0)) -> Facet:

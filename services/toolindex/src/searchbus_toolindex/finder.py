@@ -24,8 +24,9 @@ from searchbus_vectors import Vector
 
 from .explaining import explanation
 from .glossary import load_glossary
-from .index import Index, Ranking
+from .index import Index
 from .query import ParsedQuery, is_searchable, parse_query
+from .ranking import Ranker, Ranking
 from .scope import Scope, ScopeKey
 from .scoring import Facet
 
@@ -51,10 +52,15 @@ class Embeds(Protocol):
 
 
 class Finder:
-    """Ranks entries for a query and returns a page of the ranking."""
+    """Ranks entries for a query and returns a page of the ranking.
+
+    Raises:
+        ValueError: the gate was not fitted to the model of the index.
+    """
 
     def __init__(self, index: Index, embedder: Embeds) -> None:
         self.index = index
+        self.ranker = Ranker(index)
         self._embedder = embedder
         self._vectors: LRUCache[str, asyncio.Task[Vector]] = LRUCache(_VECTORS_KEPT)
         self._rankings: LRUCache[tuple[int, str, ScopeKey], Ranking] = LRUCache(
@@ -92,7 +98,7 @@ class Finder:
                 ErrorCode.INVALID_ARGUMENT,
                 "The catalogue has changed since the first page. Search again without a cursor.",
             )
-        page = self.index.page(query, ranking, offset, limit)
+        page = self.ranker.page(query, ranking, offset, limit)
         return FindReply(
             generation=now,
             total=len(ranking),
@@ -115,7 +121,7 @@ class Finder:
     async def facets(self, query: str, scope: Scope) -> tuple[ParsedQuery, list[Facet]]:
         """A parsed query, and each of its texts compared with every slot, to fit the gate."""
         parsed = self._parse(query, scope)
-        return parsed, self.index.facets(parsed, await self._embed(parsed.texts), scope)
+        return parsed, self.ranker.facets(parsed, await self._embed(parsed.texts), scope)
 
     async def _explain(
         self, query: str, kind: Kind, actor: Actor, toolsets: Sequence[str]
@@ -124,7 +130,7 @@ class Finder:
         parsed = self._parse(query, scope)
         vectors = await self._embed(parsed.texts)
         scope = self.index.scope(actor, kind, toolsets)  # entries may have come meanwhile
-        return explanation(parsed, self.index.explain(parsed, vectors, scope, _EXPLAINED))
+        return explanation(parsed, self.ranker.explain(parsed, vectors, scope, _EXPLAINED))
 
     async def _rank(
         self, query: str, kind: Kind, actor: Actor, toolsets: Sequence[str]
@@ -146,7 +152,7 @@ class Finder:
                 # The catalogue has changed: slots may hold other entries. The vectors stay, so that
                 # a catalogue that changes all the time does not keep a search waiting.
                 continue
-            ranking = self.index.rank(parsed, vectors, scope)
+            ranking = self.ranker.rank(parsed, vectors, scope)
             if len(ranking) < _MATCHES_KEPT // 4:
                 self._rankings[key] = ranking
             return ranking, scope.fingerprint

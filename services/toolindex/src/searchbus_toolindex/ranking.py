@@ -1,0 +1,263 @@
+"""Ranks the entries of an index for a query, among those that a caller may see.
+
+    ranker = Ranker(index)
+    ranking = ranker.rank(query, vectors, index.scope(actor, "tool"))
+
+Every number that a rank depends on is counted over the visible slots only, so that hidden entries
+have no effect. All of them are scored with estimated cosines, the best 200 again with exact ones.
+Scores decide the order (scoring.py), probabilities what is left out, and what is shown (gate.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from searchbus_contracts.toolindex import Considered
+from searchbus_vectors import Vector
+
+from .entries import Entry
+from .explaining import considered
+from .gate import Circumstances, Verdict, judge, load_gate
+from .index import Index
+from .lexicon import Floats
+from .query import ParsedQuery
+from .scope import Scope
+from .scoring import MIN_SCORE, Best, Facet, combine, fused, supported
+from .words import word_terms
+
+__all__ = ["Ranked", "Ranker", "Ranking"]
+
+REFINED = 200
+"""How many entries of a ranking have exact scores; estimated cosines are off by about .001. Scores
+behind them are too low to be returned."""
+_MARGIN = 0.02
+"""Below the least score, for entries whose exact score may reach it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One match; `matched` has the words of the query that it contains, as they were written."""
+
+    entry: Entry
+    probability: float
+    cosine: float
+    matched: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Slots of every match, best first.
+
+    Args:
+        first_page: how many come before the scores fall off.
+    """
+
+    slots: NDArray[np.intp]
+    probabilities: Floats
+    cosines: Floats
+    first_page: int = 0
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Slots with exact scores.
+
+    Args:
+        rows: of the slots, best first.
+        scores, verdict: in that order.
+        facets: in the order of the slots.
+        literal: slot → what a literal match adds to its score.
+    """
+
+    slots: NDArray[np.intp]
+    rows: NDArray[np.intp]
+    scores: Floats
+    facets: list[Facet]
+    literal: dict[int, float]
+    verdict: Verdict
+
+
+_NOTHING = Ranking(np.zeros(0, dtype=np.intp), *np.zeros((2, 0), dtype=np.float32))
+
+
+class Ranker:
+    """Ranks the entries of an index.
+
+    Raises:
+        ValueError: no gate is fitted to the index's model.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._gate = load_gate(index.model)
+
+    def facets(
+        self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope
+    ) -> list[Facet]:
+        """Each of the query's texts, compared with every slot; cosines are estimated.
+
+        Args:
+            vectors: text → vector, for each of the query's texts.
+        """
+        given = [vectors[text] for text in query.texts]
+        found = []
+        for text, vector, cosine in zip(
+            query.texts, given, self._index.vectors.estimate(given), strict=True
+        ):
+            terms = query.terms(text)
+            circumstances = Circumstances(
+                nearness=self._index.cohort.nearness(vector),
+                terms=len(set(terms)),
+                corrected=query.corrections(text),
+                entries=scope.number,
+            )
+            matches = self._index.lexicon.match(terms, scope.lengths)
+            found.append(Facet(cosine, matches, circumstances))
+        return found
+
+    def rank(self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope) -> Ranking:
+        """Rank the visible entries that probably serve the query.
+
+        Args:
+            vectors: text → vector, for each of the query's texts.
+        """
+        judged = self._judge(query, vectors, scope, MIN_SCORE - _MARGIN)
+        if judged is None:
+            return _NOTHING
+        number = int(np.count_nonzero(judged.verdict.returned & (judged.scores >= MIN_SCORE)))
+        rows = judged.rows[:number]
+        return Ranking(
+            slots=judged.slots[rows],
+            probabilities=judged.verdict.probabilities[:number],
+            cosines=np.max([facet.cosine[rows] for facet in judged.facets], axis=0),
+            first_page=min(number, judged.verdict.first_page),
+        )
+
+    def explain(
+        self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope, most: int
+    ) -> list[Considered]:
+        """What decides about the best visible entries, left out or not; see explaining.py.
+
+        Args:
+            vectors: text → vector, for each of the query's texts.
+            most: number of entries, `REFINED` at most.
+        """
+        judged = self._judge(query, vectors, scope, -np.inf)
+        if judged is None:
+            return []
+        return [
+            considered(
+                entry,
+                row,
+                place,
+                score=float(judged.scores[place]),
+                literal=judged.literal.get(slot, 0.0),
+                verdict=judged.verdict,
+                facets=judged.facets,
+            )
+            for place, row in enumerate(judged.rows[:most].tolist())
+            if (entry := self._index.slots[slot := int(judged.slots[row])]) is not None
+        ]
+
+    def _judge(
+        self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope, least: float
+    ) -> _Judged | None:
+        """The best visible entries with exact scores; None if no estimate reaches the least one."""
+        if not scope.number:
+            return None
+        facets = self.facets(query, vectors, scope)
+        best = [facet.best(scope.mask) for facet in facets]
+        coverage = facets[0].matches.coverage
+        literal = self._index.literal.bonuses(query.whole, self._index.slots, coverage, scope.mask)
+        estimates = _combined(query, facets, best)
+        for slot, bonus in literal.items():
+            estimates[slot] += bonus
+        slots = np.flatnonzero(scope.mask & (estimates >= least))
+        if not len(slots):
+            return None
+        if len(slots) > REFINED:
+            keys = self._keys(slots, estimates[slots])
+            slots = slots[np.argpartition(keys, REFINED)[:REFINED]]
+        exact = [
+            facet.at(slots, self._index.vectors.cosines(slots, vectors[text]))
+            for text, facet in zip(query.texts, facets, strict=True)
+        ]
+        best = [
+            replace(estimated, cosine=float(facet.cosine.max()))
+            for facet, estimated in zip(exact, best, strict=True)
+        ]
+        terms = facets[0].circumstances.terms
+        scores = supported(
+            _combined(query, exact, best), self._index.columns.toolsets(slots), terms
+        )
+        highest = scores.max()
+        scores += np.array([literal.get(slot, 0.0) for slot in slots.tolist()], dtype=np.float32)
+        scores = np.round(scores, 4)
+        rows = np.argsort(self._keys(slots, scores))
+        scores = scores[rows]
+        odds = self._evidence(query, exact, slots)
+        verdict = judge(odds, terms, scores - highest)
+        return _Judged(slots, rows, scores, exact, literal, verdict)
+
+    def _evidence(
+        self, query: ParsedQuery, facets: Sequence[Facet], slots: NDArray[np.intp]
+    ) -> float:
+        """The logarithm of the odds that any of these slots serves the query."""
+        return max(
+            float(
+                self._gate.logits(
+                    facet.cosine,
+                    facet.matches.coverage,
+                    self.agreement(facet, slots),
+                    facet.circumstances,
+                ).max()
+            )
+            for text, facet in zip(query.texts, facets, strict=True)
+            if query.is_evidence(text)
+        )
+
+    def agreement(self, facet: Facet, slots: NDArray[np.intp]) -> Floats:
+        """By slot, how near its entry is to the kind of tool that the text of the facet wants."""
+        return self._index.vectors.agreement(slots, facet.circumstances.nearness.expected)
+
+    def page(self, query: str, ranking: Ranking, offset: int, limit: int) -> list[Ranked]:
+        """A page of a ranking. The index must not have changed since the ranking was made."""
+        part = slice(offset, offset + limit)
+        slots = ranking.slots[part]
+        written = [
+            (word, self._index.lexicon.contains(term, slots)) for word, term in word_terms(query)
+        ]
+        columns = (
+            slots.tolist(),
+            ranking.probabilities[part].tolist(),
+            ranking.cosines[part].tolist(),
+        )
+        return [
+            Ranked(
+                entry,
+                probability,
+                cosine,
+                tuple(dict.fromkeys(w for w, found in written if found[row])),
+            )
+            for row, (slot, probability, cosine) in enumerate(zip(*columns, strict=True))
+            if (entry := self._index.slots[slot]) is not None
+        ]
+
+    def _keys(self, slots: NDArray[np.intp], scores: Floats) -> NDArray[np.int64]:
+        # One whole number for both: sorting by two arrays takes ten times as long.
+        keys = np.rint(scores * -10_000).astype(np.int64) << 32
+        return keys + self._index.columns.place[slots]
+
+
+def _combined(query: ParsedQuery, facets: Sequence[Facet], best: Sequence[Best]) -> Floats:
+    """One score by slot, of the facets of all texts."""
+    number = len(query.sentences)
+    scores = fused(facets, best)
+    return combine(whole=scores[0], sentences=scores[1 : number + 1], readings=scores[number + 1 :])
