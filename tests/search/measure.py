@@ -7,7 +7,6 @@ nonsense with an empty result.
 from __future__ import annotations
 
 import asyncio
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +17,14 @@ from searchbus_contracts.toolindex import MAX_FIND_CHARS
 from searchbus_toolindex.finder import Finder
 from searchbus_vectors import load_embedder
 
+from ..bench.metrics import ndcg, recall
 from .sets import (
     EVERY_ROLE,
+    NONSENSE,
     SHIPPED,
     Case,
     finder_of,
+    held_out,
     nonsense,
     read_sets,
     shipped_cases,
@@ -60,16 +62,12 @@ async def results(
 def quality(cases: Sequence[Case], found: Sequence[Result]) -> dict[str, float]:
     """Means over queries that the catalogue serves."""
     pairs = list(zip(found, (case.right for case in cases), strict=True))
-    measured = {
-        f"recall@{k}": mean(len({*f.names[:k]} & r) / len(r) for f, r in pairs) for k in (1, 5, 10)
-    }
-    measured["ndcg@10"] = mean(_ndcg(f.names, r) for f, r in pairs)
+    measured = {f"recall@{k}": mean(recall(f.names, r, k) for f, r in pairs) for k in (1, 5, 10)}
+    measured["ndcg@10"] = mean(ndcg(f.names, r) for f, r in pairs)
     measured["returned"] = mean(len(f.names) for f, _ in pairs)
     measured["on the first page"] = mean(len(f.first_page) for f, _ in pairs)
-    measured["recall@5 of the first page"] = mean(
-        len({*f.first_page[:5]} & r) / len(r) for f, r in pairs
-    )
-    measured["ndcg@10 of the first page"] = mean(_ndcg(f.first_page, r) for f, r in pairs)
+    measured["recall@5 of the first page"] = mean(recall(f.first_page, r, 5) for f, r in pairs)
+    measured["ndcg@10 of the first page"] = mean(ndcg(f.first_page, r) for f, r in pairs)
     measured["wrongly empty"] = mean(not f.names for f, _ in pairs)
     return {name: round(value, 4) for name, value in measured.items()}
 
@@ -91,7 +89,7 @@ async def measure(reference: Path) -> dict[str, dict[str, float]]:
     embedder = await load_embedder(query_threads=2)
     measured: dict[str, dict[str, float]] = {}
     try:
-        for tools in read_sets(reference):
+        for tools in (*read_sets(reference), held_out()):
             finder = await finder_of(tools.entries, embedder)
             if tools.name == "shipped":
                 for name in SHIPPED:
@@ -100,17 +98,17 @@ async def measure(reference: Path) -> dict[str, dict[str, float]]:
                     measured[name] = shipped_quality(cases, found)
                 measured[tools.name] = {}
             else:
-                measured[tools.name] = quality(tools.cases, await results(finder, tools.cases))
-            strange = await results(finder, nonsense())
-            measured[tools.name]["nonsense empty"] = sum(not found.names for found in strange)
+                served = [case for case in tools.cases if case.right]
+                measured[tools.name] = quality(served, await results(finder, served))
+            strange = {name: nonsense(name) for name in NONSENSE}
+            if tools.name == "servers":
+                strange["others"] = [case for case in tools.cases if not case.right]
+            for name, cases in strange.items():
+                found = await results(finder, cases)
+                measured[tools.name][f"{name} empty"] = sum(not result.names for result in found)
     finally:
         await embedder.close()
     return measured
-
-
-def _ndcg(found: Sequence[str], right: frozenset[str]) -> float:
-    gain = sum(1 / math.log2(i + 2) for i, name in enumerate(found[:_DEPTH]) if name in right)
-    return gain / sum(1 / math.log2(i + 2) for i in range(min(_DEPTH, len(right))))
 
 
 def _table(measured: Mapping[str, Mapping[str, float]]) -> str:

@@ -1,13 +1,13 @@
 """The catalogues and queries that the search for tools is measured and fitted on.
 
-Two are public (../shared/data/tools), two are here: the tools that searchbus ships, and those that an
-office may have. Nonsense has no tool in any of them.
+Two are public (../shared/data/tools), three are here: the tools that searchbus ships, those that an
+office may have, and those of invented servers, which nothing is fitted on. Nonsense has no tool in any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -25,8 +25,8 @@ from searchbus_toolindex.index import Index
 from searchbus_vectors import Embedder
 from searchbus_web.tools import WebTools
 
-__all__ = ["EVERY_ROLE", "HERE", "SHIPPED", "Case", "ToolSet", "finder_of", "nonsense", "read_sets",
-           "shipped", "shipped_cases"]  # fmt: skip
+__all__ = ["EVERY_ROLE", "HERE", "NONSENSE", "SHIPPED", "Case", "ToolSet", "finder_of", "held_out", "nonsense",
+           "read_sets", "shipped", "shipped_cases"]  # fmt: skip
 
 HERE = Path(__file__).parent
 SHIPPED = (
@@ -37,6 +37,8 @@ SHIPPED = (
 )
 """In the order in which they were written: before the ranking, the tools' first examples, the gate, and
 after all of them. The gate is fitted on the first two."""
+NONSENSE = ("nonsense_queries", "nonsense_queries_held_out")
+"""Neither was seen by the fit (`fit_nonsense`); the second was written after the gate."""
 EVERY_ROLE = Actor(subject="every-role", roles=("*",))
 _TOOLSETS: tuple[type[Toolset], ...] = (Connector, DdgTools, FomcTools, WebTools)
 
@@ -87,8 +89,14 @@ def read_sets(reference: Path) -> list[ToolSet]:
     return [shipped(), *(_read(name, folder) for name, folder in folders.items())]
 
 
-def nonsense(name: str = "nonsense_queries") -> list[Case]:
-    """Queries that no tool serves; `fit_nonsense` has those that the gate is fitted on."""
+def held_out() -> ToolSet:
+    """Tools of invented servers, with requests that they serve and others that none of them serves."""
+    served = _read("servers", HERE / "servers")
+    return replace(served, cases=(*served.cases, *nonsense("servers_foreign")))
+
+
+def nonsense(name: str = NONSENSE[0]) -> list[Case]:
+    """Queries that no tool serves: one of `NONSENSE`, or `fit_nonsense` for the fit."""
     lines = (HERE / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     return [Case(line) for line in lines]
 
