@@ -40,6 +40,7 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
     "edge": {
         "tools/call 2025-11-25": ("<=", 8),
         "tools/call 2026-07-28": ("<=", 8),
+        "/api/v1": ("<=", 10),
         "tools/list 2025-11-25": ("<=", 3),
         "tools/list 2026-07-28": ("<=", 3),
         "worker 2026-07-28": ("<=", 4),

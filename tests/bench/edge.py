@@ -55,6 +55,13 @@ class Parts:
         return {"port": self.edge_port, "path": "/mcp", "headers": headers | authorization,
                 "body": body, "expected": TEXT if call else '"tools"'}  # fmt: skip
 
+    def plain(self) -> dict[str, Any]:
+        """The same call by plain HTTP."""
+        headers = {"Accept": "*/*", "Content-Type": "application/json",
+                   "Authorization": f"Bearer {self.key}"}  # fmt: skip
+        return {"port": self.edge_port, "path": "/api/v1/tools/echo", "headers": headers,
+                "body": {"text": TEXT}, "expected": TEXT}  # fmt: skip
+
     def raw(self) -> dict[str, Any]:
         """The same call to the raw application."""
         return {**self.request("tools/call", REVISIONS[0]), "port": self.raw_port}
@@ -100,6 +107,8 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
                 measured[f"worker {revision}"] = worker_s / raw_s
                 list_s, _ = await _cpu_s(lists[revision], parts.edge_pids)
                 measured[f"tools/list {revision}"] = list_s / raw_s
+            plain_s, found["calls/s /api/v1"] = await _cpu_s(parts.plain(), parts.edge_pids)
+            measured["/api/v1"] = plain_s / raw_s
             found["raw CPU us"] = raw_s * 1e6
             if number:  # the first round warms up
                 for name, value in measured.items():
