@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from searchbus_contracts.ranking import Ranked
-from searchbus_web.fusion import fuse
+from searchbus_web.fusion import Fused, fuse
 from searchbus_web.results import Result
 
 
@@ -23,7 +23,10 @@ def test_one_index_has_one_vote():
         "brave": [row("http://b.org/")],
     }
     ranked = fuse(lists, groups={"ddg": "bing", "bing": "bing", "brave": "brave"}, weights={})
-    assert ranked[0].url == "http://b.org/"
+    assert ranked[0].result.url == "http://b.org/"
+    votes = [(v.provider, v.rank, v.counted) for v in ranked[1].votes]
+    assert votes == [("ddg", 1, True), ("bing", 1, False)]
+    assert ranked[1].score == ranked[1].votes[0].score
 
 
 def test_near_duplicates_are_merged_with_the_longer_text():
@@ -36,12 +39,14 @@ def test_near_duplicates_are_merged_with_the_longer_text():
         {"a": [row("http://a.org/1", "Rates up", text)], "b": [row("http://copy.net/9", "Rates up", text + "more")]},
         groups={}, weights={},
     )  # fmt: skip
-    assert [r.url for r in ranked] == ["http://a.org/1"]
-    assert ranked[0].snippet.endswith("more")
+    assert urls(ranked) == ["http://a.org/1"]
+    assert ranked[0].result.snippet.endswith("more")
+    assert ranked[0].copies == ("http://copy.net/9",)
+    assert ranked[0].score == pytest.approx(sum(vote.score for vote in ranked[0].votes))
 
 
-def urls(results: list[Result]) -> list[str]:
-    return [result.url for result in results]
+def urls(pages: list[Fused]) -> list[str]:
+    return [page.result.url for page in pages]
 
 
 def test_ranks_decide_and_weights_shift_them():
@@ -69,7 +74,7 @@ def test_spellings_of_one_url_are_one_result():
     one = Result("t", "https://a.org/x")
     other = Result("title", "http://www.a.org/x/?utm_source=y", published_at="2026-03-01")
     (merged,) = fuse({"a": [one], "b": [other]}, groups={}, weights={})
-    assert replace(merged, ranked=None) == Result(
+    assert replace(merged.result, ranked=None) == Result(
         "title", "https://a.org/x", published_at="2026-03-01"
     )
 
@@ -83,11 +88,11 @@ def test_score_is_the_share_of_the_votes():
         "empty": [],
     }
     first, second = fuse(lists, groups={"ddg": "bing", "bing": "bing"}, weights={"brave": 0.5})
-    assert first.ranked == Ranked(1.0, {"ddg": 1, "bing": 1, "brave": 1})
-    assert second.ranked == Ranked(round(5 / 6, 4), {"ddg": 2, "brave": 2})
+    assert first.result.ranked == Ranked(1.0, {"ddg": 1, "bing": 1, "brave": 1})
+    assert second.result.ranked == Ranked(round(5 / 6, 4), {"ddg": 2, "brave": 2})
     only_light = fuse({"a": [row("http://a.org/")], "b": [row("http://b.org/")]},
                       groups={}, weights={"b": 0.25})  # fmt: skip
-    assert [result.ranked.score for result in only_light] == [0.8, 0.2]
+    assert [page.result.ranked.score for page in only_light] == [0.8, 0.2]
 
 
 BOILERPLATE = (
@@ -99,9 +104,9 @@ def test_pages_of_one_host_with_one_text_stay_two():
     """A copy at another host is merged."""
     pages = [row(f"http://www.a.org/{n}", "The Daily", BOILERPLATE) for n in range(2)]
     copy = row("http://b.net/", "The Daily", BOILERPLATE)
-    assert urls(fuse({"x": [*pages, copy]}, groups={}, weights={})) == urls(pages)
+    assert urls(fuse({"x": [*pages, copy]}, groups={}, weights={})) == [page.url for page in pages]
     across = fuse({"x": pages[:1], "y": pages[1:]}, groups={}, weights={})
-    assert sorted(urls(across)) == urls(pages)
+    assert sorted(urls(across)) == [page.url for page in pages]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +122,7 @@ def test_date_is_that_of_most_results(dates, date):
     """Of the provider named first where each says another."""
     lists = {f"p{n}": [Result("t", "http://a.org/", "", day)] for n, day in enumerate(dates)}
     (merged,) = fuse(lists, groups={}, weights={})
-    assert merged.published_at == date
+    assert merged.result.published_at == date
 
 
 def test_date_of_a_copy_serves_where_the_page_has_none():
@@ -125,10 +130,10 @@ def test_date_of_a_copy_serves_where_the_page_has_none():
     page = Result("Rates up", "http://a.org/", BOILERPLATE, "2026-03-01")
     copies = [Result("Rates up", f"http://c{n}.net/", BOILERPLATE, "2026-04-01") for n in range(2)]
     (merged,) = fuse({"x": [page, *copies]}, groups={}, weights={})
-    assert merged.published_at == "2026-03-01"
+    assert merged.result.published_at == "2026-03-01"
     undated = Result("Rates up", "http://a.org/", BOILERPLATE)
     (merged,) = fuse({"x": [undated, *copies]}, groups={}, weights={})
-    assert merged.published_at == "2026-04-01"
+    assert merged.result.published_at == "2026-04-01"
 
 
 def test_no_domain_pushes_out_the_others():
@@ -136,5 +141,6 @@ def test_no_domain_pushes_out_the_others():
     many = [row(f"http://a.org/{n}") for n in range(5)] + [row("http://b.org/")]
     spread = fuse({"x": many}, groups={}, weights={})
     assert urls(spread).index("http://b.org/") == 3
+    assert [page.behind_others for page in spread] == [False] * 4 + [True] * 2
     kept = fuse({"x": many}, groups={}, weights={}, diverse=False)
     assert urls(kept) == [result.url for result in many]

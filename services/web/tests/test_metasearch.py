@@ -45,10 +45,13 @@ def fault(code: str, **options) -> Fault:
     return Fault(code, f"{code} it is.", **options)
 
 
-async def search(*providers, text: str = "q", limit: int = 5, metasearch=None, **filters):
+async def search(
+    *providers, text: str = "q", limit: int = 5, metasearch=None, explain: bool = False, **filters
+):
     metasearch = metasearch or Metasearch(providers, SharedCache())
     query = Query(text, limit, **filters)
-    return await metasearch.search(query, actor=Actor(subject="a"), timeout_s=60.0)
+    actor = Actor(subject="a")
+    return await metasearch.search(query, actor=actor, timeout_s=60.0, explain=explain)
 
 
 async def test_results_and_notes_of_all_providers_are_joined():
@@ -160,3 +163,28 @@ async def test_other_errors_are_raised():
     """A fault of the program is not hidden in a note."""
     with pytest.raises(ZeroDivisionError):
         await search(FakeProvider("a"), FakeProvider("b", ZeroDivisionError()))
+
+
+async def test_explained_search_says_what_was_left_out_and_why():
+    """Results and their order are those of the same search without it, which says nothing."""
+    provider, other = FakeProvider("a"), FakeProvider("b")
+    provider.urls = ["http://x.org/1", "http://10.0.0.1/", "http://bad.org/", "http://x.org/2",
+                     "http://x.org/3", "http://x.org/4"]  # fmt: skip
+    provider.dates = ["2026-11-21", None, None, "2026-03-02", None, "2026-11-20"]
+    other.urls, other.dates = ["http://x.org/1"], ["2026-11-21"]
+    now_s = datetime(2026, 11, 22, tzinfo=UTC).timestamp()
+    metasearch = Metasearch([provider, other], SharedCache(), clock=lambda: now_s)
+    asked = {"metasearch": metasearch, "limit": 1, "time": "w", "exclude_domains": ("bad.org",)}
+    plain = await search(**asked)
+    found = await search(**asked, explain=True)
+    assert (plain.why, plain.left_out) == ((), ())
+    assert (found.results, found.notes) == (plain.results, plain.notes)
+    (why,) = found.why
+    assert [(vote.provider, vote.rank) for vote in why.votes] == [("a", 1), ("b", 1)]
+    assert why.score == pytest.approx(sum(vote.score for vote in why.votes))
+    assert [(entry.url, entry.reason) for entry in found.left_out] == [
+        ("http://x.org/2", "older"), ("http://x.org/3", "undated"), ("http://x.org/4", "limit"),
+        ("http://10.0.0.1/", "not_public"), ("http://bad.org/", "domain"),
+    ]  # fmt: skip
+    assert [entry.provider for entry in found.left_out] == [None] * 3 + ["a"] * 2
+    assert found.left_out[0].explanation.votes[0].rank == 2

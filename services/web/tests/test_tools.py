@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from types import SimpleNamespace
 
 import msgspec
@@ -12,6 +13,7 @@ from searchbus_contracts import Actor
 from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 from searchbus_contracts.ranking import RANKING, Ranked
 from searchbus_web.arguments import read_time_range
+from searchbus_web.explaining import ProviderVote, WebExplanation, WebLeftOut
 from searchbus_web.extraction.extractor import ExtractedPage
 from searchbus_web.providers.base import Query, SearchResults
 from searchbus_web.results import Result
@@ -36,12 +38,17 @@ class FakeMetasearch:
     def __init__(self) -> None:
         self.queries: list[Query] = []
 
-    async def search(self, query, *, actor, timeout_s) -> SearchResults:
+    async def search(self, query, *, actor, timeout_s, explain) -> SearchResults:
         self.queries.append(query)
         first, second = Ranked(1.0, {"a": 1}), Ranked(0.8, {"a": 2})
         dated = Result("Whales", "https://www.a.org/1", "Text.", "2026-03-02", first)
         results = dated, Result("No date", "https://8.8.8.8/", ranked=second)
-        return SearchResults(results, ("A note.",), coverage=self.coverage)
+        found = SearchResults(results, ("A note.",), coverage=self.coverage)
+        if not explain:
+            return found
+        why = WebExplanation(0.2, [ProviderVote("a", 1, 0.2)])
+        left_out = (WebLeftOut("https://b.org/", "Other", "limit", why),)
+        return replace(found, why=(why, why), left_out=left_out)
 
 
 class FakeExtractor:
@@ -90,6 +97,29 @@ async def test_result_of_a_search(tools):
         {"score": 1.0, "positions": {"a": 1}},
         {"score": 0.8, "positions": {"a": 2}},
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("web_search", WebSearch),
+        ("web_search_advanced", WebSearchAdvanced),
+        ("web_search_news", WebSearchNews),
+    ],
+)
+async def test_explained_search(tools, metasearch, name, kind):
+    """Each result has its votes, and the coverage is there also where all gave fresh results."""
+    metasearch.coverage = (SourceCoverage.of_results("a", 2),)
+    search = getattr(tools, name)
+    plain = msgspec.to_builtins((await search(CALL, kind(query="whales"))).value)
+    shown = msgspec.to_builtins((await search(CALL, kind(query="whales", explain=True))).value)
+    why = {"score": 0.2, "votes": [{"provider": "a", "rank": 1, "score": 0.2}]}
+    assert [row.pop("explanation") for row in shown["results"]] == [why, why]
+    assert shown.pop("left_out") == [
+        {"url": "https://b.org/", "title": "Other", "reason": "limit", "explanation": why}
+    ]
+    assert [part["source"] for part in shown.pop("coverage")] == ["a"]
+    assert shown == plain
 
 
 async def test_each_search_has_its_query(tools, metasearch):

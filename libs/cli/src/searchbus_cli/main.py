@@ -21,6 +21,7 @@ COMMANDS = {
     "up": "searchbus_cli.up:up",
     "tools.list": "searchbus_cli.tools:list_tools",
     "tools.call": "searchbus_cli.tools:call",
+    "web": "searchbus_cli.web_search:search",
     "trace": "searchbus_cli.trace:trace",
     "doctor": "searchbus_cli.doctor:doctor",
     "nats-config": "searchbus_cli.nats_config:nats_config",

@@ -19,7 +19,7 @@ from searchbus_upstream import canonical_key
 
 from .results import Result
 
-__all__ = ["fuse"]
+__all__ = ["Fused", "Vote", "fuse"]
 
 K = 4
 """Lists have ten results: the first of one provider stays before the last of two others, which the
@@ -30,25 +30,72 @@ _NEAR_BITS = 3
 _MIN_SNIPPET_CHARS = 80
 
 
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What one provider says of a page.
+
+    Args:
+        rank: among the provider's results, from 1.
+        score: weight / (K + rank).
+        counted: False where another provider with the same index votes for more.
+    """
+
+    provider: str
+    rank: int
+    score: float
+    counted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A page of the fused list.
+
+    Args:
+        score: the sum of the votes that count.
+        copies: URLs of the results that were merged into this one.
+        behind_others: its domain has `PER_HOST` better pages: those of other domains come first.
+    """
+
+    result: Result
+    score: float
+    votes: tuple[Vote, ...]
+    copies: tuple[str, ...] = ()
+    behind_others: bool = False
+
+
 @dataclass(slots=True)
 class _Merged:
     """A page: its first result, with the longest texts of all.
 
     Args:
-        positions: provider → its best position of the page, from 1.
+        votes: by the group of their provider.
         dates: that results of the page's own URL give; of a copy, where those give none.
     """
 
     key: str
     result: Result
-    votes: dict[str, float] = field(default_factory=dict)
-    positions: dict[str, int] = field(default_factory=dict)
+    votes: dict[str, list[Vote]] = field(default_factory=dict)
     dates: list[str] = field(default_factory=list)
     dates_of_copies: list[str] = field(default_factory=list)
+    copies: list[str] = field(default_factory=list)
 
     @property
     def score(self) -> float:
-        return sum(self.votes.values())
+        return sum(max(vote.score for vote in votes) for votes in self.votes.values())
+
+    def fused(self, most: float) -> Fused:
+        """The page as a result; `most` votes are a score of 1."""
+        votes: list[Vote] = []
+        for of_group in self.votes.values():
+            best = max(of_group, key=lambda vote: vote.score)
+            votes += [vote if vote is best else replace(vote, counted=False) for vote in of_group]
+        date = _date(self.dates or self.dates_of_copies)
+        positions: dict[str, int] = {}
+        for vote in votes:
+            positions[vote.provider] = min(vote.rank, positions.get(vote.provider, vote.rank))
+        ranked = Ranked(round(self.score / most, 4), positions)
+        result = replace(self.result, published_at=date, ranked=ranked)
+        return Fused(result, self.score, tuple(votes), tuple(dict.fromkeys(self.copies)))
 
 
 def fuse(
@@ -57,7 +104,7 @@ def fuse(
     groups: Mapping[str, str],
     weights: Mapping[str, float],
     diverse: bool = True,
-) -> list[Result]:
+) -> list[Fused]:
     """Return all fused results, best first.
 
     Args:
@@ -77,24 +124,18 @@ def fuse(
                 found = merged[key] = _Merged(key, result)
                 prints.append((_simhash(f"{result.title} {result.snippet}"), found))
             else:
+                if result.url != found.result.url:
+                    found.copies.append(result.url)
                 found.result = _with_longer_texts(found.result, result)
                 merged[key] = found
             if result.published_at is not None:
                 dates = found.dates if key == found.key else found.dates_of_copies
                 dates.append(result.published_at)
-            vote = reciprocal_rank(rank, k=K, weight=weights.get(provider, 1.0))
-            found.votes[group] = max(found.votes.get(group, 0.0), vote)
-            found.positions.setdefault(provider, rank + 1)
+            score = reciprocal_rank(rank, k=K, weight=weights.get(provider, 1.0))
+            found.votes.setdefault(group, []).append(Vote(provider, rank + 1, score))
     unique = {id(item): item for item in merged.values()}.values()
     most = _most_votes(lists, groups, weights)
-    ranked = [
-        replace(
-            item.result,
-            published_at=_date(item.dates or item.dates_of_copies),
-            ranked=Ranked(round(item.score / most, 4), item.positions),
-        )
-        for item in sorted(unique, key=lambda m: (-m.score, m.key))
-    ]
+    ranked = [item.fused(most) for item in sorted(unique, key=lambda m: (-m.score, m.key))]
     return _spread(ranked) if diverse else ranked
 
 
@@ -129,13 +170,17 @@ def _date(dates: Sequence[str]) -> str | None:
     return max((date for date in dates if date.startswith(day)), key=len)
 
 
-def _spread(ranked: Sequence[Result]) -> list[Result]:
-    counts: dict[str, int] = {}
-    front: list[Result] = []
-    back: list[Result] = []
-    for result in ranked:
-        counts[result.source] = counts.get(result.source, 0) + 1
-        (front if counts[result.source] <= PER_HOST else back).append(result)
+def _spread(ranked: Sequence[Fused]) -> list[Fused]:
+    counts: Counter[str] = Counter()
+    front: list[Fused] = []
+    back: list[Fused] = []
+    for page in ranked:
+        source = page.result.source
+        counts[source] += 1
+        if counts[source] <= PER_HOST:
+            front.append(page)
+        else:
+            back.append(replace(page, behind_others=True))
     return front + back
 
 

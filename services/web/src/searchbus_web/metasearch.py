@@ -14,7 +14,8 @@ from searchbus_contracts.coverage import SourceCoverage
 from searchbus_upstream import Fetched, SharedCache, is_public_url
 
 from .domains import within
-from .fusion import fuse
+from .explaining import explained, left_out
+from .fusion import Fused, fuse
 from .providers.base import Provider, Query, SearchResults
 from .recency import of_range
 from .results import Result
@@ -56,8 +57,13 @@ class Metasearch:
         self._stale_s = stale_s
         self._clock = clock
 
-    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
+    async def search(
+        self, query: Query, *, actor: Actor, timeout_s: float, explain: bool = False
+    ) -> SearchResults:
         """Search with every provider and fuse the results.
+
+        Args:
+            explain: whether the results say why they stand where they do, and what was left out.
 
         Raises:
             Fault: every provider failed.
@@ -70,6 +76,7 @@ class Metasearch:
             return_exceptions=True,
         )
         lists: dict[str, list[Result]] = {}
+        refused: list[tuple[str, Result, str]] = []
         failures: dict[str, Failure] = {}
         notes: list[str] = []
         coverage: list[SourceCoverage] = []
@@ -80,12 +87,13 @@ class Metasearch:
             elif isinstance(outcome, BaseException):
                 raise outcome
             else:
-                lists[provider.name] = [
-                    # Cleaned first: fusion should not read megabytes of a stranger's text.
-                    r.cleaned()
-                    for r in outcome.results[:_MAX_RESULTS]
-                    if _fits(r, query)
-                ]
+                lists[provider.name] = []
+                for result in outcome.results[:_MAX_RESULTS]:
+                    if why := _refusal(result, query):
+                        refused.append((provider.name, result, why))
+                    else:
+                        # Cleaned first: fusion should not read megabytes of a stranger's text.
+                        lists[provider.name].append(result.cleaned())
                 notes += outcome.notes
                 count = len(lists[provider.name])
                 coverage.append(
@@ -97,16 +105,33 @@ class Metasearch:
             f"{name} failed ({failure.code}): {failure.message}"
             for name, failure in failures.items()
         ]
-        results = fuse(
+        pages = fuse(
             lists,
             groups={p.name: p.group for p in self._providers},
             weights={p.name: p.weight for p in self._providers},
             diverse=not query.include_domains,
         )
         now = datetime.fromtimestamp(self._clock(), UTC)
-        results, of_dates = of_range(results, query.time, now)
-        return SearchResults(
-            tuple(results[: query.limit]), (*notes, *of_dates), coverage=tuple(coverage)
+        in_range, of_dates = of_range([page.result for page in pages], query.time, now)
+        urls = {result.url for result in in_range}
+        kept = [page for page in pages if page.result.url in urls]
+        shown = kept[: query.limit]
+        found = SearchResults(
+            tuple(page.result for page in shown), (*notes, *of_dates), coverage=tuple(coverage)
+        )
+        if not explain:
+            return found
+
+        def reason(page: Fused) -> str:
+            if page.result.url in urls:
+                return "limit"
+            return "undated" if page.result.published_at is None else "older"
+
+        others = [(page, reason(page)) for page in pages if page not in shown]
+        return replace(
+            found,
+            why=tuple(explained(page) for page in shown),
+            left_out=left_out(refused, others),
         )
 
     async def _search_one(
@@ -135,17 +160,18 @@ class Metasearch:
         return found
 
 
-def _fits(result: Result, query: Query) -> bool:
-    """Whether a result has a public URL and passes the domain filters.
+def _refusal(result: Result, query: Query) -> str | None:
+    """Why a result is left out: it has no public URL, or fails the domain filters; or None.
 
     Providers ignore or misread some filters.
     """
     if len(result.url) > _MAX_URL_CHARS or not is_public_url(result.url):
-        return False
+        return "not_public"
     included = query.include_domains
     if included and not any(within(result.url, domain) for domain in included):
-        return False
-    return not any(within(result.url, domain) for domain in query.exclude_domains)
+        return "domain"
+    excluded = any(within(result.url, domain) for domain in query.exclude_domains)
+    return "domain" if excluded else None
 
 
 def _all_failed(failures: dict[str, Failure]) -> Fault:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import zip_longest
 from typing import Annotated
 
 import msgspec
@@ -17,6 +18,7 @@ from searchbus_passages import DEFAULT_TOKENS
 
 from .arguments import MAX_QUERY_CHARS, TIME_RANGES, read_time_range, read_urls
 from .domains import read_domains
+from .explaining import WebExplanation, WebLeftOut
 from .extraction.extractor import Extractor
 from .extraction.fitting import WebExtractItem, fit
 from .metasearch import Metasearch
@@ -38,6 +40,11 @@ TimeText = Annotated[
         extra_json_schema={"enum": list(TIME_RANGES)},
     ),
 ]
+Explain = Annotated[
+    bool,
+    Meta(description="Say why each result stands where it does, and what was left out "
+         "(for debugging)"),
+]  # fmt: skip
 Domains = list[
     Annotated[
         str,
@@ -51,6 +58,7 @@ class WebSearch(Struct, forbid_unknown_fields=True, rename="camel"):
 
     query: QueryText
     max_results: Annotated[int, Meta(ge=1, le=10, description="Number of results (1-10)")] = 5
+    explain: Explain = False
 
 
 class WebSearchAdvanced(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -65,6 +73,7 @@ class WebSearchAdvanced(Struct, forbid_unknown_fields=True, rename="camel"):
     exclude_domains: (
         Annotated[Domains, Meta(description="No results of these domains")] | UnsetType
     ) = UNSET
+    explain: Explain = False
 
 
 class WebSearchNews(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -73,6 +82,7 @@ class WebSearchNews(Struct, forbid_unknown_fields=True, rename="camel"):
     query: QueryText
     max_results: Annotated[int, Meta(ge=1, le=20, description="Number of results (1-20)")] = 10
     time_range: TimeText | UnsetType = UNSET
+    explain: Explain = False
 
 
 class WebExtract(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -99,6 +109,7 @@ class WebResult(Struct, omit_defaults=True, rename="camel"):
     snippet: str
     published_at: Annotated[str, Meta(description="ISO 8601")] | UnsetType = UNSET
     source: Annotated[str, Meta(description="Registrable domain")] | UnsetType = UNSET
+    explanation: Annotated[WebExplanation, Meta(description="With `explain`")] | UnsetType = UNSET
 
 
 class WebSearchResponse(Struct, omit_defaults=True):
@@ -111,7 +122,13 @@ class WebSearchResponse(Struct, omit_defaults=True):
     ] = []
     coverage: Annotated[
         list[SourceCoverage],
-        Meta(description="What each provider gave; absent where all gave fresh results"),
+        Meta(
+            description="What each provider gave; absent where all gave fresh results, unless with "
+            "`explain`"
+        ),
+    ] = []
+    left_out: Annotated[
+        list[WebLeftOut], Meta(description="With `explain`: the best of what is no result")
     ] = []
 
 
@@ -158,7 +175,7 @@ class WebTools(Toolset, name="web"):
     async def web_search(self, call: Call, arguments: WebSearch) -> WithMeta[WebSearchResponse]:
         """General-purpose web search returning relevant results."""
         query = Query(_query_text(arguments.query), arguments.max_results)
-        return await self._search(call, arguments.query, query)
+        return await self._search(call, arguments, query)
 
     @tool(
         title="Search the web with filters",
@@ -186,7 +203,7 @@ class WebTools(Toolset, name="web"):
             include_domains=read_domains("includeDomains", arguments.include_domains),
             exclude_domains=read_domains("excludeDomains", arguments.exclude_domains),
         )
-        return await self._search(call, arguments.query, query)
+        return await self._search(call, arguments, query)
 
     @tool(
         title="Search the news",
@@ -212,7 +229,7 @@ class WebTools(Toolset, name="web"):
             time=read_time_range(arguments.time_range),
             topic="news",
         )
-        return await self._search(call, arguments.query, query)
+        return await self._search(call, arguments, query)
 
     @tool(
         title="Read web pages",
@@ -240,17 +257,19 @@ class WebTools(Toolset, name="web"):
         return WebExtractResponse(await asyncio.to_thread(fit, pages, arguments.max_tokens))
 
     async def _search(
-        self, call: Call, given_query: str, query: Query
+        self, call: Call, arguments: WebSearch | WebSearchAdvanced | WebSearchNews, query: Query
     ) -> WithMeta[WebSearchResponse]:
-        found = await self._metasearch.search(query, actor=call.actor, timeout_s=call.remaining_s)
-        return _response(given_query, found)
+        found = await self._metasearch.search(
+            query, actor=call.actor, timeout_s=call.remaining_s, explain=arguments.explain
+        )
+        return _response(arguments.query, found, explain=arguments.explain)
 
 
 def _query_text(query: str) -> str:
     return check_query(query, max_chars=MAX_QUERY_CHARS)
 
 
-def _response(query: str, found: SearchResults) -> WithMeta[WebSearchResponse]:
+def _response(query: str, found: SearchResults, *, explain: bool) -> WithMeta[WebSearchResponse]:
     results = [
         WebResult(
             title=result.title,
@@ -258,10 +277,12 @@ def _response(query: str, found: SearchResults) -> WithMeta[WebSearchResponse]:
             snippet=result.snippet,
             published_at=result.published_at or UNSET,
             source=result.source or UNSET,
+            explanation=why or UNSET,
         )
-        for result in found.results
+        for result, why in zip_longest(found.results, found.why)
     ]
-    answer = WebSearchResponse(query, results, list(found.notes), shown(found.coverage))
+    coverage = list(found.coverage) if explain else shown(found.coverage)
+    answer = WebSearchResponse(query, results, list(found.notes), coverage, list(found.left_out))
     ranking = [result.ranked for result in found.results if result.ranked is not None]
     return WithMeta(
         answer,

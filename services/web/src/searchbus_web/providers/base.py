@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 from searchbus_contracts import Actor
 from searchbus_contracts.coverage import SourceCoverage
 
+from ..explaining import WebExplanation, WebLeftOut
 from ..results import Result
 
 __all__ = ["TIME_WORDS", "Provider", "Query", "SearchResults", "TimeRange", "Topic"]
@@ -37,12 +38,16 @@ class SearchResults:
         notes: what could not be done as requested.
         stale: whether they are from before, because the provider fails now.
         coverage: of results that were fused: what each provider gave.
+        why: of a search that explains itself: one explanation for each result.
+        left_out: of such a search: what is no result.
     """
 
     results: tuple[Result, ...]
     notes: tuple[str, ...] = ()
     stale: bool = False
     coverage: tuple[SourceCoverage, ...] = ()
+    why: tuple[WebExplanation, ...] = ()
+    left_out: tuple[WebLeftOut, ...] = ()
 
 
 class Provider(Protocol):
