@@ -141,7 +141,7 @@ async def test_search_keeps_a_budget_and_leads_on(call):
 
 async def test_cut_passages_are_parts_of_their_documents(call):
     """With the place of what is shown."""
-    page = (await call("search_fomc", query="harvest of pears", top_k=1, max_tokens=345))["results"]
+    page = (await call("search_fomc", query="harvest of pears", top_k=1, max_tokens=380))["results"]
     (passage,) = page
     assert passage["truncated"] is True
     assert "harvest of pears" in " ".join(passage["chunk_text"].split())

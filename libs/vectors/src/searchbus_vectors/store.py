@@ -136,6 +136,10 @@ class Hit:
     cosine: float
     payload: dict[str, Any]
 
+    def scored(self, score: float) -> Hit:
+        """The same hit with another score; `dataclasses.replace` takes ten times as long."""
+        return Hit(self.id, score, self.cosine, self.payload)
+
 
 @dataclass(frozen=True, slots=True)
 class Page:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
@@ -79,8 +79,7 @@ class Order:
         places = {date: place for place, date in enumerate(dates)}
         best = max((hit.score for hit in ranked), default=0.0)
         raised = {
-            hit.id: replace(hit, score=best + _ORDER_LIFT / (1 + places[self._date(hit)]))
-            for hit in chosen
+            hit.id: hit.scored(best + _ORDER_LIFT / (1 + places[self._date(hit)])) for hit in chosen
         }
         # The sort is stable: passages of one date stay in their order.
         return sorted((raised.get(hit.id, hit) for hit in ranked), key=lambda hit: -hit.score)

@@ -7,7 +7,6 @@ two a question means is in its words. And a statement says again what earlier on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from searchbus_vectors import Hit
 
@@ -39,7 +38,7 @@ def choose_within_events(ranked: Sequence[Hit], profile: Profile, wanted: Wanted
     for date, hit in chosen.items():
         behind = best[date] - (hit.score - wanted.lift)
         if date and behind > 0:
-            raised[hit.id] = replace(hit, score=hit.score + _SHARED * behind)
+            raised[hit.id] = hit.scored(hit.score + _SHARED * behind)
     return in_order(raised.get(hit.id, hit) for hit in ranked)
 
 
@@ -65,5 +64,5 @@ def raise_earliest(
     if not alike:
         return list(ranked)
     first = min(alike, key=lambda hit: metadata(hit, profile.date_field))
-    raised = replace(first, score=best + _RAISED)
+    raised = first.scored(best + _RAISED)
     return [raised, *(hit for hit in ranked if hit.id != first.id)]

@@ -34,18 +34,20 @@ class Phrase:
 
     def __init__(self, query: str) -> None:
         core = _core(query.casefold())
-        self._word = max(_WORD.findall(core), key=len, default="")
+        self._words = sorted(set(_WORD.findall(core)), key=len, reverse=True)
         # Whole words only, so that "cook" is not found in "cookie".
         self._pattern = re.compile(rf"(?<!\w){_pattern_of(core)}(?!\w)")
 
     def stands_in(self, *texts: str) -> bool:
         """Whether one of the texts contains the phrase; False for a query without a word."""
-        return self._word != "" and any(map(self._stands_in, texts))
+        return bool(self._words) and any(map(self._stands_in, texts))
 
     def _stands_in(self, text: str) -> bool:
         text = text.casefold()
-        # Hardly any text has the longest word; a pattern takes a hundred times as long to say so.
-        return self._word in text and self._pattern.search(text) is not None
+        # Hardly any text has all the words; a pattern takes a hundred times as long to say so.
+        if not all(word in text for word in self._words):
+            return False
+        return self._pattern.search(text) is not None
 
 
 def _core(query: str) -> str:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 __all__ = ["Quantities"]
@@ -104,14 +105,15 @@ class Quantities:
         """
         if not self._wanted:
             return 0.0
-        there: set[_Quantity] = set()
+        missing = self._wanted
         for text in texts:
             for quantity, place in self._numbers(text):
-                same = {wanted for wanted in self._wanted if wanted.stands_in(quantity)}
-                if same <= there or (counts is not None and not counts(_sentence(text, place))):
-                    continue
-                there |= same
-        return len(there) / len(self._wanted)
+                left = [wanted for wanted in missing if not wanted.stands_in(quantity)]
+                if len(left) < len(missing) and (counts is None or counts(_sentence(text, place))):
+                    missing = left
+                if not missing:
+                    return 1.0
+        return 1 - len(missing) / len(self._wanted)
 
     def _numbers(self, text: str) -> Iterator[tuple[_Quantity, int]]:
         """The quantities of a text that may be meant; to parse every number takes too long."""
@@ -156,13 +158,18 @@ def _read(text: str, match: re.Match[str]) -> _Quantity | None:
 
 
 def _number(match: re.Match[str]) -> Fraction | None:
-    part = match["part"] or match["alone"]
+    return _value(match["whole"] or "0", match["part"] or match["alone"], match["decimals"])
+
+
+@lru_cache(10_000)
+def _value(whole: str, part: str | None, decimals: str | None) -> Fraction | None:
+    """The number; adding fractions costs more than everything else about a text."""
     fraction = Fraction(_VULGAR.get(part, part)) if part else Fraction(0)
     if fraction >= 1:
         return None  # a date or a ratio
-    if match["decimals"]:
-        fraction = Fraction(f".{match['decimals']}")
-    return int(match["whole"] or 0) + fraction
+    if decimals:
+        fraction = Fraction(f".{decimals}")
+    return int(whole) + fraction
 
 
 def _numbers(wanted: _Quantity) -> set[Fraction]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from searchbus_contracts.retrieval import FieldType
@@ -32,7 +31,7 @@ NAMES_LIFT = 0.4
 SPREAD = 0.94
 """What is left of a passage's score for each better passage of its document."""
 _CANDIDATES, _MORE_CANDIDATES = 60, 150
-"""Where dates or numbers decide, words and meaning put the right passage further down."""
+"""More where the order of dates decides: words and meaning put the right passage further down."""
 
 
 class Question:
@@ -67,13 +66,13 @@ class Question:
 
     @property
     def looks_far(self) -> bool:
-        """Whether the right passage may be far down each ranking."""
+        """Whether more passages should be read: what they say decides about their order."""
         return self._order is not None or bool(self._quantities)
 
     @property
     def candidates(self) -> int:
         """Passages that each search should contribute."""
-        return _MORE_CANDIDATES if self.looks_far else _CANDIDATES
+        return _CANDIDATES if self._order is None else _MORE_CANDIDATES
 
     @property
     def weighed_words(self) -> list[str]:
@@ -143,7 +142,7 @@ class Question:
             key = hit.payload["document_id"]
             most[key] = max(most.get(key, 0.0), shares[hit.id])
         return in_order(
-            replace(hit, score=hit.score + QUANTITIES_LIFT * most[hit.payload["document_id"]])
+            hit.scored(hit.score + QUANTITIES_LIFT * most[hit.payload["document_id"]])
             if most[hit.payload["document_id"]]
             else hit
             for hit in ranked
@@ -158,5 +157,5 @@ def _spread(hits: Sequence[Hit]) -> list[Hit]:
         document = hit.payload["document_id"]
         before = passages[document]
         passages[document] += 1
-        lowered.append(replace(hit, score=hit.score * SPREAD**before) if before else hit)
+        lowered.append(hit.scored(hit.score * SPREAD**before) if before else hit)
     return sorted(lowered, key=lambda hit: -hit.score)  # equal ones stay in their order

@@ -17,7 +17,7 @@ from searchbus_vectors import Filter, Hit, Match
 
 __all__ = ["Preference", "in_order", "metadata", "rank", "worth_reading"]
 
-_WORTH, _WORTH_FAR = (40, 20), (80, 80)
+_WORTH, _WORTH_FAR = (40, 20), (60, 60)
 """By score, and by words."""
 
 
@@ -63,7 +63,7 @@ def rank(
         match = best[key]
         hit = Hit(key, match.score + lifts.get(key, 0.0), match.cosine, payload)
         raised = lift(hit)
-        ranked.append(Hit(key, hit.score + raised, hit.cosine, payload) if raised else hit)
+        ranked.append(hit.scored(hit.score + raised) if raised else hit)
     return in_order(ranked)
 
 
