@@ -40,13 +40,13 @@ MAX_CHARS_PER_TOKEN = 8
 _FREE_LETTERS = 6
 _FOREIGN_END = re.compile(r"..[aiou]$")
 _COMMON_PAIRS = frozenset(
-    f"{first}{second}"
-    for first, *others in (
+    group[0] + second
+    for group in (
         "abcdgilmnprstvy baelouy caehiklortu daeiosu eacdefilmnprstvwx faefiloru gaehinr "
         "haeio iabcdefglmnorstv ke ladeilosuy mabeimop nacdefgiostuv ocdflmnoprstuvw paelopr "
         "qu racdeikmnorstvy sacehiopstu taehilorstuy uacelmnprst vaei waehio xp ye"
     ).split()
-    for second in others
+    for second in group[1:]
 )
 """Tokenizers learned mostly from English: they have its words whole, and others in pieces. Nine in
 ten pairs of English texts are among these, two in three of Polish ones; and hardly any of its words
