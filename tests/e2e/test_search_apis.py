@@ -40,7 +40,7 @@ async def test_searches_agree_with_the_tools(stack, http, topic, tool):
     assert wanted == [
         (r["title"], r["url"], r["content"], r["publishedDate"]) for r in searxng["results"]
     ]
-    assert {name for r in searxng["results"] for name in r["engines"]} == {"ddg"}
+    assert {name for r in searxng["results"] for name in r["engines"]} == {"duckduckgo"}
     assert searxng["unresponsive_engines"] == []
     body = {"query": QUERY["query"], "topic": topic, "max_results": 10}
     tavily = (await http.post("/tavily/search", json=body)).json()

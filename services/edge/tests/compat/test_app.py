@@ -12,8 +12,10 @@ from searchbus_bus import Call, MemoryBroker, Toolset, Worker, tool
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_edge.bootstrap import open_edge
-from searchbus_edge.compat.app import INTERFACES, OtherApis
+from searchbus_edge.compat.app import INTERFACES
+from searchbus_edge.http.app import build_app
 from searchbus_edge.settings import EdgeSettings
+from searchbus_runtime import Health
 
 ROLE = "ROLE_MCP-WEB-SEARCH"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -103,7 +105,7 @@ async def start(tmp_path):
             await broker.connect(name="web").serve(worker)
         opened = open_edge(broker.connect(name="edge"), EdgeSettings(**settings))
         edge = await opened.__aenter__()
-        transport = httpx.ASGITransport(OtherApis(edge.http_calls))
+        transport = httpx.ASGITransport(build_app(edge, Health()))
         client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080")
         stack.append((client, opened))
         return client
@@ -317,21 +319,34 @@ async def test_key_of_tavily_may_stand_in_the_body(guarded):
     assert [await status(strange) for strange in ("", "a b", "é\r\nx: y", 5, None)] == [401] * 5
 
 
-async def test_limits_count_all_interfaces_together(start):
-    """Requests of one caller, whatever they ask."""
-    http = await start(abuse_rate_per_s=0.001, abuse_burst=3)
-    statuses = [
-        (await http.request(method, path, **options)).status_code
-        for method, path, options in [*requests("").values(), requests("")["tavily"]]
-    ]
-    assert statuses == [200, 200, 200, 429]
+OVER_MCP = {
+    "headers": {"Accept": "application/json", "MCP-Protocol-Version": "2025-11-25"},
+    "json": {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+             "params": {"name": "web_search_news", "arguments": {"query": "x"}}},
+}  # fmt: skip
+EVERYWHERE = {
+    **requests(""),
+    "api": ("POST", "/api/v1/web/web_search_news", {"json": {"query": "x"}}),
+    "mcp": ("POST", "/mcp/web", OVER_MCP),
+}
+
+
+@pytest.mark.parametrize("last", EVERYWHERE)
+async def test_limits_count_all_interfaces_together(start, last):
+    """Requests of one caller, whatever they ask, also over MCP."""
+    http = await start(abuse_rate_per_s=0.001, abuse_burst=4)
+    for name in (*(set(EVERYWHERE) - {last}), last):
+        method, path, options = EVERYWHERE[name]
+        status = (await http.request(method, path, **options)).status_code
+        assert status == (429 if name == last else 200)
 
 
 async def test_calls_of_all_interfaces_count_together(start):
     """Also those that one request makes: two, where it reads pages."""
-    http = await start(call_rate_per_s=0.001, call_burst=3)
+    http = await start(call_rate_per_s=0.001, call_burst=4)
     await http.post("/tavily/search", json={"query": "x", "include_raw_content": True})
     assert (await http.get("/searxng?q=x&format=json")).status_code == 200
+    assert (await http.post("/mcp/web", **OVER_MCP)).json()["result"]["isError"] is False
     answer = await http.get(f"/read?url={PAGE}")
     assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
 

@@ -29,7 +29,7 @@ async def test_answer_has_the_fields_of_the_api(tools):
         "infoboxes": (), "suggestions": (), "unresponsive_engines": [], "untrusted": True,
         "results": [
             {"title": "Page 1", "url": "https://p1.example/", "content": "Text 1.",
-             "publishedDate": "2026-03-02", "engine": "brave", "engines": ["brave", "ddg"],
+             "publishedDate": "2026-03-02", "engine": "brave", "engines": ["brave", "duckduckgo"],
              "positions": [1, 3], "score": 0.8, "category": "general",
              "parsed_url": ("https", "p1.example", "/", "", "", ""), "template": "default.html"},
         ],
@@ -79,7 +79,7 @@ async def test_engines_that_did_not_answer_are_named(tools):
         {"source": "old", "state": "stale", "results": 2},
     )
     tools.notes = ["searxng failed."]
-    answer = await found(tools, engines="google", language="de")
+    answer = await found(tools, engines="google, duckduckgo", language="de")
     assert answer["unresponsive_engines"] == [
         ("old", "fails now; its results are from before"),
         ("searxng", "Down."),
@@ -88,6 +88,7 @@ async def test_engines_that_did_not_answer_are_named(tools):
     ]
     assert answer["notes"] == [
         "language=de is not applied: results are of any language.",
+        "engines is not applied: all providers answer.",
         "searxng failed.",
     ]
 

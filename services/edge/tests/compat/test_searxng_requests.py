@@ -24,7 +24,7 @@ def test_parameters():
         engines="google, bing", language="all", safesearch="0",
     ) == Search(
         query="whales", page=2, categories=("news", "general"), time_range="m", timeout_s=2.5,
-        engines=("google", "bing"),
+        engines=("google", "bing"), notes=("engines is not applied: all providers answer.",),
     )  # fmt: skip
 
 

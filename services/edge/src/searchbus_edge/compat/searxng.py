@@ -6,6 +6,7 @@ answer = await search(call, read_search(form))      # to be encoded as JSON
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlparse
 
@@ -23,6 +24,7 @@ __all__ = ["PAGE_SIZE", "Answer", "search", "status_of"]
 PAGE_SIZE = 10
 _MOST = {"general": 25, "news": 20}
 """Results that a tool gives at most; pages after the first share what is left of them."""
+_MOST_ABSENT = 10
 _STATUS: dict[str, int] = {
     ErrorCode.INVALID_ARGUMENT: 400,
     ErrorCode.INVALID_QUERY: 400,
@@ -47,6 +49,10 @@ _REASONS: dict[str | None, str] = {
     ErrorCode.QUOTA_EXHAUSTED: "quota exhausted",
     ErrorCode.DEADLINE_EXCEEDED: "timeout",
 }
+
+
+_ENGINES = {"ddg": "duckduckgo"}
+"""Providers that SearXNG knows by another name."""
 
 
 class Result(Struct, kw_only=True):
@@ -108,14 +114,11 @@ async def search(call: CallTool, request: Search) -> Answer:
     if len(parts) > 1:
         results.sort(key=lambda result: -result.score)
     founds = [found for _, found in parts]
-    unresponsive = {part.source: _reason(part) for f in founds for part in f.coverage}
-    failing = [(name, reason) for name, reason in sorted(unresponsive.items()) if reason]
-    failing += [(name[:40], "no such engine here") for name in request.engines[:PAGE_SIZE]]
     notes = [*request.notes, *dict.fromkeys(note for found in founds for note in found.notes)]
     return Answer(
         query=request.query,
         results=results,
-        unresponsive_engines=failing,
+        unresponsive_engines=_unresponsive(founds, request.engines),
         notes=notes or UNSET,
     )
 
@@ -160,7 +163,8 @@ async def _page(call: CallTool, request: Search, category: str) -> tuple[list[Ro
 
 def _result(row: Row, position: int, category: str) -> Result:
     positions = row.ranked.positions if row.ranked is not None else {TOOLSET: position}
-    engines = sorted(positions, key=lambda name: positions[name])
+    providers = sorted(positions, key=lambda name: positions[name])
+    engines = [_engine(name) for name in providers]
     return Result(
         title=row.title,
         url=row.url,
@@ -168,11 +172,23 @@ def _result(row: Row, position: int, category: str) -> Result:
         publishedDate=row.published_at,
         engine=engines[0] if engines else TOOLSET,
         engines=engines or [TOOLSET],
-        positions=[positions[name] for name in engines] or [position],
+        positions=[positions[name] for name in providers] or [position],
         score=row.ranked.score if row.ranked is not None else round(1 / position, 4),
         category=category,
         parsed_url=tuple(urlparse(row.url)),
     )
+
+
+def _unresponsive(founds: Sequence[Found], wanted: Sequence[str]) -> list[tuple[str, str]]:
+    """Engines that did not answer, and those that are wanted and that there are not."""
+    reasons = {_engine(part.source): _reason(part) for f in founds for part in f.coverage}
+    failed = [(name, reason) for name, reason in sorted(reasons.items()) if reason]
+    absent = [name[:40] for name in wanted if name not in reasons]
+    return failed + [(name, "no such engine here") for name in absent[:_MOST_ABSENT]]
+
+
+def _engine(provider: str) -> str:
+    return _ENGINES.get(provider, provider)
 
 
 def _reason(part: SourceCoverage) -> str:

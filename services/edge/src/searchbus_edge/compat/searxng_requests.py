@@ -31,7 +31,7 @@ class Search(Struct, frozen=True, kw_only=True):
 
     Args:
         time_range: `d`, `w`, `m`, `y`, or empty.
-        engines: names that the request asks for; none of them can be chosen.
+        engines: names that the request asks for; all providers answer, whichever it names.
         timeout_s: `timeout_limit`; None where the request has none.
         notes: what is not done as asked.
     """
@@ -69,6 +69,9 @@ def read_search(form: Mapping[str, str]) -> Search:
         raise _invalid("safesearch", safesearch)
     if safesearch != "0":
         notes.append(f"safesearch={safesearch} is not applied: each provider has its own default.")
+    engines = tuple(_split(form.get("engines", "")))
+    if engines:
+        notes.append("engines is not applied: all providers answer.")
     time_range = _TIME_RANGES.get(form.get("time_range", ""))
     if time_range is None:
         raise _invalid("time_range", form["time_range"])
@@ -77,7 +80,7 @@ def read_search(form: Mapping[str, str]) -> Search:
         page=_page(form.get("pageno", "1")),
         categories=categories,
         time_range=time_range,
-        engines=tuple(_split(form.get("engines", ""))),
+        engines=engines,
         timeout_s=_timeout_s(form.get("timeout_limit", "")),
         notes=tuple(notes),
     )
