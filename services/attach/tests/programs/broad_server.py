@@ -51,7 +51,7 @@ PROMPTS = [
     {"name": "simple", "description": "Without arguments."},
     {"name": "greet", "title": "Greet", "description": "With arguments.", "arguments": [
         {"name": "name", "description": "Whom.", "required": True},
-        {"name": "tone", "description": "How."}]},
+        {"name": "tone", "description": "How.", "required": False}]},
     {"name": "with picture", "description": "Content of several kinds."},
 ]  # fmt: skip
 NAMES = ["Ada", "Alan", "Grace"]

@@ -207,6 +207,7 @@ def prompt(name: str, descriptor: PromptDescriptor) -> types.Prompt:
         arguments=[
             types.PromptArgument(name=a.name, description=a.description, required=a.required)
             for a in descriptor.arguments
-        ],
+        ]
+        or None,
         _meta=marked_untrusted(None) if descriptor.untrusted else None,
     )
