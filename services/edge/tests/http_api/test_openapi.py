@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import jsonschema_rs
 import pytest
 
 from searchbus_contracts import Actor, ToolAnnotations
+from searchbus_edge.http_api import openapi as module
 from searchbus_edge.http_api.openapi import OpenApi
 from searchbus_edge.lists.view import View
 
@@ -98,6 +100,24 @@ async def test_few_documents_are_kept(openapi, view):
     for number in range(200):
         await openapi.document(view, ALICE, [f"t{number}"])
     assert len(openapi._kept) == 64
+
+
+async def test_documents_are_kept_within_a_size(openapi, view, monkeypatch):
+    """The last ones; one that is too large is made again at each request."""
+    first = await openapi.document(view, ALICE, [])
+    monkeypatch.setattr(module, "_MAX_KEPT_BYTES", 2 * len(first))
+    for number in range(50):
+        await openapi.document(view, ALICE, [f"t{number}"])
+    assert sum(map(len, openapi._kept.values())) <= 2 * len(first)
+    monkeypatch.setattr(module, "_MAX_KEPT_BYTES", 10)
+    assert await openapi.document(view, PAYER, []) != first
+    assert view.visible_roles(PAYER) not in {key[1] for key in openapi._kept}
+
+
+async def test_document_is_made_once_for_all_who_wait(openapi, view):
+    """They get the same one."""
+    found = await asyncio.gather(*(openapi.document(view, ALICE, []) for _ in range(5)))
+    assert len({id(document) for document in found}) == 1
 
 
 async def test_credential_is_asked_for_where_callers_sign_in(view):

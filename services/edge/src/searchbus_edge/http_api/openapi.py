@@ -1,6 +1,7 @@
 """The OpenAPI 3.1 document: the tools that a caller may call, at this moment.
 
-It is made once for each catalogue, set of roles and choice of toolsets, in a thread.
+It is made once for each catalogue, set of roles and choice of toolsets, in a thread, one document
+at a time: with tens of thousands of tools that takes seconds and a hundred megabytes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import functools
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import Raw, to_builtins
 
 from searchbus_contracts import VERSION, Actor, encode, json_schema
 
@@ -25,6 +26,7 @@ from .schemas import Components
 __all__ = ["OpenApi"]
 
 _MAX_KEPT = 64
+_MAX_KEPT_BYTES = 32 * 1024 * 1024
 _CALL_ERRORS = ("400", "401", "403", "404", "422", "429", "500", "502", "503", "504")
 _DESCRIPTION = (
     "Search and retrieval tools for agents. Each operation is a tool; the same tools are served "
@@ -47,6 +49,7 @@ class OpenApi:
         self._signed_in = signed_in
         # The one made longest ago first.
         self._kept: dict[tuple[Any, ...], bytes] = {}
+        self._making = asyncio.Lock()
 
     async def document(self, view: View, actor: Actor, toolsets: Collection[str]) -> bytes:
         """The document as JSON.
@@ -56,13 +59,20 @@ class OpenApi:
             toolsets: to describe; empty for all.
         """
         key = (view.version, view.visible_roles(actor), frozenset(toolsets))
-        found = self._kept.get(key)
-        if found is None:
-            found = await asyncio.to_thread(self._make, view, actor, frozenset(toolsets))
-            self._kept[key] = found
-            if len(self._kept) > _MAX_KEPT:
-                del self._kept[next(iter(self._kept))]
-        return found
+        if key not in self._kept:
+            async with self._making:
+                if key not in self._kept:
+                    made = await asyncio.to_thread(self._make, view, actor, frozenset(toolsets))
+                    self._keep(key, made)
+                    return made
+        return self._kept[key]
+
+    def _keep(self, key: tuple[Any, ...], document: bytes) -> None:
+        if len(document) > _MAX_KEPT_BYTES:
+            return
+        self._kept[key] = document
+        while len(self._kept) > _MAX_KEPT or sum(map(len, self._kept.values())) > _MAX_KEPT_BYTES:
+            del self._kept[next(iter(self._kept))]
 
     def _make(self, view: View, actor: Actor, toolsets: Collection[str]) -> bytes:
         tools = [
@@ -76,7 +86,7 @@ class OpenApi:
         problem = _add_problem(components)
         paths: dict[str, Any] = {} if toolsets else {f"{ROOT}/{ALL_TOOLS}": _tool_list(components)}
         for listed in tools:
-            paths[path_of(listed)] = {"post": _operation(listed, components)}
+            paths[path_of(listed)] = _encoded({"post": _operation(listed, components)})
         document: dict[str, Any] = {
             "openapi": "3.1.0",
             "info": {"title": "searchbus", "version": VERSION, "description": _DESCRIPTION},
@@ -84,7 +94,7 @@ class OpenApi:
             "tags": [{"name": name} for name in _toolsets(tools)],
             "paths": paths,
             "components": {
-                "schemas": components.schemas,
+                "schemas": {name: _encoded(s) for name, s in components.schemas.items()},
                 "responses": {"Problem": _problem_response(problem)},
             },
         }
@@ -94,6 +104,11 @@ class OpenApi:
                 "bearer": {"type": "http", "scheme": "bearer"}
             }
         return encode(document)
+
+
+def _encoded(part: Any) -> Raw:
+    """A part of the document: one piece of JSON at a time holds the interpreter's lock."""
+    return Raw(encode(part))
 
 
 def _toolsets(tools: Iterable[ListedTool]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from ..lists.view import ListedTool
+from ..lists.view import ListedTool, validator
 
 __all__ = ["sample_arguments"]
 
@@ -28,7 +28,10 @@ def sample_arguments(listed: ListedTool) -> dict[str, Any] | None:
     sampler = _Sampler(listed.descriptor.input_schema, listed.descriptor.examples)
     found = sampler.value(listed.descriptor.input_schema, "", 0)
     try:
-        valid = isinstance(found, dict) and listed.validator.is_valid(found)
+        # A validator of its own: that of the tool would stay in memory, also if nobody calls it.
+        valid = isinstance(found, dict) and validator(listed.descriptor.input_schema).is_valid(
+            found
+        )
     except ValueError:  # the validator's limit of nesting
         valid = False
     return found if valid else None
