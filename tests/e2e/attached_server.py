@@ -26,6 +26,24 @@ async def process_id() -> str:
     return str(os.getpid())
 
 
+@server.resource("weather://map/{city}")
+async def chart(city: str) -> bytes:
+    """A map, as an image."""
+    return f"map of {city}".encode()
+
+
+@server.resource("weather://about")
+async def about() -> str:
+    """Where the forecasts come from."""
+    return "the window"
+
+
+@server.prompt()
+async def pack(city: str) -> str:
+    """What to pack for a city."""
+    return f"What do I pack for {city}?"
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         server.run("streamable-http", port=int(sys.argv[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 
 from searchbus_testing import Stack, eventually, until
 from searchbus_testing.processes import free_port
@@ -91,6 +92,45 @@ async def test_calls_pass_through_with_progress(attached, name, mode):
     assert found.structured_content == {"city": "Oslo", "sky": "blue"}
     assert found.meta["dev.searchbus/untrusted"] is True
     assert steps == [(1.0, 2.0, "looking out of the window")]
+
+
+@pytest.mark.parametrize("name", ["weather", "far"])
+async def test_resources_and_prompts_pass_through(attached, name):
+    """On a secured bus the service may serve those of its servers, and the edge ask for them."""
+    async with Client(f"{attached.url}/mcp") as client:
+
+        async def there() -> bool:
+            names = {prompt.name for prompt in (await client.list_prompts()).prompts}
+            return f"{name}__pack" in names
+
+        await until(there)
+        filled = await client.get_prompt(f"{name}__pack", {"city": "Oslo"})
+        assert filled.messages[0].content.text == "What do I pack for Oslo?"
+        prefix = f"searchbus://attach/{name}/"
+        listed_uris = {r.uri for r in (await client.list_resources()).resources}
+        assert f"{prefix}weather://about" in listed_uris
+        read = await client.read_resource(f"{prefix}weather://map/Oslo")
+        assert base64.b64decode(read.contents[0].blob) == b"map of Oslo"
+
+
+async def test_a_view_is_an_endpoint(attached):
+    """Of the tools that it selects, while the stack runs."""
+    path = attached.data / "attach.toml"
+    path.write_text(f"{path.read_text()}\n[views.sky]\nallow = ['*__forecast']\n")
+
+    async def there() -> bool:
+        try:
+            return await listed(attached.url + "/mcp/sky") == {
+                "weather__forecast", "far__forecast"
+            }  # fmt: skip
+        except ExceptionGroup as error:
+            assert error.subgroup(MCPError), error  # there is no such endpoint yet
+            return False
+
+    await until(there)
+    async with Client(attached.url + "/mcp/sky") as client:
+        found = await client.call_tool("far__forecast", {"city": "Rome"})
+    assert found.structured_content["city"] == "Rome"
 
 
 async def test_a_sentence_finds_an_attached_tool(attached):

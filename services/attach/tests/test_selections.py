@@ -84,6 +84,19 @@ async def test_a_selection_is_a_toolset_whose_tools_are_those_of_servers(new_wor
     assert world.tools("other")
 
 
+async def test_a_name_that_two_servers_have_is_in_a_selection_once(new_world, caplog):
+    """A server's name may have what separates it from a tool's."""
+    how = {"tools": [{"name": "b__say", "description": "Says.", "inputSchema": {"type": "object"}}]}
+    say = {"tools": [{**how["tools"][0], "name": "say"}]}
+    servers = {"a": plain_keys(how), "a__b": plain_keys(say)}
+    world = await new_world(**servers)
+    await world.until_up("a")
+    await world.until_up("a__b")
+    write(world, '[views.reading]\nallow = ["a__*"]\n', **servers)
+    await until(lambda: world.tools("reading").keys() == {"a__b__say"})
+    assert "two servers have it" in caplog.text
+
+
 async def test_a_selection_and_a_server_can_swap_their_name(new_world):
     """In one change of the file."""
     selection = SELECTION.replace("reading", "plain").replace("plain__", "other__")

@@ -57,7 +57,7 @@ def test_everything_of_a_definition_can_be_replaced():
         20000,
         ("FILES", "TEAM"),
     )
-    assert (found.listed_as("read"), found.listed_as("none")) == ("plain__open", "")
+    assert found.listed_as == {"read": "plain__open", "stat": "plain__stat"}
     assert found.problems == ()
 
 

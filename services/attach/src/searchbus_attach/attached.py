@@ -199,6 +199,7 @@ class Attached:
         tool_list: list[AttachedTool] = []
         if with_tools:
             listed = {tool.name for tool in self._reviewed.tools}
+            listed_as = self._shown.listed_as
             own_names = upstream.tools.own_names if upstream.tools is not None else {}
             for name in dict.fromkeys([*listed, *changed]):
                 held = changed.get(name)
@@ -208,7 +209,7 @@ class Attached:
                 tool_list.append(
                     AttachedTool(
                         name=own_names.get(name, name),
-                        listed_as=self._shown.listed_as(name),
+                        listed_as=listed_as.get(name, ""),
                         problem=problem,
                         sha256=held.sha256 if held is not None else "",
                     )

@@ -171,32 +171,36 @@ def try_server(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start or reach a server once, and read its tools; needs no running stack.
+    """Start or reach a server once, and read its lists; needs no running stack.
 
     Example: searchbus attach test files
     """
     with reported_errors():
         server = server_of(file_of(file, data), name)
         probed = probe(server, credentials_for(server, data))
-    tools = probed.tools
+    tools, contents = probed.tools, probed.contents
+    refused = {**tools.refused, **contents.refused}
     if as_json:
         typer.echo(
             json.dumps({
                 "server": probed.server_info, "protocol": probed.protocol,
                 "seconds": probed.seconds, "tools": [tool.name for tool in tools.descriptors],
-                "refused": dict(tools.refused),
+                "prompts": [prompt.name for prompt in contents.prompts],
+                "resources": [resource.uri for resource in contents.resources],
+                "refused": refused,
             })
         )  # fmt: skip
         return
     typer.echo(
         printable(
             f"{name} works: {probed.server_info or 'no name'}, MCP {probed.protocol}, "
-            f"{len(tools.descriptors)} tools in {probed.seconds:.1f} s",
+            f"{len(tools.descriptors)} tools, {len(contents.prompts)} prompts, "
+            f"{len(contents.resources)} resources in {probed.seconds:.1f} s",
             one_line=True,
         )
     )
-    for tool, reason in tools.refused.items():
-        typer.echo(printable(f"  {tool} cannot be listed: {reason}", one_line=True))
+    for item, reason in refused.items():
+        typer.echo(printable(f"  {item} cannot be listed: {reason}", one_line=True))
 
 
 @attach.command("diff")

@@ -138,6 +138,7 @@ def _each(
     refused: dict[str, str],
 ) -> tuple[Item, ...]:
     found: dict[str, Item] = {}
+    beyond = 0
     for number, item in enumerate(items or ()):
         name = item.get("name") if isinstance(item, dict) else None
         shown = clean_line(name, 80) if isinstance(name, str) else ""
@@ -155,9 +156,11 @@ def _each(
         if key(descriptor) in found:
             refused[shown] = f"another {kind} has its name or address"
         elif len(found) == MAX_ITEMS:
-            refused[shown] = f"a server may have {MAX_ITEMS} of these"
+            beyond += 1
         else:
             found[key(descriptor)] = descriptor
+    if beyond:
+        refused[f"{kind} beyond {MAX_ITEMS}"] = f"there are {beyond} more than a server may have"
     return tuple(found.values())
 
 

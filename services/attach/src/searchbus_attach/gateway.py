@@ -275,12 +275,12 @@ class Gateway:
             await self._dirty.wait()
             await asyncio.sleep(_MERGE_S)
             self._dirty.clear()
-            # Not earlier: an announcement reads the worker's tools in a thread.
-            while self._changed:
-                self._publish(self._changed.pop())
-            self._publish_selections()
             assert self._announce is not None
             try:
+                # Not earlier: an announcement reads the worker's tools in a thread.
+                while self._changed:
+                    self._publish(self._changed.pop())
+                self._publish_selections()
                 await self._announce()
             except Exception:
                 log.exception("the changed tools could not be announced")

@@ -7,10 +7,13 @@ import time
 from dataclasses import dataclass
 
 import anyio
+from mcp import MCPError
 
 from .auth.credentials import Credentials
 from .connection import Surroundings, open_connection, why
 from .describe import ServerTools, describe
+from .describe_contents import ServerContents, describe_contents
+from .faults import ServerFault
 from .remote import HttpNotes
 from .servers import Server
 from .session import ServerSession
@@ -28,17 +31,18 @@ class Probed:
     """What a server says.
 
     Args:
-        seconds: from initialize to the whole list.
+        seconds: from initialize to the whole lists.
     """
 
     server_info: str
     protocol: str
     seconds: float
     tools: ServerTools
+    contents: ServerContents
 
 
 def probe(server: Server, credentials: Credentials | None = None) -> Probed:
-    """Connect to a server and read its list.
+    """Connect to a server and read its lists.
 
     Args:
         credentials: for a server that needs a sign-in; they are closed then.
@@ -71,10 +75,16 @@ async def _read(server: Server, session: ServerSession) -> Probed:
     started_s = time.perf_counter()
     await session.open_session()
     tools = describe(server, await session.list_all())
+    try:
+        contents = describe_contents(server, await session.list_contents())
+    except (MCPError, ServerFault) as error:  # its tools can be used
+        refused = {"prompts and resources": why(error, HttpNotes())}
+        contents = ServerContents(refused=refused)
     info = session.server_info
     return Probed(
         clean_line(f"{info.name} {info.version}", 120) if info else "",
         str(session.protocol_version),
         time.perf_counter() - started_s,
         tools,
+        contents,
     )

@@ -6,6 +6,7 @@ have on `/mcp`, and are there once: those of a selection are aside.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -19,15 +20,21 @@ from .views import Selection
 
 __all__ = ["selected_tools"]
 
+log = logging.getLogger("searchbus.attach")
+
 
 def selected_tools(
     selection: Selection, servers: Iterable[Attached]
 ) -> Iterator[tuple[ToolDescriptor, ToolHandler]]:
     """The tools of a selection, each with what calls it at its server."""
+    taken: set[str] = set()
     for attached in servers:
         for tool in attached.descriptors:
             name = tool.qualified_name or tool.name
-            if selection.allows(name):
+            if name in taken:  # "a__b" of server "x" and "b" of server "x__a"
+                log.warning("%s is in the view %s once: two servers have it", name, selection.name)
+            elif selection.allows(name):
+                taken.add(name)
                 roles = dict.fromkeys((*tool.required_roles, *selection.required_roles))
                 descriptor = msgspec.structs.replace(
                     tool,

@@ -46,12 +46,13 @@ class ShownTools:
     tools: Mapping[str, Shown] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
-    def listed_as(self, name: str) -> str:
-        """The name on `/mcp` of a tool, by its name without the view; empty where it has none."""
-        for shown in self.tools.values():
-            if shown.name == name:
-                return shown.descriptor.qualified_name or shown.descriptor.name
-        return ""
+    @property
+    def listed_as(self) -> dict[str, str]:
+        """Names on `/mcp` by the names without the view."""
+        return {
+            shown.name: shown.descriptor.qualified_name or shown.descriptor.name
+            for shown in self.tools.values()
+        }
 
 
 def shown_tools(server: Server, view: View, tools: Iterable[ToolDescriptor]) -> ShownTools:
