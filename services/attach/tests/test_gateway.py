@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from searchbus_attach import upstream
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_testing import until
 
@@ -197,3 +198,23 @@ async def test_callers_share_a_session_or_have_one_each(new_world, state, proces
     assert len(children()) == processes
     await world.gateway.__aexit__()
     assert children() == []
+
+
+async def test_what_is_measured_of_each_server(new_world, tmp_path, monkeypatch):
+    """Whether it can be called, whether its list is an old one, what of it is held."""
+    monkeypatch.setattr(upstream, "_PAUSE_S", (300.0, 300.0))
+    listed = tmp_path / "tools.json"
+    listed.write_text(json.dumps([TOOL]))
+    keys = plain_keys({"tools_file": str(listed)}, policy="hold")
+    world = await new_world(plain=keys)
+    await world.until_up()
+    gateway, labels = world.gateway, {"server": "plain"}
+    assert gateway.states() == [(1.0, labels)]
+    assert gateway.stale() == gateway.held() == [(0.0, labels)]
+    gateway._attached["plain"].upstream.stale = True
+    assert gateway.stale() == [(1.0, labels)]
+    listed.write_text(json.dumps([{**TOOL, "description": "Two."}, {**TOOL, "name": "two"}]))
+    world.write(plain={**keys, "call_timeout_s": 5})
+    await until(lambda: gateway.held() == [(2.0, labels)])
+    world.write(plain={**keys, "command": "/no/such/program"})
+    await until(lambda: gateway.states() == [(0.0, labels)])

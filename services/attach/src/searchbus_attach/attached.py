@@ -74,6 +74,11 @@ class Attached:
         """The connection for a call. Raises Fault(overloaded), see Callers."""
         return self.upstream if self.callers is None else self.callers.of(call.actor.subject)
 
+    @property
+    def held(self) -> int:
+        """How many definitions are held."""
+        return len(self._reviewed.held)
+
     def try_now(self) -> None:
         """End the pauses of connections that failed."""
         self.upstream.try_now()

@@ -73,7 +73,8 @@ class Gateway:
         self._changed: set[str] = set()
         self._announce: Callable[[], Awaitable[None]] | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        _states.watch(self)
+        for gauge in (_states, _stale, _held):
+            gauge.watch(self)
 
     async def __aenter__(self) -> Gateway:
         """Read the file and start its servers; their last lists are the worker's tools."""
@@ -292,10 +293,35 @@ class Gateway:
             for name, attached in self._attached.items()
         ]
 
+    def stale(self) -> list[tuple[float, dict[str, str]]]:
+        """1 for each server whose list is an old one, 0 for the others."""
+        return [
+            (float(attached.upstream.stale), {"server": name})
+            for name, attached in self._attached.items()
+        ]
+
+    def held(self) -> list[tuple[float, dict[str, str]]]:
+        """How many definitions of each server are held."""
+        return [
+            (float(attached.held), {"server": name}) for name, attached in self._attached.items()
+        ]
+
 
 _states: LiveGauge[Gateway] = LiveGauge(
     meter,
     "searchbus.attach.server.up",
     lambda gateway: gateway.states(),
     description="Whether an attached server is connected, or starts with the next call.",
+)
+_stale: LiveGauge[Gateway] = LiveGauge(
+    meter,
+    "searchbus.attach.server.stale",
+    lambda gateway: gateway.stale(),
+    description="Whether the list of an attached server is the last one of a server that is away.",
+)
+_held: LiveGauge[Gateway] = LiveGauge(
+    meter,
+    "searchbus.attach.held",
+    lambda gateway: gateway.held(),
+    description="Definitions of attached servers that are held until an operator approves them.",
 )
