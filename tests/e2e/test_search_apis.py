@@ -58,7 +58,8 @@ async def test_pages_agree_with_the_tool(stack, http):
         assert opening.startswith("<untrusted_text_")
         return rest.rpartition("\n")[0]
 
-    extracted = (await http.post("/tavily/extract", json={"urls": PAGE})).json()["results"]
+    body = {"urls": PAGE, "timeout": 60}
+    extracted = (await http.post("/tavily/extract", json=body)).json()["results"]
     read = await http.get("/read", params={"url": PAGE})
     assert text(item["content"]) == text(read.text) == text(extracted[0]["raw_content"])
 

@@ -14,7 +14,7 @@ def main(url, query, page, missing):
         "tavily": client.search(query, max_results=3, include_raw_content=True),
         "news": client.search(query, topic="news", max_results=3, time_range="month"),
         "advanced": client.search(query, search_depth="advanced", max_results=2),
-        "extract": client.extract([page, missing]),
+        "extract": client.extract([page, missing], timeout=60),
     }
     try:
         client.search(query, exact_match=True)

@@ -90,3 +90,24 @@ def test_what_is_not_applied_is_named(form, note):
 def test_unknown_parameters_are_ignored():
     """As SearXNG does."""
     assert read(theme="simple", results_on_new_tab="1", image_proxy="true") == read()
+
+
+@pytest.mark.parametrize(
+    ("form", "notes"),
+    [
+        # Open WebUI
+        ({"pageno": "1", "safesearch": "1", "language": "all", "time_range": "", "categories": "",
+          "theme": "simple", "image_proxy": "0"}, 1),
+        # LibreChat
+        ({"pageno": "1", "categories": "general", "language": "all", "safesearch": "0",
+          "engines": "google,bing,duckduckgo"}, 1),
+        # Vane
+        ({"engines": "arxiv", "language": "en", "pageno": "1"}, 2),
+        # LangChain
+        ({"language": "en"}, 1),
+    ],
+)  # fmt: skip
+def test_requests_of_front_ends_are_served(form, notes):
+    """With their usual parameters; what is not applied is noted."""
+    found = read(**form)
+    assert (found.categories, found.page, len(found.notes)) == (("general",), 1, notes)
