@@ -12,6 +12,7 @@ from . import (
     rows_network,
     rows_soak,
     rows_storage,
+    rows_traces,
     rows_upstreams,
     rows_workers,
 )
@@ -36,6 +37,7 @@ ROWS: dict[str, Row] = {
     "malformed": rows_bus.malformed,
     "disconnected": rows_load.disconnected,
     "nothing_left": rows_load.nothing_left,
+    "traced": rows_traces.traced,
     "scraper_blocked": rows_upstreams.scraper_blocked,
     "cluster_loses_a_server": rows_bus.cluster_loses_a_server,
     "scrapers": rows_upstreams.scrapers_for_long,

@@ -217,7 +217,8 @@ async def test_hedged_reads_leave_a_worker_that_hangs_after_a_few(monkeypatch):
     monkeypatch.setattr(inbox, "SILENT_S", 600.0)
     async with Stack("a", "b") as stack:
         stack.release()
-        hedge = Hedge(share=0.05, least_s=0.01)
+        # Long enough that a busy machine uses up none before.
+        hedge = Hedge(share=0.05, least_s=0.25)
         request = Request("sb.v1.echo.say", Ask(), Answer, service="echo", timeout_s=60.0)
         for _ in range(100):
             await stack.caller.send_hedged(request, hedge)
