@@ -16,10 +16,11 @@ def hit(key: str, date: str, text: str, score: float = 0.9, cosine: float = 0.7)
     return Hit(key, score, cosine, {"title": "", "text": text, "m": {"date": date}})
 
 
-def ordered(question: str, *hits: Hit) -> list[str]:
+def ordered(question: str, *hits: Hit, rarity: dict[str, float] | None = None) -> list[str]:
     order = order_of(FOMC, FIELDS, question)
     assert order is not None
-    return [h.id for h in order.apply(hits, {}, dict.fromkeys(order.words, 1.0))]
+    weights = dict.fromkeys(order.words, 1.0) | (rarity or {})
+    return [h.id for h in order.apply(hits, {}, weights)]
 
 
 @pytest.mark.parametrize(
@@ -109,3 +110,15 @@ def test_order_is_that_within_the_period_and_the_type_that_are_named():
 def test_nothing_found_is_nothing():
     """There is no best match then."""
     assert ordered("the latest pears") == []
+
+
+def test_rare_words_of_the_question_are_literal():
+    """The first that has them all, however the others match; usual words may be missing."""
+    hits = (
+        hit("usual", "2010-01-01", "debts, first of all", 1.0),
+        hit("first", "2013-09-18", "fiscal problems of Chile", 0.4),
+        hit("late", "2015-07-29", "the debts of Chile", 1.0),
+    )
+    question = "When was the debt of Chile first discussed?"
+    assert ordered(question, *hits, rarity={"chile": 12.0})[:2] == ["first", "late"]
+    assert ordered(question, *hits)[0] == "late"

@@ -8,6 +8,7 @@ from searchbus_contracts import Fault
 from searchbus_contracts.document_ids import document_id
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.multi_collection import search_collections
+from searchbus_retrieval.profiles import Profile
 from searchbus_testing.folders import quick_folder
 from searchbus_vectors import open_store
 from searchbus_vectors.embedded import EmbeddedStore
@@ -176,3 +177,16 @@ async def test_passage_with_the_words_of_the_query_stands_first(library):
         first, second = await library.search("c", query, limit=2, per_document=True)
         assert (first.document_id, first.literal) == (document_id("c", "list"), True)
         assert not second.literal
+
+
+@pytest.mark.parametrize(
+    ("synonyms", "found"), [((("dissent", "voting against"),), ["v"]), ((), [])]
+)
+async def test_synonyms_of_the_profile_are_searched_for(store, embedder, synonyms, found):
+    """By words: the passage has none of the question."""
+    profiles = {"c": Profile(synonyms=synonyms)}
+    library = await Library.open(store, embedder, profiles=profiles)
+    await library.store("c", document("v", "Voting against were two members.", title="v"))
+    await library.store("c", document("w", "Whales sing of the sea.", title="w"))
+    answer = await library.answer("c", "Why did they dissent?", limit=2, explain=True)
+    assert [hit.title for hit in answer.hits if hit.explanation.words is not None] == found

@@ -90,3 +90,10 @@ def test_numbers_and_dates_are_looked_for_further_down():
     hits = [hit("pears"), hit("pears, too", "2023-02-01", document="e")]
     assert [h.id for h in latest.ordered(hits)] == ["pears, too", "pears"]
     assert Question("latest on pears", Profile(), FIELDS).ordered(hits) == hits
+
+
+def test_synonyms_are_not_for_questions_of_an_order():
+    """The first that mentions a word is asked for by that word."""
+    assert "voting against" in Question("Why did they dissent?", FOMC, FIELDS).synonyms.words
+    assert Question("When did they first dissent?", FOMC, FIELDS).synonyms.words == ""
+    assert Question("Why did they dissent?", Profile(), FIELDS).synonyms.words == ""

@@ -44,3 +44,18 @@ def test_hit_with_the_words_of_the_query_always_matches():
     """A name is near to nothing."""
     assert cosines(near("x", hits(0.3, 0.4, literal=(1,)))) == [0.4]
     assert cosines(relevant("x", hits(0.3, 0.9, literal=(0,)))) == [0.3, 0.9]
+
+
+def test_hit_with_most_words_of_a_long_query_matches():
+    """A question about a person is near to nothing; two words may be anywhere."""
+    query = "Why did Esther George vote against it in 2013?"
+    passage = "Voting against it in 2013: Esther L. George."
+    assert cosines(near(query, hits(0.5, 0.44, text=passage))) == [0.5]
+    assert near(query, hits(0.5, text="Esther L. George was there.")) == []
+    assert near("Esther George", hits(0.5, text=passage)) == []
+
+
+def test_first_hit_stays_however_far_behind():
+    """The ranking knows more than the cosine: which is the latest, which has the numbers."""
+    assert cosines(relevant("x", hits(0.65, 0.9, 0.7))) == [0.65, 0.9]
+    assert cosines(relevant("x", hits(0.5, 0.65, 0.9))) == [0.65, 0.9]

@@ -14,7 +14,7 @@ from searchbus_vectors import Hit, terms
 from .dates import Period, mentioned_periods
 from .intent import wanted_type
 from .literal import Phrase
-from .names import has_word, quoted
+from .names import LEAST_RARITY, has_word, quoted
 from .profiles import Profile
 from .ranking import metadata
 
@@ -98,9 +98,12 @@ class Order:
         found = [hit for hit in found if self._in_periods(hit)] or found
         floor = max((hit.score for hit in ranked), default=0.0) - _BEHIND_BEST
         near = [hit for hit in found if hit.score >= floor]
-        found = self._with_phrases(found) or near
+        literal = self._with_phrases(found) or self._with_rare_words(found, rarity)
+        found = literal or near
         most = max((shares.get(hit.id, 0.0) for hit in found), default=0.0)
         found = [hit for hit in found if shares.get(hit.id, 0.0) == most]
+        if literal:
+            return found
         weights = {hit.id: self._weight(hit, rarity) for hit in found}
         least = _SHARE_OF_WORDS * max(weights.values(), default=0.0)
         return [hit for hit in found if weights[hit.id] >= least]
@@ -109,6 +112,13 @@ class Order:
         if not self.phrases:
             return []
         return [hit for hit in hits if all(p.stands_in(*_texts(hit)) for p in self.phrases)]
+
+    def _with_rare_words(self, hits: list[Hit], rarity: Mapping[str, float]) -> list[Hit]:
+        rare = [word for word in self.words if rarity.get(word, 0.0) >= LEAST_RARITY]
+        if not rare:
+            return []
+        texts = {hit.id: " ".join(_texts(hit)).lower() for hit in hits}
+        return [hit for hit in hits if all(has_word(texts[hit.id], word) for word in rare)]
 
     def _in_periods(self, hit: Hit) -> bool:
         date = self._date(hit)

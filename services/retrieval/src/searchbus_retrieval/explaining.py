@@ -122,9 +122,8 @@ def left_out(
 def reading_of(question: Question, ranked: int) -> Reading:
     """How the question was read."""
     preferences = {preference.name: preference.lift for preference in question.preferences}
-    return Reading(
-        words=question.spelled, preferences=preferences, order=question.order, ranked=ranked
-    )
+    words = f"{question.spelled} {question.synonyms.words}".rstrip()
+    return Reading(words=words, preferences=preferences, order=question.order, ranked=ranked)
 
 
 def _round(value: float) -> float:

@@ -198,6 +198,10 @@ class Library:
             {word: max((best[i] for i in ids), default=0.0) for word, ids in weighed.items()}
         )
 
+        if question.synonyms.words:
+            others = embedder.words(question.synonyms.words)
+            vectors = replace(vectors, sparse=question.synonyms.added(vectors.sparse, others))
+
         async def match(where: Filter) -> list[Match]:
             found = await self._store.match(
                 collection, vectors, where=where, candidates=question.candidates, best=best,

@@ -14,6 +14,10 @@ type its names and the words of questions that it answers. Every search of the c
 Groups of words that exclude each other, for the sentence in which a quantity stands:
 
     opposites = [["raise", "increase"], ["lower", "cut"]]
+
+Groups of words that mean the same; those that a question lacks weigh less than its own:
+
+    synonyms = [["dissent", "voting against"]]
 """
 
 from __future__ import annotations
@@ -55,12 +59,14 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
         type_field: metadata field with its type.
         types: value of that field → the type.
         opposites: groups of words; what one group says excludes what the others say.
+        synonyms: groups of words and phrases that mean the same.
     """
 
     date_field: str | None = None
     type_field: str | None = None
     types: dict[str, DocumentType] = {}
     opposites: tuple[tuple[str, ...], ...] = ()
+    synonyms: tuple[tuple[str, ...], ...] = ()
 
     @cached_property
     def named(self) -> dict[str, re.Pattern[str]]:

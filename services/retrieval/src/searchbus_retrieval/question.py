@@ -19,6 +19,7 @@ from .names import LEAST_RARITY, has_word, name_words
 from .profiles import Profile
 from .quantities import Quantities
 from .ranking import in_order
+from .synonyms import Synonyms
 
 __all__ = ["Question"]
 
@@ -54,6 +55,8 @@ class Question:
         self._quantities = Quantities(query)
         self._directions = Directions(profile.opposites, query)
         self._order = order_of(profile, fields, query)
+        # The first that mentions a word is asked for by that word.
+        self.synonyms = Synonyms(profile.synonyms if self._order is None else (), query)
         self._words = [*name_words(query), *(self._order.words if self._order else ())]
         self._names: list[str] = []
         self._rarity: Mapping[str, float] = {}

@@ -25,6 +25,9 @@ _LEAST_COSINE = 0.55
 """From here on it matches if it has `_LEAST_SHARE` of the query's words. Small talk has no such
 passage."""
 _LEAST_SHARE = 1 / 3
+_LEAST_COSINE_OF_WORDS, _MOST_WORDS, _FEW_WORDS = 0.45, 3 / 4, 4
+"""From here on it matches if it has `_MOST_WORDS` of at least `_FEW_WORDS` words: a question about
+a person has a low cosine to every passage, since names say little to the model."""
 _BEHIND_BEST = 0.15
 """A passage whose cosine is further behind the best one's is beside the point."""
 
@@ -36,9 +39,10 @@ def near(query: str, hits: Sequence[SearchHit]) -> list[SearchHit]:
 
 
 def relevant(query: str, hits: Sequence[SearchHit]) -> list[SearchHit]:
-    """As `near`, and without those that are far behind the best."""
+    """As `near`, and without those that are far behind the nearest; the first one stays."""
     floor = _floor(hits)
-    return [hit for hit in near(query, hits) if hit.literal or hit.cosine >= floor]
+    close = near(query, hits)
+    return [hit for hit in close if hit is close[0] or hit.literal or hit.cosine >= floor]
 
 
 def only_relevant(query: str, reply: SearchReply) -> SearchReply:
@@ -62,7 +66,11 @@ def _floor(hits: Sequence[SearchHit]) -> float:
 
 
 def _is_near(hit: SearchHit, wanted: set[str]) -> bool:
-    if not _LEAST_COSINE <= hit.cosine < _SURE_COSINE:
-        return hit.cosine >= _SURE_COSINE
-    shared = wanted & set(terms(f"{hit.title} {hit.text}"))
-    return len(shared) >= max(1, _LEAST_SHARE * len(wanted))
+    if hit.cosine >= _SURE_COSINE:
+        return True
+    if hit.cosine < _LEAST_COSINE_OF_WORDS:
+        return False
+    shared = len(wanted & set(terms(f"{hit.title} {hit.text}")))
+    if len(wanted) >= _FEW_WORDS and shared >= _MOST_WORDS * len(wanted):
+        return True
+    return hit.cosine >= _LEAST_COSINE and shared >= max(1, _LEAST_SHARE * len(wanted))
