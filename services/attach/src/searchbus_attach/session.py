@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp import ClientSession, MCPError
+from mcp.client._probe import negotiate_auto
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp_types import (
     METHOD_NOT_FOUND,
@@ -69,14 +70,13 @@ class ServerSession(ClientSession):
     async def open_session(self) -> None:
         """Agree on a revision: server/discover, or initialize where the server is older.
 
+        A server that starts slowly may answer the first after we have given it up, and then refuse
+        the second; so it is asked anew.
+
         Raises:
             MCPError, RuntimeError, ValidationError: there is none that both know.
         """
-        try:
-            await self.discover()
-        except (MCPError, RuntimeError, ValidationError) as error:
-            log.debug("no server/discover (%s); initialize follows", error)
-            await self.initialize()
+        await negotiate_auto(self)
 
     async def list_all(self) -> list[Any]:
         """The tools of all pages, as the server sent them.
