@@ -46,7 +46,10 @@ def network_faults(policies: list[Document], workloads: list[Document]) -> Itera
         if {port["port"] for port in rule["ports"]} >= {80, 443}
         for name in _selected(workloads, policy["spec"]["podSelector"])
     }
-    for name in sorted(MAY_LEAVE - let_out):
+    by_server = {
+        name_of(w) for w in workloads if labels_of(w).get("searchbus.io/internet") == "servers"
+    }
+    for name in sorted(MAY_LEAVE - let_out - by_server):
         yield f"NetworkPolicy: {name} declares internet, but no policy allows it"
     for workload in workloads:
         for port in ports_of(workload):

@@ -13,7 +13,7 @@ __all__ = ["MADE_ELSEWHERE", "account_faults", "pod_faults", "unused_faults"]
 
 MADE_ELSEWHERE = {
     *(f"searchbus-{service}" for service in SERVICES), "nats-users",
-    "web-providers", "qdrant-client", "edge-tls",
+    "web-providers", "qdrant-client", "edge-tls", "attach-servers",
 }  # fmt: skip
 """Secrets: of `searchbus nats-config --kubernetes`, and those that docs/deploy.md says to create."""
 AFTER_DRAIN_S = 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .attach_rules import attach_faults
 from .manifests import Manifests
 from .monitoring_rules import monitoring_faults
 from .network_rules import network_faults
@@ -21,6 +22,7 @@ __all__ = ["faults"]
 RULES = (
     namespace_faults, pod_faults, service_faults, scaling_faults, settings_faults, image_faults,
     monitoring_faults, ingress_faults, account_faults, unused_faults, declaration_faults,
+    attach_faults,
 )  # fmt: skip
 
 

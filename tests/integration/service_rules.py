@@ -62,7 +62,8 @@ def declaration_faults(manifests: Manifests) -> Iterator[str]:
         labels = labels_of(workload)
         if labels.get("app.kubernetes.io/part-of") != "searchbus":
             yield f"Deployment {name} has no label part-of: no policy applies to it"
-        if (labels.get("searchbus.io/internet") == "true") != service.container.internet:
+        allowed = {"true", "servers"} if service.attaches_toolsets else {"true"}
+        if (labels.get("searchbus.io/internet") in allowed) != service.container.internet:
             yield f"Deployment {name}: its label for the internet is not what it declares"
         resources = pod_of(workload)["containers"][0]["resources"]
         needs = service.container

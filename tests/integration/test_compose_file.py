@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
+from searchbus_attach.attach_file import AttachFile
 from searchbus_runtime.services import bus_users, installed_services
 
 from .engine import ROOT, SERVICES, compose_command
@@ -74,8 +76,12 @@ def test_prometheus_scrapes_every_service_under_its_name():
 
 @pytest.mark.parametrize(
     "files",
-    [["docker-compose.yml"], ["docker-compose.yml", "deploy/offline/compose.yml"]],
-    ids=["alone", "offline"],
+    [
+        ["docker-compose.yml"],
+        ["docker-compose.yml", "deploy/offline/compose.yml"],
+        ["docker-compose.yml", "deploy/compose/attached.yml"],
+    ],
+    ids=["alone", "offline", "attached"],
 )
 def test_compose_accepts_the_files(files):
     """Compose itself reads them, with every profile, and finds each service."""
@@ -89,3 +95,27 @@ def test_compose_accepts_the_files(files):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert set(yaml.safe_load(done.stdout)["services"]) >= set(installed_services())
+
+
+def test_attached_servers_are_reached_and_hardened():
+    """Each URL of the file is a container without keys, on a network without a way out; each command is in the
+    image of the service."""
+    added = yaml.safe_load((ROOT / "deploy/compose/attached.yml").read_text())
+    servers = AttachFile(ROOT / "deploy/compose/attached.toml").read()
+    built = (ROOT / "deploy/compose/attached.Dockerfile").read_text()
+    assert {bool(server.url) for server in servers.values()} == {True, False}
+    for server in servers.values():
+        if not server.url:
+            assert f"/usr/local/bin/{server.command}\n" in built
+            continue
+        host = urlsplit(server.url)
+        container = added["services"][host.hostname]
+        assert f"EXPOSE {host.port}\n" in built
+        assert container["cap_drop"] == ["ALL"]
+        assert container["security_opt"] == ["no-new-privileges:true"]
+        assert container["read_only"]
+        assert "mem_limit" in container
+        assert not any("keys-" in volume for volume in container.get("volumes", []))
+        (network,) = container["networks"]
+        assert added["networks"][network]["internal"]
+        assert network in added["services"]["attach"]["networks"]

@@ -25,11 +25,12 @@ from .manifests import VERSIONS, Manifests, render, renderer, schema_faults
 from .pod_rules import MADE_ELSEWHERE
 from .rules import faults
 
-OVERLAYS = ("dev", "prod")
+OVERLAYS = ("dev", "prod", "attached")
 POLICY = ROOT / "build" / "policy"
 NOT_FOLLOWED = {
     # Tags stand in the tree; a release pins digests by `kustomize edit set image`.
     "prod": "CKV_K8S_43",
+    "attached": "CKV_K8S_43",
     # kind has its images already: they cannot be pulled.
     "dev": "CKV_K8S_43,CKV_K8S_15",
 }
@@ -121,6 +122,14 @@ FAULTS = {
         "prod", at("NetworkPolicy", "internet", "spec", "egress", 0, "to", 0, "ipBlock", "except"), ["10.0.0.0/8"]),
     "NetworkPolicy that denies nothing": (
         "prod", at("NetworkPolicy", "default-deny", "spec", "policyTypes"), ["Ingress"]),
+    "NetworkPolicy of an attached server that leads to another port": (
+        "attached", at("NetworkPolicy", "attached-tracker", "spec", "egress", 0, "ports", 0, "port"), 8443),
+    "NetworkPolicy of a server that is not attached": (
+        "attached", at("NetworkPolicy", "attached-wiki", "metadata", "name"), "attached-wik"),
+    "Deployment with attached servers that all may reach": (
+        "attached", at("Deployment", "web", "spec", "template", "metadata", "labels", "searchbus.io/internet"), "servers"),
+    "ConfigMap of attached servers with a wrong name": (
+        "attached", at("ConfigMap", "attach-servers", "metadata", "name"), "attached-servers"),
     "PersistentVolumeClaim of nobody": (
         "dev", at("PersistentVolumeClaim", "documents", "metadata", "name"), "documnets"),
     "Ingress to a port that is not there": (
@@ -174,7 +183,11 @@ def test_files_of_every_service_are_generated():
 
 @pytest.mark.parametrize(
     ("overlay", "form"),
-    [("dev", "searchbus/{}:dev"), ("prod", "registry.example.org/searchbus/{}:" + VERSION)],
+    [
+        ("dev", "searchbus/{}:dev"),
+        ("prod", "registry.example.org/searchbus/{}:" + VERSION),
+        ("attached", "registry.example.org/searchbus/{}:" + VERSION),
+    ],
 )
 def test_overlays_name_the_images_of_all_services_alike(overlay, form):
     """Registry and tag are stated once, not for each service."""
@@ -214,7 +227,7 @@ def test_secrets_of_the_command_are_those_that_pods_mount(tmp_path):
         d["metadata"]["name"] for d in yaml.safe_load_all((tmp_path / "secrets.yaml").read_text())
     }
     assert made == {f"searchbus-{user}" for user in bus_users()} | {"nats-users"}
-    assert MADE_ELSEWHERE - made == {"web-providers", "qdrant-client", "edge-tls"}
+    assert MADE_ELSEWHERE - made == {"web-providers", "qdrant-client", "edge-tls", "attach-servers"}
     for document in yaml.safe_load_all((tmp_path / "secrets.yaml").read_text()):
         assert list(schema_faults([document], VERSIONS[1])) == []
 
@@ -330,11 +343,12 @@ def test_policy_linter_has_nothing_to_say(overlay, checkov, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(700)
-def test_policy_linter_reads_the_dockerfile(checkov):
+@pytest.mark.parametrize("file", ["services/Dockerfile", "deploy/compose/attached.Dockerfile"])
+def test_policy_linter_reads_the_dockerfile(checkov, file):
     """BASE is an argument with a tag, which the linter cannot see."""
     arguments = [
         "-f",
-        "services/Dockerfile",
+        file,
         "--framework",
         "dockerfile",
         "--skip-check",

@@ -12,5 +12,7 @@ SERVICE = Service(
     endpoints=("status",),
     attaches_toolsets=True,
     started_by=("SEARCHBUS_ATTACH_FILE", "attach.toml"),
-    container=Container(memory="128Mi", memory_limit="1Gi", replicas=0, internet=True),
+    container=Container(
+        memory="128Mi", memory_limit="1Gi", replicas=0, internet=True, volume="attach"
+    ),
 )
