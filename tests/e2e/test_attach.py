@@ -116,7 +116,9 @@ async def test_resources_and_prompts_pass_through(attached, name):
 async def test_a_view_is_an_endpoint(attached):
     """Of the tools that it selects, while the stack runs."""
     path = attached.data / "attach.toml"
-    path.write_text(f"{path.read_text()}\n[views.sky]\nallow = ['*__forecast']\n")
+    changed = path.with_suffix(".new")  # half a file would detach servers
+    changed.write_text(f"{path.read_text()}\n[views.sky]\nallow = ['*__forecast']\n")
+    changed.replace(path)
 
     async def there() -> bool:
         try:
