@@ -45,19 +45,19 @@ async def test_the_answer_of_another_authorization_server_is_refused(
     protected, sign_ins, server, vault, monkeypatch
 ):
     """RFC 9207."""
-    departure = await sign_ins.logins.depart(server, server.auth, "ann")
-    state = departure.address.partition("state=")[2].partition("&")[0]
+    address = await sign_ins.logins.depart(server, server.auth, "ann", "nonce")
+    state = address.partition("state=")[2].partition("&")[0]
     for issuer in ("https://evil.example", None):
         with pytest.raises(AuthFault, match="another authorization server"):
             await sign_ins.logins.arrive(
-                server, server.auth, state=state, nonce=departure.nonce, code="x", issuer=issuer
+                server, server.auth, state=state, nonce="nonce", code="x", issuer=issuer
             )
     assert protected.provider.forms == []
     monkeypatch.setattr(module, "_STATE_S", -1)
-    late = await sign_ins.logins.depart(server, server.auth, "ann")
-    state = late.address.partition("state=")[2].partition("&")[0]
+    late = await sign_ins.logins.depart(server, server.auth, "ann", "nonce")
+    state = late.partition("state=")[2].partition("&")[0]
     with pytest.raises(LoginRequired, match="too long"):
-        sign_ins.logins.server_of(state, late.nonce)
+        sign_ins.logins.server_of(state, "nonce")
 
 
 async def test_a_token_is_refreshed_and_the_new_one_kept(protected, sign_ins, server, vault):
@@ -103,4 +103,4 @@ async def test_pkce_must_be_supported(protected, logins):
     protected.provider.challenge_methods = ("plain",)
     server = declared(protected, "authorization_code")
     with pytest.raises(AuthFault, match="PKCE"):
-        await logins.depart(server, server.auth, "ann")
+        await logins.depart(server, server.auth, "ann", "nonce")

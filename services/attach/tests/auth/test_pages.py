@@ -52,7 +52,9 @@ async def test_it_ends_in_the_browser_in_which_it_began(protected, sign_ins, ser
 async def test_the_request_has_pkce_state_and_resource(protected, sign_ins, server):
     """RFC 7636, RFC 8707; the verifier is nowhere in it."""
     async with httpx.AsyncClient() as browser:
-        page = await browser.post(sign_ins.logins.ticket("safe", "caller-1"))
+        address = sign_ins.logins.ticket("safe", "caller-1")
+        first = await browser.get(address)
+        page = await browser.post(address)
     assert page.status_code == 303
     asked = {
         name: values[0]
@@ -61,7 +63,17 @@ async def test_the_request_has_pkce_state_and_resource(protected, sign_ins, serv
     assert asked["code_challenge_method"] == "S256"
     assert (asked["resource"], asked["scope"]) == (protected.url, "read")
     assert asked["redirect_uri"] == sign_ins.logins.redirect_uri
-    assert "httponly" in page.headers["set-cookie"].lower()
+    cookie = first.headers["set-cookie"].lower()
+    assert {"httponly", "samesite=lax", "path=/attach"} <= set(cookie.split("; "))
+
+
+async def test_a_page_of_another_site_cannot_press_the_button(protected, sign_ins, server):
+    """Browsers send it no cookie of ours then (SameSite)."""
+    async with httpx.AsyncClient() as browser:
+        page = await browser.post(sign_ins.logins.ticket("safe", "caller-1"))
+    assert page.status_code == 400
+    assert "in this browser first" in page.text
+    assert protected.provider.clients.keys() == {"searchbus"}
 
 
 @pytest.mark.parametrize("query", ["", "?state=x&code=y", "?error=access_denied"])

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
 import time
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from mcp.client.auth import OAuthFlowError, PKCEParameters
@@ -32,7 +30,7 @@ from .sealing import Sealer
 from .token_endpoint import Refused, Tokens, client_of, request_tokens
 from .vault import Vault
 
-__all__ = ["Departure", "Logins", "Ticket"]
+__all__ = ["Logins", "Ticket"]
 
 TICKET_S = 15 * 60
 _STATE_S = 10 * 60
@@ -54,14 +52,6 @@ class _State(Struct, frozen=True, kw_only=True):
     verifier: str
     nonce_sha256: str
     issuer: str
-
-
-@dataclass(frozen=True, slots=True)
-class Departure:
-    """Where the browser goes, and the value of its cookie."""
-
-    address: str
-    nonce: str
 
 
 class Logins:
@@ -97,8 +87,11 @@ class Logins:
             raise LoginRequired("This address is too old. Repeat the call for a new one.")
         return found
 
-    async def depart(self, server: Server, auth: Auth, caller: str) -> Departure:
-        """Begin a sign-in.
+    async def depart(self, server: Server, auth: Auth, caller: str, nonce: str) -> str:
+        """Begin a sign-in; where the browser goes.
+
+        Args:
+            nonce: of the browser's cookie.
 
         Raises:
             AuthFault: the authorization server cannot be used.
@@ -107,7 +100,7 @@ class Logins:
         if "S256" not in (provider.metadata.code_challenge_methods_supported or ("S256",)):
             raise AuthFault("its authorization server does not support PKCE with S256")
         client = await self.client(server, auth, provider)
-        pkce, nonce = PKCEParameters.generate(), secrets.token_urlsafe(32)
+        pkce = PKCEParameters.generate()
         state = _State(
             server=server.name, caller=caller, until_s=time.time() + _STATE_S,
             verifier=pkce.code_verifier, nonce_sha256=_digest(nonce), issuer=provider.issuer,
@@ -123,7 +116,7 @@ class Logins:
         }
         query = urlencode({name: value for name, value in asked.items() if value})
         endpoint = str(provider.metadata.authorization_endpoint)
-        return Departure(f"{endpoint}{'&' if '?' in endpoint else '?'}{query}", nonce)
+        return f"{endpoint}{'&' if '?' in endpoint else '?'}{query}"
 
     def server_of(self, state: str, nonce: str) -> str:
         """The name of the server that a callback is for.

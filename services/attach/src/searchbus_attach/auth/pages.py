@@ -2,17 +2,20 @@
 
 | path | what |
 | --- | --- |
-| GET `/login/<ticket>` | which server, for which caller; a button |
-| POST `/login/<ticket>` | goes to the authorization server, with a cookie |
+| GET `/login/<ticket>` | which server, for which caller; a button; sets a cookie |
+| POST `/login/<ticket>` | goes to the authorization server |
 | GET `/callback` | back from there |
 
-The first page asks, so that nobody who only follows a link signs in for another caller.
+The first page asks, so that nobody who only follows a link signs in for another caller. Its cookie
+is needed for the other two: a page of another site cannot press the button (SameSite), and no other
+browser can end the sign-in.
 """
 
 from __future__ import annotations
 
 import html
 import logging
+import secrets
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -24,7 +27,7 @@ from starlette.routing import Route
 from ..servers import DeclarationFault, Server
 from .declaration import Auth
 from .faults import AuthFault, LoginRequired
-from .login import Logins
+from .login import TICKET_S, Logins
 from .measuring import count_login
 
 __all__ = ["login_app"]
@@ -63,7 +66,7 @@ class _Pages:
         self._server_named = server_named
         parts = urlsplit(logins.redirect_uri)
         self._secure = parts.scheme == "https"
-        self._path = parts.path
+        self._path = parts.path.removesuffix("/callback") or "/"
 
     async def ask(self, request: Request) -> Response:
         """The page before."""
@@ -77,24 +80,27 @@ class _Pages:
             f"searchbus asks you to sign in to {server.name} ({server.target}). Calls to searchbus "
             f"{whom} then use your account there. Continue only if you asked for this."
         )
-        return _page("Sign in", text, button=f"Continue to {server.name}")
+        response = _page("Sign in", text, button=f"Continue to {server.name}")
+        response.set_cookie(
+            _COOKIE, secrets.token_urlsafe(32), max_age=TICKET_S, path=self._path, httponly=True,
+            secure=self._secure, samesite="lax",
+        )  # fmt: skip
+        return response
 
     async def depart(self, request: Request) -> Response:
         """To the authorization server."""
         name = ""
+        nonce = request.cookies.get(_COOKIE, "")
         try:
             ticket = self._logins.read(request.path_params["ticket"])
+            if not nonce:
+                raise LoginRequired("Open the address in this browser first.")
             server, auth = self._server(ticket.server)
             name = server.name
-            departure = await self._logins.depart(server, auth, ticket.caller)
+            address = await self._logins.depart(server, auth, ticket.caller, nonce)
         except AuthFault as fault:
             return _failed(name, fault)
-        response = RedirectResponse(departure.address, status_code=303, headers=_HEADERS)
-        response.set_cookie(
-            _COOKIE, departure.nonce, max_age=600, path=self._path, httponly=True,
-            secure=self._secure, samesite="lax",
-        )  # fmt: skip
-        return response
+        return RedirectResponse(address, status_code=303, headers=_HEADERS)
 
     async def arrive(self, request: Request) -> Response:
         """Back from the authorization server."""
