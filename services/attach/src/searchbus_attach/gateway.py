@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from searchbus_bus import Worker
 from searchbus_bus.metrics import LiveGauge
-from searchbus_bus.worker import ToolHandler
-from searchbus_contracts import ToolDescriptor
-from searchbus_contracts.attach import AttachedServer, AttachedView, StatusReply, StatusRequest
+from searchbus_contracts.attach import AttachedServer, StatusReply, StatusRequest
 
 from .attach_file import AttachFile
 from .attached import Attached
@@ -24,11 +22,11 @@ from .auth.credentials import OURSELVES
 from .callers import Callers
 from .connection import Surroundings
 from .metrics import count_file_fault, meter
+from .offering import Offering
 from .pinning import Approvals
-from .selections import selected_tools
 from .servers import DeclarationFault, Server
 from .upstream import Upstream
-from .views import Selection, View
+from .views import View
 
 __all__ = ["Gateway"]
 
@@ -56,15 +54,12 @@ class Gateway:
         poll_s: float = 300.0,
         grace_s: float = 86_400.0,
     ) -> None:
-        self._worker = worker
+        self._offering = Offering(worker)
         self._file = file
         self._approvals = approvals
         self._around = around
         self._times: dict[str, Any] = {"poll_s": poll_s, "grace_s": grace_s}
         self._attached: dict[str, Attached] = {}
-        self._listed: dict[str, tuple[str, ...]] = {}
-        self._selections: dict[str, Selection] = {}
-        self._changed_views: set[str] = set()
         self._problem = ""
         self._file_stamp: object = object()
         self._pins_stamp: object = approvals.stamp()
@@ -106,11 +101,9 @@ class Gateway:
             for name, attached in sorted(self._attached.items())
             if request.server in (None, name)
         ]
-        views = tuple(
-            AttachedView(name=name, tools=self._listed.get(name, ()))
-            for name in sorted(self._selections)
+        return StatusReply(
+            servers=tuple(found), views=self._offering.views, file_problem=self._problem
         )
-        return StatusReply(servers=tuple(found), views=views, file_problem=self._problem)
 
     def server(self, name: str) -> Server | None:
         """A running server, with its variables expanded. Raises DeclarationFault."""
@@ -144,12 +137,11 @@ class Gateway:
                 log.error("%s The last valid version counts.", fault)
             return
         self._problem = ""
-        before, self._selections = self._selections, dict(declared.selections)
-        self._changed_views |= before.keys() | self._selections.keys()
+        self._offering.declare(declared.selections)
         servers = {name: s for name, s in declared.servers.items() if s.enabled}
         await self._apply(servers, declared.views)
         if self._announce is None:
-            self._publish_selections()
+            self._offering.offer_selections(self._attached)
         self._dirty.set()
 
     async def _apply(self, servers: Mapping[str, Server], views: Mapping[str, View]) -> None:
@@ -224,52 +216,9 @@ class Gateway:
     def _list(self, name: str) -> None:
         """One server's tools changed: the worker gets them before the next announcement."""
         if self._announce is None:
-            self._publish(name)
+            self._offering.offer(name, self._attached.get(name))
         self._changed.add(name)
         self._dirty.set()
-
-    def _publish(self, name: str) -> None:
-        """Make the worker's tools of one server those that may be listed now."""
-        attached = self._attached.get(name)
-        self._changed_views |= self._selections.keys()
-        if attached is None:
-            self._offer_tools(name, ())
-            self._worker.offer(name)
-            return
-        self._offer_tools(name, ((tool, attached.call) for tool in attached.descriptors))
-        contents = attached.contents
-        offered = contents.prompts or contents.templates
-        self._worker.offer(
-            name,
-            prompts=contents.prompts,
-            resources=contents.resources,
-            templates=contents.templates,
-            source=attached.source if offered else None,
-        )
-
-    def _publish_selections(self) -> None:
-        """The same for the selections that may have changed."""
-        servers = [attached for _, attached in sorted(self._attached.items())]
-        while self._changed_views:
-            name = self._changed_views.pop()
-            selection = self._selections.get(name)
-            if selection is not None:
-                self._offer_tools(name, selected_tools(selection, servers))
-            elif name not in self._attached:
-                self._offer_tools(name, ())
-
-    def _offer_tools(
-        self, toolset: str, tools: Iterable[tuple[ToolDescriptor, ToolHandler]]
-    ) -> None:
-        """Offer these tools in the place of those that the toolset had."""
-        for name in self._listed.pop(toolset, ()):
-            self._worker.remove_tool(toolset, name)
-        listed = []
-        for descriptor, handler in tools:
-            self._worker.add_tool(descriptor, handler)
-            listed.append(descriptor.name)
-        if listed:
-            self._listed[toolset] = tuple(listed)
 
     async def _announce_changes(self) -> None:
         while True:
@@ -280,8 +229,9 @@ class Gateway:
             try:
                 # Not earlier: an announcement reads the worker's tools in a thread.
                 while self._changed:
-                    self._publish(self._changed.pop())
-                self._publish_selections()
+                    name = self._changed.pop()
+                    self._offering.offer(name, self._attached.get(name))
+                self._offering.offer_selections(self._attached)
                 await self._announce()
             except Exception:
                 log.exception("the changed tools could not be announced")
