@@ -200,7 +200,7 @@ async def main() -> None:
 
 async def _cohort(texts: cohorts.CohortTexts, embedder: Embedder) -> dict[str, NDArray[np.float16]]:
     asked = [embedder.query_prefix + text for text in texts.requests]
-    requests = np.stack(await embedder.embed_short(asked, urgent=False)).mean(axis=0)
+    requests = np.stack(await embedder.embed_short(asked, urgent=False))
     tools = np.stack(await embedder.embed_short(texts.tools, urgent=False))
     others = np.stack(await embedder.embed_short(texts.others, urgent=False))
     found = {"requests": requests, "tools": tools, "others": others}

@@ -16,26 +16,30 @@ def unit(*places: int):
     return vectors
 
 
+def zeros(number: int):
+    return np.zeros((number, 384), dtype=np.float32)
+
+
 def test_nearness_is_that_of_one_tool_and_of_five_others():
     """Any of them may be the one that the query means; one other text says little."""
-    cohort = Cohort(np.zeros(384, dtype=np.float32), unit(0, 0, 0, 1, 1, 1), unit(2, 0, 3, 4, 5))
+    cohort = Cohort(zeros(6), unit(0, 0, 0, 1, 1, 1), unit(2, 0, 3, 4, 5))
     found = cohort.nearness(unit(0)[0])
     assert (found.tools, found.others) == pytest.approx((1.0, 0.2))
 
 
-def test_kind_of_tool_that_is_wanted_is_a_mean_of_the_nearest_three():
+def test_kind_of_tool_that_is_wanted_is_a_mean_over_the_nearest_three_requests():
     """The nearest counts most: e times as much as one whose cosine is .05 lower."""
-    tools = np.stack([unit(0)[0], 0.95 * unit(0)[0] + 0.3 * unit(1)[0], *unit(2, 3)])
-    cohort = Cohort(np.zeros(384, dtype=np.float32), tools, unit(4, 5, 6, 7, 8))
-    expected = cohort.nearness(unit(0)[0]).expected
-    weight = 1 / (1 + np.exp(-1) + np.exp(-20))
-    assert expected[0] == pytest.approx(weight * (1 + 0.95 * np.exp(-1)), abs=1e-5)
-    assert expected[1] == pytest.approx(weight * 0.3 * np.exp(-1), abs=1e-5)
+    asked = unit(9)[0]
+    requests = np.stack([asked, 0.95 * asked, *unit(2, 3), -1.95 * asked])  # their mean is no hub
+    cohort = Cohort(requests, unit(0, 1, 6, 7, 8), unit(4, 5, 6, 7, 8))
+    expected = cohort.nearness(asked).expected
+    weight = 1 / (1 + np.exp(-1))
+    assert expected[[0, 1]] == pytest.approx([weight, weight * np.exp(-1)], abs=1e-5)
 
 
 def test_texts_near_to_every_request_count_less():
     """By the weighted product with the mean request."""
-    cohort = Cohort(unit(0)[0], unit(*[0] * 5), unit(*[1] * 5))
+    cohort = Cohort(unit(*[0] * 5), unit(*[0] * 5), unit(*[1] * 5))
     found = cohort.nearness(unit(0)[0])
     assert (found.tools, found.others) == pytest.approx((1 - HUB_WEIGHT, 0.0))
     assert cohort.penalty[0] == HUB_WEIGHT
@@ -45,15 +49,17 @@ def test_texts_near_to_every_request_count_less():
 def test_vectors_are_those_of_the_texts(model):
     """A text that is changed needs the vectors anew."""
     cohort, texts = load_cohort(model), load_texts()
-    assert len(texts.requests) == len(texts.tools) == cohort.number_of_tools
-    assert len(cohort) == len(texts.tools) + len(texts.others)
-    assert len(set(texts.tools + texts.others)) == len(cohort)
+    assert len(texts.requests) == len(texts.tools)
+    every = (*texts.requests, *texts.tools, *texts.others)
+    assert len(cohort) == len(every) == len(set(every))
 
 
 def test_hashed_vectors_equal_those_in_the_file():
     """Up to their rounding to half precision."""
     cohort, texts = load_cohort(HashEmbedder.model), load_texts()
-    vectors = np.stack([hashed_vector(text) for text in (*texts.tools, *texts.others)])
+    vectors = np.stack(
+        [hashed_vector(text) for text in texts.requests + texts.tools + texts.others]
+    )
     assert np.abs(cohort.vectors - vectors).max() < 1e-3
 
 

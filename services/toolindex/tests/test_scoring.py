@@ -7,14 +7,25 @@ import pytest
 
 from searchbus_toolindex.gate import Circumstances
 from searchbus_toolindex.lexicon import Matches
-from searchbus_toolindex.scoring import Best, Facet, combine, fused, supported
+from searchbus_toolindex.scoring import (
+    EXPECTED_WEIGHT,
+    Best,
+    Facet,
+    combine,
+    fused,
+    supported,
+    toward,
+)
+from searchbus_vectors import DIMENSIONS
 
 from .conftest import NEARNESS, floats
+
+UNIT = np.eye(1, DIMENSIONS, dtype=np.float32)[0]
 
 
 def facet(cosine, scores, coverage=(0.0, 0.0, 0.0)) -> Facet:
     matches = Matches(floats(*scores), floats(*coverage))
-    return Facet(floats(*cosine), matches, Circumstances(NEARNESS, 2, 0.0, 3))
+    return Facet(UNIT, floats(*cosine), matches, Circumstances(NEARNESS, 2, 0.0, 3))
 
 
 def fused_alone(found: Facet, best: Best):
@@ -70,3 +81,12 @@ def test_best_of_a_toolset_supports_the_others_in_a_long_request():
     found = supported(scores, toolsets, 10)
     assert found.tolist() == pytest.approx([1.0, (0.6 + 0.25) / 1.25, 0.7], abs=1e-6)
     assert supported(scores, toolsets, 5).tolist() == scores.tolist()
+
+
+def test_short_request_is_moved_toward_the_kind_of_tool_that_it_wants():
+    """By the weight, on unit length; a fifth of it for a request of five times as many terms."""
+    other = np.eye(1, DIMENSIONS, 7, dtype=np.float32)[0]
+    for terms, weight in ((1, EXPECTED_WEIGHT), (5, EXPECTED_WEIGHT), (25, EXPECTED_WEIGHT / 5)):
+        moved = toward(UNIT, other, terms)
+        assert np.linalg.norm(moved) == pytest.approx(1)
+        assert moved[7] / moved[0] == pytest.approx(weight / (1 - weight))

@@ -1,11 +1,12 @@
 """Fixed texts that every query and every entry is compared with, whatever the catalogue.
 
 A cosine means little by itself. It is high between any two short texts of everyday words, and some
-entries ("hubs") are near to whatever is asked. Two comparisons make it comparable, as the cohorts
+entries ("hubs") are near to whatever is asked. These comparisons make it comparable, as the cohorts
 of speaker recognition do (adaptive score normalisation):
 
 - how near the query is to tools of every kind, and to what no tool serves: small talk, handwork,
   random letters;
+- which of many requests it is like: the tools of these are the kind of tool that is wanted;
 - how near an entry is to requests of every kind, which is what is taken from its cosines.
 
 cohort.tsv has the texts, cohort.npz their vectors, which `python -m tests.search.fit_gate` makes.
@@ -27,9 +28,9 @@ __all__ = ["HUB_WEIGHT", "Cohort", "CohortTexts", "Nearness", "load_cohort", "lo
 
 HUB_WEIGHT = 0.5
 _NEAREST_OTHERS = 5
-_NEAREST_TOOLS = 3
-_TOOLS_SPAN = 0.05
-"""A tool of the cohort whose cosine is this much lower counts 1/e as much."""
+_NEAREST_REQUESTS = 3
+_REQUESTS_SPAN = 0.05
+"""The tool of a request whose cosine is this much lower counts 1/e as much."""
 FILE = "cohort.npz"
 
 
@@ -40,7 +41,8 @@ class Nearness:
     Args:
         tools: the cosine with the nearest tool.
         others: the mean cosine with the five nearest other texts.
-        expected: the weighted mean of the three nearest tools: the kind of tool that is wanted.
+        expected: the weighted mean of the tools of the three nearest requests: the kind of tool
+            that is wanted.
     """
 
     tools: float
@@ -61,15 +63,16 @@ class Cohort:
     """The vectors of the texts, made by one model.
 
     Args:
-        requests: their mean vector, shape (dimensions,).
-        tools, others: shape (texts, dimensions), of unit length.
+        requests, tools, others: shape (texts, dimensions), of unit length; requests[i] is served by
+            tools[i].
     """
 
     def __init__(self, requests: Floats, tools: Floats, others: Floats) -> None:
-        self.penalty: Vector = (HUB_WEIGHT * requests).astype(np.float32)
-        self.vectors = np.concatenate([tools, others]).astype(np.float32)
+        mean = requests.astype(np.float32).mean(axis=0)
+        self.penalty: Vector = (HUB_WEIGHT * mean).astype(np.float32)
+        self.vectors = np.concatenate([requests, tools, others]).astype(np.float32)
         self._penalties = self.vectors @ self.penalty
-        self.number_of_tools = len(tools)
+        self._tools = self.vectors[len(requests) : 2 * len(requests)]
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -78,12 +81,13 @@ class Cohort:
         """Compare a query; cosines are less the penalty, as those of entries."""
         # Each row by itself, so that replicas get the same bits (see vector_table.py).
         cosines = np.einsum("ij,j->i", self.vectors, query) - self._penalties
-        tools, others = np.split(cosines, [self.number_of_tools])
-        nearest = np.argsort(-tools, kind="stable")[:_NEAREST_TOOLS]
-        weights = np.exp((tools[nearest] - tools[nearest[0]]) / _TOOLS_SPAN)
-        expected = np.einsum("i,ij->j", weights / weights.sum(), self.vectors[nearest])
+        number = len(self._tools)
+        requests, tools, others = np.split(cosines, [number, 2 * number])
+        nearest = np.argsort(-requests, kind="stable")[:_NEAREST_REQUESTS]
+        weights = np.exp((requests[nearest] - requests[nearest[0]]) / _REQUESTS_SPAN)
+        expected = np.einsum("i,ij->j", weights / weights.sum(), self._tools[nearest])
         return Nearness(
-            tools=float(tools[nearest[0]]),
+            tools=float(tools.max()),
             others=float(np.sort(others)[-_NEAREST_OTHERS:].mean()),
             expected=expected.astype(np.float32),
         )

@@ -3,9 +3,9 @@
 The features of a text of the query and an entry:
 
 - how much nearer the entry is than the nearest tool of the cohort, and than its other texts;
-- how near the entry is to the tools of the cohort that are nearest to the text: for a request to
-  book a flight, a catalogue of search tools has an entry that is near to the words, but none that
-  is near to the cohort's tools for flights;
+- how near the entry is to the tools of the cohort whose requests are nearest to the text: for a
+  request to book a flight, a catalogue of search tools has an entry that is near to the words, but
+  none that is near to the cohort's tools for flights;
 - the share of the text's words found, weighted by their rarity;
 - how many words it has, how many of them are corrections, and how many entries are visible: the
   best of many has a higher cosine by chance.

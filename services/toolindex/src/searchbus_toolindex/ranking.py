@@ -26,7 +26,7 @@ from .index import Index
 from .lexicon import Floats
 from .query import ParsedQuery
 from .scope import Scope
-from .scoring import MIN_SCORE, Best, Facet, combine, fused, supported
+from .scoring import MIN_SCORE, Best, Facet, combine, fused, supported, toward
 from .words import word_terms
 
 __all__ = ["Ranked", "Ranker", "Ranking"]
@@ -106,20 +106,26 @@ class Ranker:
         Args:
             vectors: text → vector, for each of the query's texts.
         """
-        given = [vectors[text] for text in query.texts]
+        cohort = self._index.cohort
+        number = len(set(query.terms(query.whole)))
+        asked = [vectors[text] for text in query.texts]
+        nearness = [cohort.nearness(vector) for vector in asked]
+        moved = [
+            toward(vector, near.expected, number)
+            for vector, near in zip(asked, nearness, strict=True)
+        ]
+        cosines = self._index.vectors.estimate(moved)
         found = []
-        for text, vector, cosine in zip(
-            query.texts, given, self._index.vectors.estimate(given), strict=True
-        ):
+        for at, text in enumerate(query.texts):
             terms = query.terms(text)
             circumstances = Circumstances(
-                nearness=self._index.cohort.nearness(vector),
+                nearness=nearness[at],
                 terms=len(set(terms)),
                 corrected=query.corrections(text),
                 entries=scope.number,
             )
             matches = self._index.lexicon.match(terms, scope.lengths)
-            found.append(Facet(cosine, matches, circumstances))
+            found.append(Facet(moved[at], cosines[at], matches, circumstances))
         return found
 
     def rank(self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope) -> Ranking:
@@ -186,8 +192,7 @@ class Ranker:
             keys = self._keys(slots, estimates[slots])
             slots = slots[np.argpartition(keys, REFINED)[:REFINED]]
         exact = [
-            facet.at(slots, self._index.vectors.cosines(slots, vectors[text]))
-            for text, facet in zip(query.texts, facets, strict=True)
+            facet.at(slots, self._index.vectors.cosines(slots, facet.vector)) for facet in facets
         ]
         best = [
             replace(estimated, cosine=float(facet.cosine.max()))

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from searchbus_vectors import Vector
+
 from .gate import Circumstances, brevity
 from .lexicon import Floats, Mask, Matches
 
-__all__ = ["MIN_SCORE", "Best", "Facet", "combine", "fused", "supported"]
+__all__ = ["MIN_SCORE", "Best", "Facet", "combine", "fused", "supported", "toward"]
 
 WORDS_WEIGHT = 0.4
 COSINE_SPAN = 0.2
@@ -27,6 +29,8 @@ nothing ("I am a football fan") has a best entry, too."""
 TOOLSET_WEIGHT = 0.5
 """How much the best entry of its toolset counts beside an entry's own score, for a very long
 request; nothing for a short one, which asks for one thing."""
+EXPECTED_WEIGHT = 0.15
+"""How much of the vector of a request for one thing is that of the kind of tool that it wants."""
 MIN_SCORE = 0.2
 """Entries below are left out: neither within the span of the best nor with enough common words."""
 
@@ -41,8 +45,14 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """One text of a query, compared with every slot; `cosine` is less the penalty for hubs."""
+    """One text of a query, compared with every slot.
 
+    Args:
+        vector: of the text, moved toward the kind of tool that it wants.
+        cosine: of each slot with it, less the penalty for hubs.
+    """
+
+    vector: Vector
     cosine: Floats
     matches: Matches
     circumstances: Circumstances
@@ -56,7 +66,21 @@ class Facet:
     def at(self, slots: NDArray[np.intp], cosine: Floats) -> Facet:
         """The same text compared with some slots, whose cosines are given."""
         found = Matches(self.matches.scores[slots], self.matches.coverage[slots])
-        return Facet(cosine, found, self.circumstances)
+        return Facet(self.vector, cosine, found, self.circumstances)
+
+
+def toward(vector: Vector, expected: Vector, terms: int) -> Vector:
+    """The vector of a text, moved toward the kind of tool that it wants; less for a long query.
+
+    People ask in other words than those that describe tools ("put a lunch with Priya on Thursday");
+    a long request has words enough.
+
+    Args:
+        terms: of the whole query.
+    """
+    weight = EXPECTED_WEIGHT * brevity(terms)
+    moved = (1 - weight) * vector + weight * expected
+    return np.asarray(moved / np.sqrt(np.einsum("j,j->", moved, moved)), dtype=np.float32)
 
 
 def fused(facets: Sequence[Facet], best: Sequence[Best]) -> list[Floats]:
