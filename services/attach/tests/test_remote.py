@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import httpx2
 import pytest
@@ -135,6 +136,18 @@ async def test_a_server_that_hangs_does_not_hold_the_end_of_its_session():
         await module._limit_end(request)
         times[method] = request.extensions["timeout"].get("read")
     assert times == {"DELETE": module._END_TIMEOUT_S, "POST": None}
+
+
+async def test_refused_credentials_are_said_with_what_to_do():
+    """By what is declared."""
+    notes = HttpNotes()
+    assert notes.advice == ""
+    await notes.look_at(httpx2.Response(403, stream=httpx2.ByteStream(b"")))
+    assert "(HTTP 403); set its 'headers' or 'auth'" in notes.advice
+    notes.auth = SimpleNamespace(problem="")
+    assert "see its 'auth.scopes'" in notes.advice
+    notes.auth.problem = "there is no token"
+    assert notes.advice == "there is no token"
 
 
 async def test_a_compressed_body_is_refused():

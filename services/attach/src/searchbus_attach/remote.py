@@ -48,7 +48,8 @@ class HttpNotes:
         if self.auth is not None and self.auth.problem:
             return self.auth.problem
         if self.status in (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN):
-            return f"it refuses the credentials (HTTP {self.status}); set its headers"
+            what = "set its 'headers' or 'auth'" if self.auth is None else "see its 'auth.scopes'"
+            return f"it refuses the credentials (HTTP {self.status}); {what}"
         return ""
 
     async def look_at(self, response: httpx2.Response) -> None:

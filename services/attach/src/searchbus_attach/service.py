@@ -8,6 +8,7 @@ from searchbus_bus import Call, Worker, endpoint
 from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_runtime import Process
 from searchbus_runtime.pin_file import PinFile
+from searchbus_runtime.server import bind
 from searchbus_runtime.services import known_services
 
 from .attach_file import AttachFile
@@ -66,8 +67,8 @@ async def start(process: Process[AttachSettings]) -> None:
     if credentials.logins is not None and settings.attach_login_port is not None:
         await process.run_server(
             login_app(credentials.logins, gateway.server),
-            host=settings.attach_login_host,
-            port=settings.attach_login_port,
+            # Any worker of this machine can take any step of a sign-in.
+            listener=bind(settings.attach_login_host, settings.attach_login_port, reuse_port=True),
             server_header=False,
         )
         log.info("people sign in at %s", settings.login_address)

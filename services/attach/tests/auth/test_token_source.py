@@ -82,10 +82,13 @@ async def test_a_new_token_that_is_rejected_is_not_replaced(world):
 async def test_a_failure_is_the_answer_for_two_seconds(world):
     """Then there is another request."""
     world.fault = AuthFault("no")
+    depths = []
     for _ in range(3):
-        with pytest.raises(AuthFault):
+        with pytest.raises(AuthFault) as fault:
             await world.source.token()
+        depths.append(len(fault.traceback))
     assert len(world.asked) == 1
+    assert depths[1] == depths[2]
     world.now_s += 3
     world.fault = None
     assert await world.source.token() == "t2"

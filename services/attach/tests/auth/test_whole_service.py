@@ -62,7 +62,7 @@ async def login_address(bus, caller: str) -> str:
 
 @pytest.mark.slow
 async def test_each_caller_calls_as_the_person_who_signed_in(world, protected, tmp_path):
-    """The operator first, for the list; a logout ends it for its caller only."""
+    """The operator first, for the list and for commands; a logout ends it for its caller only."""
 
     async def command(*words: str):
         return await asyncio.to_thread(run_command, "attach", *words, data=tmp_path)
@@ -74,6 +74,9 @@ async def test_each_caller_calls_as_the_person_who_signed_in(world, protected, t
     printed = await command("login", "safe")
     protected.provider.person = "the operator"
     assert (await sign_in(printed.stdout.strip())).status_code == 200
+
+    tried = await command("test", "safe")
+    assert "safe works" in tried.stdout, tried.stderr
 
     async def listed() -> bool:
         try:

@@ -98,5 +98,6 @@ class TokenSource:
             return kept.access_token
         if failed:
             assert self._failure is not None
-            raise self._failure
+            # Raised again and again, it would collect the frames of all callers.
+            raise self._failure.with_traceback(None)
         return None
