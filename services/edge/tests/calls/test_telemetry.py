@@ -115,3 +115,14 @@ def test_figures_of_tools_have_an_end(monkeypatch):
     data = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics[0].data
     counts = {p.attributes["tool"]: p.count for p in data.data_points}
     assert counts == {"tool0": 1, "tool1": 1, "tool2": 1, "other": 7}
+
+
+def test_span_of_plain_http_has_no_revision(spans):
+    """It does what a method of MCP does, without a message of MCP."""
+    with telemetry.Tracing(trust=True).message(
+        "tools/call", None, None, header=(PARENT, ""), meta={}
+    ):
+        pass
+    (span,) = spans.get_finished_spans()
+    assert dict(span.attributes) == {"mcp.method.name": "tools/call"}
+    assert format(span.context.trace_id, "032x") == TRACE
