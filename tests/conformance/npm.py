@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["SUITE", "inspector", "install_node"]
+from searchbus_testing.locks import locked
+
+__all__ = ["SUITE", "inspector", "install_node", "run_install"]
 
 ROOT = Path(__file__).parents[2]
 NODE_MODULES = ROOT / "build" / "node" / "node_modules"
@@ -26,11 +28,18 @@ def install_node() -> Path:
         if os.environ.get("CI"):
             pytest.fail("npm is missing: the conformance suite cannot run")
         pytest.skip("the conformance suite and the Inspector need npm on Linux")
-    done = subprocess.run(
-        [Path(__file__).with_name("install")], capture_output=True, text=True, timeout=800
-    )
+    done = run_install()
     assert done.returncode == 0, done.stderr
     return NODE
+
+
+def run_install() -> subprocess.CompletedProcess[str]:
+    """Run the script `install`, which has nothing to do after the first time."""
+    # Several processes of one run of the tests may need it.
+    with locked(NODE_MODULES.parent.with_suffix(".lock")):
+        return subprocess.run(
+            [Path(__file__).with_name("install")], capture_output=True, text=True, timeout=800
+        )
 
 
 def inspector(node: Path, url: str, *arguments: str) -> subprocess.CompletedProcess[str]:

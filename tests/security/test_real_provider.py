@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from ..conformance.npm import run_install
 from .conftest import RESOURCE
 
 ROOT = Path(__file__).parents[2]
@@ -20,9 +21,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def issuer():
     """The provider on a free port."""
-    done = subprocess.run(
-        [ROOT / "tests" / "conformance" / "install"], capture_output=True, text=True, timeout=800
-    )
+    done = run_install()
     if done.returncode != 0:
         pytest.skip(f"npm cannot install the provider: {done.stderr[-300:]}")
     with socket.create_server(("127.0.0.1", 0)) as probe:

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from searchbus_testing.locks import locked
+
 from ..progress import progress
 
 __all__ = ["NotInstalledError", "environment", "versions"]
@@ -32,12 +34,18 @@ def environment(name: str, pins: Path | None = None) -> Path:
     Raises:
         NotInstalledError: e.g. without a connection to a package index.
     """
-    folder = _FOLDER / name
     pins = pins or _PINS / f"{name}.txt"
+    # Several processes of one run of the tests may need it.
+    with locked(_FOLDER / f"{name}.lock"):
+        return _made(_FOLDER / name, pins)
+
+
+def _made(folder: Path, pins: Path) -> Path:
     stamp = folder / "installed.txt"
     python = folder / "bin" / "python"
     if stamp.exists() and stamp.read_text() == pins.read_text():
         return python
+    name = folder.name
     progress(f"peers: installing {name} into {folder}")
     shutil.rmtree(folder, ignore_errors=True)
     # The file names every package: without --no-deps pip would resolve them again.
