@@ -17,6 +17,8 @@ from searchbus_contracts.retrieval import (
     ListRequest,
     SearchReply,
     SearchRequest,
+    SimilarityReply,
+    SimilarityRequest,
 )
 from searchbus_retrieval.service import build_worker
 
@@ -99,3 +101,11 @@ async def test_only_the_operator_writes(request_, verb, message, reply):
         with pytest.raises(Fault) as caught:
             await request_(verb, message, reply, roles)
         assert caught.value.code == "forbidden"
+
+
+async def test_similarity_of_texts_to_a_question(request_):
+    """For callers of any role, since no document is read."""
+    request = SimilarityRequest(query="Do whales sing?", texts=("Boats float.", "Whales sing."))
+    found = await request_("similarity", request, SimilarityReply, roles=())
+    boats, whales = found.cosines
+    assert -1 <= boats < whales <= 1

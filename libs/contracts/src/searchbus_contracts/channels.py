@@ -30,6 +30,8 @@ from .retrieval import (
     QuoteRequest,
     SearchReply,
     SearchRequest,
+    SimilarityReply,
+    SimilarityRequest,
 )
 from .toolindex import FindReply, FindRequest
 from .tools import ToolCall, ToolReply
@@ -91,6 +93,9 @@ CHANNELS: tuple[Channel, ...] = (
     Channel("retrieval.search", "Search documents.", SearchRequest, SearchReply),
     Channel("retrieval.get", "Get a whole document.", GetRequest, Document),
     Channel("retrieval.quote", "Find a quotation in a document.", QuoteRequest, QuoteReply),
+    Channel(
+        "retrieval.similarity", "Compare texts to a question.", SimilarityRequest, SimilarityReply
+    ),
     Channel("retrieval.list", "List documents or collections.", ListRequest, ListReply),
     Channel("retrieval.ingest", "Store documents, idempotently.", IngestRequest, IngestReply),
     Channel("retrieval.delete", "Delete documents or a collection.", DeleteRequest, DeleteReply),

@@ -15,6 +15,8 @@ from .queries import MAX_TOKENS, MIN_TOKENS
 from .tools import Name
 
 __all__ = [
+    "MAX_COMPARED",
+    "MAX_COMPARED_CHARS",
     "MAX_DOCUMENT_BYTES",
     "MAX_QUERY_CHARS",
     "MAX_TOP_K",
@@ -39,10 +41,14 @@ __all__ = [
     "SearchHit",
     "SearchReply",
     "SearchRequest",
+    "SimilarityReply",
+    "SimilarityRequest",
 ]
 
 MAX_QUERY_CHARS = 1000
 MAX_TOP_K = 50
+MAX_COMPARED, MAX_COMPARED_CHARS = 48, 1_200
+"""Texts of one similarity request, and their length: each costs milliseconds."""
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 """UTF-8 size of a document's text; a larger one is refused with invalid_argument."""
 
@@ -210,6 +216,22 @@ class QuoteReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()
     url: str | None = None
     content_hash: ContentHash = None
+
+
+class SimilarityRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How near texts are to a question, by the service's model."""
+
+    query: Annotated[str, Meta(min_length=1, max_length=MAX_QUERY_CHARS)]
+    texts: Annotated[
+        tuple[Annotated[str, Meta(max_length=MAX_COMPARED_CHARS)], ...],
+        Meta(min_length=1, max_length=MAX_COMPARED),
+    ]
+
+
+class SimilarityReply(Struct, frozen=True, kw_only=True):
+    """The cosine of each text to the question."""
+
+    cosines: tuple[float, ...]
 
 
 class ListRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):

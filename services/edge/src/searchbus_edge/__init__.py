@@ -17,6 +17,7 @@ SERVICE = Service(
         "retrieval.search",
         "retrieval.get",
         "retrieval.quote",
+        "retrieval.similarity",
         "toolindex.search",
     ),
     follows_catalog=True,

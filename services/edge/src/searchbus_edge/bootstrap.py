@@ -28,6 +28,7 @@ from .composites.connector import Connector, build_worker
 from .composites.documents import Documents
 from .composites.ids import Ids
 from .composites.lazy import add_lazy_tools
+from .composites.similarity import Similarity
 from .composites.sources import Source
 from .composites.web import Web
 from .edge import ASGI, Edge
@@ -162,7 +163,7 @@ async def open_edge(
         ids = Ids(key)
         documents = Documents(bus, ids, directory, base_url=base_url)
         if sources is None:
-            sources = (documents, Web(calls, ids, registry))
+            sources = (documents, Web(calls, ids, registry, Similarity(bus, directory)))
         weights = settings.connector_sources
         connector = Connector([(source, weights.get(source.name, 0.0)) for source in sources])
         worker = build_worker(connector)

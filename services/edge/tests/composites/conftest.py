@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 from searchbus_bus import Call, Directory, Worker, endpoint
-from searchbus_contracts import Actor, ToolCall, ToolDescriptor, ToolReply
+from searchbus_contracts import Actor, ErrorCode, Fault, ToolCall, ToolDescriptor, ToolReply
 from searchbus_contracts.retrieval import (
     Document,
     GetRequest,
@@ -16,11 +16,14 @@ from searchbus_contracts.retrieval import (
     SearchHit,
     SearchReply,
     SearchRequest,
+    SimilarityReply,
+    SimilarityRequest,
 )
 from searchbus_edge.calls.audit import AuditLog
 from searchbus_edge.calls.limits import LocalLimiter
 from searchbus_edge.composites.documents import Documents
 from searchbus_edge.composites.ids import Ids
+from searchbus_edge.composites.similarity import Similarity
 from searchbus_edge.composites.web import Web
 from searchbus_edge.lists.registry import Registry
 from searchbus_edge.requests.tool_calls import ToolCalls
@@ -35,6 +38,7 @@ OPTIONS = {"actor": SEARCHER, "timeout_s": 5.0}
 class Retrieval:
     def __init__(self) -> None:
         self.requests: list[SearchRequest] = []
+        self.compared: list[SimilarityRequest] = []
 
     cosine = 0.8
     literal = False
@@ -59,6 +63,13 @@ class Retrieval:
             collection=request.collection, document_id=request.document_id, title="", text="all",
             chunk_count=1, metadata={"year": 2024, "empty": None},
         )  # fmt: skip
+
+    @endpoint
+    async def similarity(self, call: Call, request: SimilarityRequest) -> SimilarityReply:
+        self.compared.append(request)
+        if "fail" in request.query:
+            raise Fault(ErrorCode.UNAVAILABLE, "No model.")
+        return SimilarityReply(cosines=tuple(0.3 if "far" in t else 0.7 for t in request.texts))
 
     @endpoint
     async def quote(self, call: Call, request: QuoteRequest) -> QuoteReply:
@@ -94,7 +105,7 @@ def web_source(bus, directory) -> Web:
     calls = ToolCalls(
         bus, registry, None, limiter=off, costly=off, audit=AuditLog(), timeout_cap_s=60.0
     )
-    return Web(calls, IDS, registry)
+    return Web(calls, IDS, registry, Similarity(bus, directory))
 
 
 @pytest.fixture

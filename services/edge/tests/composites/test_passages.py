@@ -7,7 +7,10 @@ import re
 import pytest
 
 from searchbus_edge.composites.passages import (
+    MAX_CANDIDATES,
     MAX_PASSAGE_CHARS,
+    candidates,
+    chosen,
     distinct,
     from_document,
     from_page,
@@ -32,6 +35,24 @@ def test_paragraphs_of_a_page_with_most_words_of_the_question():
     text = f"{OTHER}\n\n{BOATS}\n\n{WHALES}"
     assert from_page("Which whale sings songs?", text, "Found this.") == [WHALES, BOATS]
     assert from_page("Which whale sings songs in winter?", text, "Found this.") == [WHALES]
+
+
+def test_meaning_and_words_decide_together():
+    """A passage in other words answers, too; one that is far from the question does not."""
+    found = candidates("Which whale sings songs?", f"{OTHER}\n\n{BOATS}\n\n{WHALES}")
+    assert [candidate.text for candidate in found] == [WHALES, BOATS, OTHER]
+    assert chosen(found, [0.7, 0.4, 0.75]) == [WHALES, OTHER]
+    assert chosen(found, [0.7, 0.55, 0.5]) == [WHALES, BOATS]
+    assert chosen(found, [0.4, 0.4, 0.4]) == []
+    assert chosen(found) == [WHALES, BOATS]
+
+
+def test_candidates_are_few():
+    """Those with the most words; a page may have thousands."""
+    rest = "\n\n".join(f"{OTHER} Number {number}." for number in range(100))
+    found = candidates("Which whale sings songs?", f"{rest}\n\n{WHALES}")
+    assert len(found) == MAX_CANDIDATES
+    assert found[0].text == WHALES
 
 
 def test_long_paragraph_is_cut_between_sentences():

@@ -98,6 +98,20 @@ async def test_passages_are_those_of_the_page(setup):
     ]
 
 
+async def test_passages_far_from_the_question_are_left_out(setup):
+    """By the retrieval service's model; without it the words decide alone."""
+    _, web, retrieval, replies = setup
+    text = "Whales sing long songs in the far sea.\n\nThey sing for hours at night, these big whales."
+    replies["web_extract_content"] = ToolReply(
+        structured={"items": [{"url": "https://x", "content": text, "status": "ok"}]}
+    )
+    hit = Hit(IDS.of_page("https://x"), "X", "https://x", "web")
+    (near,) = await web.passages("Which whales sing?", hit, **OPTIONS)
+    assert "They sing for hours" in near.text
+    assert len(retrieval.compared[0].texts) == 2
+    assert len(await web.passages("Which whales sing? fail", hit, **OPTIONS)) == 2
+
+
 def page(text: str, start: int = 0, most: int = 40):
     """Replies of web_extract_content for the parts of one page."""
     end = min(len(text), start + most)

@@ -1,4 +1,4 @@
-"""The typed endpoints `retrieval.{search,get,quote,list,ingest,delete}` for other services."""
+"""The typed endpoints `retrieval.{search,get,quote,similarity,list,ingest,delete}`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from searchbus_contracts.retrieval import (
     QuoteRequest,
     SearchReply,
     SearchRequest,
+    SimilarityReply,
+    SimilarityRequest,
 )
 
 from .access import OPEN, Access
@@ -104,6 +106,12 @@ class RetrievalEndpoints:
         readable = self._access.readable(call.actor, names)
         document = await self._library.get_from(readable, request.document_id)
         return await self._quotes.find(document, request.quote)
+
+    @endpoint
+    async def similarity(self, call: Call, request: SimilarityRequest) -> SimilarityReply:
+        """How near texts are to a question, by the default model."""
+        cosines = await self._library.similarity(request.query, request.texts)
+        return SimilarityReply(cosines=tuple(cosines))
 
     @endpoint
     async def list_(self, call: Call, request: ListRequest) -> ListReply:

@@ -45,11 +45,16 @@ class Highlights:
         wanted = set(self._embedder.words(question).indices)
         return bm25(wanted, [self._embedder.words(sentence).indices for sentence in sentences])
 
+    async def cosines(self, question: str, texts: Sequence[str]) -> list[float]:
+        """The cosine of each text to the question."""
+        asked = f"{self._embedder.query_prefix}{question}"
+        query, *vectors = await self._embedder.embed_short([asked, *texts], urgent=True)
+        return [float(cosine) for cosine in np.asarray(vectors) @ np.asarray(query)]
+
     async def _by_meaning(self, question: str, sentences: Sequence[str]) -> list[float]:
         """Cosine to the question, between the least and the largest of them."""
-        query, *vectors = await self._embedder.embed_short([question, *sentences], urgent=True)
-        cosines = np.asarray(vectors) @ query
-        least, most = float(cosines.min()), float(cosines.max())
+        cosines = await self.cosines(question, sentences)
+        least, most = min(cosines), max(cosines)
         if most - least < 1e-6:
             return [0.0] * len(sentences)
-        return [(float(cosine) - least) / (most - least) for cosine in cosines]
+        return [(cosine - least) / (most - least) for cosine in cosines]

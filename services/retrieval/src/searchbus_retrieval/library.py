@@ -245,6 +245,10 @@ class Library:
         schema = await self._schemas.get(collection)
         return Highlights(await self._models.embedder(collection, schema.model))
 
+    async def similarity(self, question: str, texts: Sequence[str]) -> list[float]:
+        """The cosine of each text to a question, by the default model."""
+        return await Highlights(self._models.default).cosines(question, texts)
+
     async def get(self, collection: str | None, document_id: str) -> Document:
         """One whole document; without a collection, of the first that has it.
 

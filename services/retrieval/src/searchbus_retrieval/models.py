@@ -25,7 +25,7 @@ Load = Callable[[str], Awaitable[Embedder]]
 
 
 class Models:
-    """Belongs to one event loop.
+    """Belongs to one event loop; `default` is the embedder of collections without a choice.
 
     Args:
         embedder: of collections for which no model is chosen.
@@ -40,7 +40,7 @@ class Models:
         chosen: Mapping[str, str] | None = None,
         load: Load | None = None,
     ) -> None:
-        self._default = embedder
+        self.default = embedder
         self._chosen = chosen or {}
         self._load = load
         self._loaded = {embedder.model: embedder}
@@ -49,7 +49,7 @@ class Models:
 
     def of_new(self, collection: str) -> str:
         """The name of the model that a new collection gets."""
-        return self._chosen.get(collection) or self._chosen.get("*") or self._default.model
+        return self._chosen.get(collection) or self._chosen.get("*") or self.default.model
 
     async def embedder(self, collection: str, model: str) -> Embedder:
         """The embedder of a collection's model.
@@ -73,7 +73,7 @@ class Models:
     async def close(self) -> None:
         """Close every embedder that was loaded here."""
         for embedder in self._loaded.values():
-            if embedder is not self._default:
+            if embedder is not self.default:
                 await embedder.close()
 
     async def _load_other(self, collection: str, model: str) -> Embedder:
@@ -81,7 +81,7 @@ class Models:
             raise Fault(
                 ErrorCode.UNAVAILABLE,
                 f"Collection '{collection}' holds vectors of {model}, but this service embeds with "
-                f"{self._default.model}. Change SEARCHBUS_EMBEDDER back, or delete the collection "
+                f"{self.default.model}. Change SEARCHBUS_EMBEDDER back, or delete the collection "
                 "and ingest it again.",
                 retryable=False,
             )

@@ -5,20 +5,29 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from searchbus_passages import sentences
 
-__all__ = ["cut", "distinct", "from_document", "from_page", "marked", "terms"]
+__all__ = [
+    "MAX_CANDIDATES", "Candidate", "candidates", "chosen", "cut", "distinct", "from_document",
+    "from_page", "marked", "terms",
+]  # fmt: skip
 
 MAX_PASSAGES = 2
 """Of one source."""
 MAX_PASSAGE_CHARS = 1200
+MAX_CANDIDATES = 12
+"""Of one page: of more the meaning is not compared, which takes up to 40 ms for each."""
 _MIN_WORDS = 8
 """Headings and footnote marks have fewer."""
 _LEAST_SHARE = 0.4
 """Of the question's words; a page's passage with fewer is beside the point."""
 _SHARE_OF_BEST = 0.6
+_SURE_COSINE, _BEHIND_BEST, _LEAST_COSINE = 0.62, 0.1, 0.5
+"""A passage answers by its meaning from the first on, unless it is so far behind the nearest; by
+its words alone it needs the last. The scale is the default model's."""
 _LEAST_BEYOND_QUESTION = 3
 """Words; a heading that repeats the question answers nothing."""
 _MOST_NAMES = 0.5
@@ -51,7 +60,15 @@ def from_document(question: str, title: str, passages: Iterable[str]) -> list[st
     ][:MAX_PASSAGES]
 
 
-def from_page(question: str, text: str, snippet: str = "") -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A passage of a page, and the share of the question's words that it has."""
+
+    text: str
+    share: float
+
+
+def candidates(question: str, text: str, snippet: str = "") -> list[Candidate]:
     """The passages of a page with the most words of the question; of equal ones the first.
 
     Each but the snippet is exactly a part of the text.
@@ -66,9 +83,35 @@ def from_page(question: str, text: str, snippet: str = "") -> list[str]:
         words = set(terms(passage))
         if len(words - wanted) >= _LEAST_BEYOND_QUESTION:
             shares[passage] = len(words & wanted) / (len(wanted) or 1)
-    floor = max(_LEAST_SHARE, _SHARE_OF_BEST * max(shares.values(), default=0.0))
     ranked = sorted(shares, key=lambda passage: -shares[passage])
-    return distinct(passage for passage in ranked if shares[passage] >= floor)[:MAX_PASSAGES]
+    return [Candidate(passage, shares[passage]) for passage in ranked[:MAX_CANDIDATES]]
+
+
+def chosen(found: Sequence[Candidate], cosines: Sequence[float] | None = None) -> list[str]:
+    """The passages that answer, best first.
+
+    Args:
+        cosines: of each to the question; without them their words decide.
+    """
+    most = max((candidate.share for candidate in found), default=0.0)
+    floor = max(_LEAST_SHARE, _SHARE_OF_BEST * most)
+    scores = {c.text: c.share for c in found if c.share >= floor}
+    if cosines:
+        least, best = min(cosines), max(cosines)
+        near = max(_SURE_COSINE, best - _BEHIND_BEST)
+        scores = {
+            candidate.text: candidate.share / (most or 1.0)
+            + (cosine - least) / (best - least or 1.0)
+            for candidate, cosine in zip(found, cosines, strict=True)
+            if cosine >= near or (candidate.share >= floor and cosine >= _LEAST_COSINE)
+        }
+    ranked = sorted(scores, key=lambda passage: -scores[passage])
+    return distinct(ranked)[:MAX_PASSAGES]
+
+
+def from_page(question: str, text: str, snippet: str = "") -> list[str]:
+    """The passages of a page that answer a question, by their words alone."""
+    return chosen(candidates(question, text, snippet))
 
 
 def marked(passages: Iterable[str], mark: str | None = None) -> list[str]:

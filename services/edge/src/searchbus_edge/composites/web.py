@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +21,9 @@ from ..lists.registry import Registry
 from ..lists.visible import missing_role, visible
 from ..requests.tool_calls import ToolCalls, ToolRequest
 from .ids import Ids, unknown_id
-from .passages import from_page, marked
+from .passages import candidates, chosen, marked
 from .quoting import QuoteFound, found_in
+from .similarity import Similarity
 from .sources import MAX_QUERY_CHARS, Anchor, Fetched, Found, Hit, Quoted
 
 __all__ = ["Web"]
@@ -36,10 +39,13 @@ class Web:
     _SEARCH = ("web", "web_search")
     _EXTRACT = ("web", "web_extract_content")
 
-    def __init__(self, calls: ToolCalls, ids: Ids, registry: Registry) -> None:
+    def __init__(
+        self, calls: ToolCalls, ids: Ids, registry: Registry, similarity: Similarity
+    ) -> None:
         self._calls = calls
         self._ids = ids
         self._registry = registry
+        self._similarity = similarity
         self._comparisons = Comparisons()
 
     def absence(self, actor: Actor) -> Failure | None:
@@ -83,10 +89,16 @@ class Web:
         self, question: str, hit: Hit, *, actor: Actor, timeout_s: float
     ) -> list[Quoted]:
         """See Source; of the page's text and its snippet, between marks."""
+        deadline_s = time.monotonic() + timeout_s
         page = await self.fetch(hit.id, actor=actor, timeout_s=timeout_s)
         if page is None:
             raise unknown_id()
-        return [_quoted(text, page) for text in from_page(question, page.text, *hit.texts)]
+        found = await asyncio.to_thread(candidates, question, page.text, *hit.texts)
+        cosines = await self._similarity.cosines(
+            question, [candidate.text for candidate in found], actor=actor,
+            timeout_s=deadline_s - time.monotonic(),
+        )  # fmt: skip
+        return [_quoted(text, page) for text in chosen(found, cosines)]
 
     async def fetch(
         self, hit_id: str, *, actor: Actor, timeout_s: float, start: int = 0, end: int | None = None
