@@ -101,7 +101,9 @@ async def test_passages_are_those_of_the_page(setup):
 async def test_passages_far_from_the_question_are_left_out(setup):
     """By the retrieval service's model; without it the words decide alone."""
     _, web, retrieval, replies = setup
-    text = "Whales sing long songs in the far sea.\n\nThey sing for hours at night, these big whales."
+    text = (
+        "Whales sing long songs in the far sea.\n\nThey sing for hours at night, these big whales."
+    )
     replies["web_extract_content"] = ToolReply(
         structured={"items": [{"url": "https://x", "content": text, "status": "ok"}]}
     )

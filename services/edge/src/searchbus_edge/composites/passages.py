@@ -25,7 +25,7 @@ _MIN_WORDS = 8
 _LEAST_SHARE = 0.4
 """Of the question's words; a page's passage with fewer is beside the point."""
 _SHARE_OF_BEST = 0.6
-_SURE_COSINE, _BEHIND_BEST, _LEAST_COSINE = 0.62, 0.1, 0.5
+_SURE_COSINE, _BEHIND_BEST, _LEAST_COSINE = 0.62, 0.05, 0.55
 """A passage answers by its meaning from the first on, unless it is so far behind the nearest; by
 its words alone it needs the last. The scale is the default model's."""
 _LEAST_BEYOND_QUESTION = 3
