@@ -47,6 +47,29 @@ def test_servers_are_added_listed_shown_and_removed(attach, tmp_path):
     assert set(added(tmp_path)) == {"files"}
 
 
+def test_a_server_is_added_with_its_sign_in(attach, tmp_path):
+    """A secret that is in the file nevertheless is not shown."""
+    keys = ("type=client_credentials", "issuer=https://x.example", "client_id=searchbus")
+    options = [word for key in (*keys, "scopes=read write") for word in ("--auth", key)]
+    done = attach(
+        "add", "far", "--url", "https://x.example/mcp", *options, "--auth", "client_secret=word"
+    )
+    assert done.returncode == 0, done.stderr
+    auth = added(tmp_path)["far"].auth
+    assert (auth.client_secret, auth.scopes) == ("word", ("read", "write"))
+    assert "word" not in attach("show", "far").stdout
+    done = attach(
+        "add", "notes", "--url", "https://y.example/mcp", "--state", "per_user",
+        "--auth", "type=authorization_code",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert added(tmp_path)["notes"].state == "per_user"
+    assert (
+        "has no key 'typ'"
+        in attach("add", "z", "--url", "https://z.example", "--auth", "typ=a").stderr
+    )
+
+
 def test_views_are_listed_and_shown(attach, tmp_path):
     """As the file has them; what has no effect is told while the stack runs."""
     attach("add", "files", "--", "npx")

@@ -53,6 +53,13 @@ def add(
     transport: Annotated[
         str | None, typer.Option(help="Of a URL: http (default) or sse, the older one.")
     ] = None,
+    auth: Annotated[
+        list[str] | None,
+        typer.Option(help="KEY=VALUE of the sign-in to a URL, such as type; may be repeated."),
+    ] = None,
+    state: Annotated[
+        str | None, typer.Option(help="stateless (default), stateful or per_user.")
+    ] = None,
     env: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for a command; may be repeated.")
     ] = None,
@@ -72,11 +79,16 @@ def add(
     keys: dict[str, Any] = {}
     if command:
         keys |= {"command": command[0], "args": command[1:]}
-    given = {"url": url, "transport": transport, "policy": policy}
+    given = {"url": url, "transport": transport, "state": state, "policy": policy}
     keys |= {key: value for key, value in given.items() if value}
     with reported_errors():
         if header:
             keys["headers"] = dict(_pair(text, ":", "--header 'Name: value'") for text in header)
+        if auth:
+            pairs: dict[str, Any] = dict(_pair(text, "=", "--auth KEY=VALUE") for text in auth)
+            if "scopes" in pairs:
+                pairs["scopes"] = pairs["scopes"].split()
+            keys["auth"] = pairs
         if env:
             keys["env"] = dict(_pair(text, "=", "--env NAME=VALUE") for text in env)
         found = file_of(file, data)
