@@ -145,11 +145,12 @@ class EventStream:
     async def _write(self, data: bytes, *, more: bool) -> None:
         async with self._lock:
             if not self.started:
-                self.started = True
                 headers = _headers(EVENTS, untrusted=self._untrusted)
                 headers += [(b"cache-control", b"no-cache, no-transform"),
                             (b"x-accel-buffering", b"no")]  # fmt: skip
                 await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+                # Not before: a task that is cancelled meanwhile has sent nothing.
+                self.started = True
             await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
 
