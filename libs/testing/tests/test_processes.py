@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from searchbus_testing import Stack, alive, eventually
+from searchbus_testing import Stack, alive, eventually, free_port
 
 CONFTEST = """
 from searchbus_testing import watch_this_process
@@ -39,6 +40,14 @@ def test_process_that_has_ended_is_not_alive():
     assert alive([process.pid, os.getpid()]) == {os.getpid()}
     process.wait()
     assert alive([process.pid]) == set()
+
+
+def test_free_ports_differ():
+    """A port that was given once is not given again, although nobody took it."""
+    ports = [free_port() for _ in range(300)]
+    assert len(set(ports)) == 300
+    with socket.create_server(("127.0.0.1", ports[0])):
+        assert free_port() not in ports
 
 
 @pytest.mark.parametrize(

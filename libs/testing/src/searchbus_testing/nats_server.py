@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .processes import free_port
 from .waiting import eventually
 
 __all__ = ["NatsServer"]
@@ -37,6 +37,19 @@ class NatsServer:
 
     def start(self) -> None:
         """Start the process and wait until it accepts connections."""
+        chosen = self.port == -1
+        while True:
+            if chosen:
+                self.port = free_port()
+            try:
+                self._start()
+                return
+            except AssertionError as ended:
+                # Another process has taken the port since it was chosen.
+                if not (chosen and "address already in use" in str(ended)):
+                    raise
+
+    def _start(self) -> None:
         log = self.folder / "nats.log"
         log.unlink(missing_ok=True)
         self.process = subprocess.Popen(
@@ -53,10 +66,6 @@ class NatsServer:
             return "Server is ready" in text()
 
         eventually(ready, interval_s=0.02, message=text)
-        if self.port == -1:
-            found = re.search(r"client connections on 127\.0\.0\.1:(\d+)", text())
-            assert found is not None, text()
-            self.port = int(found[1])
 
     def stop(self) -> None:
         """Kill the process; `start` starts another one on the same port."""

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -16,13 +17,26 @@ __all__ = ["MARK", "alive", "free_port", "watch_this_process"]
 
 MARK = "SEARCHBUS_TEST_RUN"
 """The environment variable that every process of a test run has."""
+_FIRST_PORT, _PORTS = 12_000, 20_000
+"""Below those that Linux, macOS and Windows give to outgoing connections by default."""
+_given: set[int] = set()
 _watchers: list[subprocess.Popen[bytes]] = []
 
 
 def free_port() -> int:
-    """A port of loopback that is free now; prefer port 0 where a program takes it."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+    """A port of loopback that is free now, and another one each time.
+
+    It is none of those that the system gives to outgoing connections: one of them could take it
+    before the program does, or while a server that was killed is started again on it. Prefer port 0
+    where a program takes it and keeps it.
+    """
+    while True:
+        port = _FIRST_PORT + secrets.randbelow(_PORTS)  # hypothesis seeds the module random
+        if port in _given:
+            continue
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            _given.add(port)
+            return port
 
 
 def alive(pids: Iterable[int]) -> set[int]:
