@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from searchbus_contracts import ErrorCode, Fault
@@ -55,6 +57,25 @@ async def test_a_view_is_applied_without_a_restart_of_its_server(new_world):
     world.write(plain=plain_keys(policy="hold"))
     await until(lambda: "echo" in world.tools("plain"))
     assert before.is_running()
+
+
+async def test_a_view_stays_when_the_server_changes_its_list(new_world, tmp_path):
+    """What the server sends is reviewed as it comes; the view is put on it again."""
+    listed = tmp_path / "tools.json"
+    one = {"name": "echo", "description": "Says.", "inputSchema": {"type": "object"}}
+    other = {"name": "reload", "description": "Reloads.", "inputSchema": {"type": "object"}}
+    listed.write_text(json.dumps([one, other]))
+    keys = plain_keys({"tools_file": str(listed)}, policy="warn")
+    world = await new_world(plain=keys)
+    await world.until_up()
+    write(world, VIEW, plain=keys)
+    await until(lambda: "say" in world.tools("plain"))
+    listed.write_text(json.dumps([one | {"description": "Says more.", "title": "More"}, other]))
+    await world.call("plain", "reload")
+    await until(lambda: world.tools("plain")["say"].title == "More")
+    assert world.tools("plain")["say"].description == "Say what was agreed."
+    status = (await world.status("plain")).servers[0]
+    assert status.held == 1  # of the server's own description and title
 
 
 async def test_a_selection_is_a_toolset_whose_tools_are_those_of_servers(new_world):
