@@ -1,9 +1,10 @@
 """Questions on the 523 FOMC documents: the right document first, or among five.
 
-Three sets: questions of every sort, for which statement and minutes of a meeting may both be right;
+Four sets: questions of every sort, for which statement and minutes of a meeting may both be right;
 sixty by kind, for which the right one of the two is wanted: the statement says what was decided, the
-minutes who argued what; and forty-two by kind that were written before the ranking knew of units,
-directions, rare names and repeated announcements.
+minutes who argued what; forty-two by kind that were written before the ranking knew of units,
+directions, rare names and repeated announcements; and forty that were written before it knew of
+synonyms, of which every second one was first asked when it did.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ async def ask(library: Library) -> dict[str, Any]:
         "first answer wrong": missed,
         "by kind": await _ask_by_kind(library, "fomc_questions_by_kind.jsonl"),
         "by kind, held out": await _ask_by_kind(library, "fomc_questions_held_out.jsonl"),
+        "by kind, third": await _ask_by_kind(library, "fomc_questions_third.jsonl"),
     }
 
 

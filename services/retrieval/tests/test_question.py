@@ -97,3 +97,10 @@ def test_synonyms_are_not_for_questions_of_an_order():
     assert "voting against" in Question("Why did they dissent?", FOMC, FIELDS).synonyms.words
     assert Question("When did they first dissent?", FOMC, FIELDS).synonyms.words == ""
     assert Question("Why did they dissent?", Profile(), FIELDS).synonyms.words == ""
+
+
+def test_quoted_phrases_are_literal():
+    """All of them; the rest of the question need not stand there."""
+    question = Question('Who said "sweet pears" and "sour plums"?', Profile(), {})
+    assert question.is_literal(hit("Sour plums are no sweet  pears."))
+    assert not question.is_literal(hit("Sour plums and sweet apples."))

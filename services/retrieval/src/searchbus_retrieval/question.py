@@ -15,7 +15,7 @@ from .directions import Directions
 from .events import choose_within_events, raise_earliest
 from .intent import preferences, wanted_type
 from .literal import Phrase
-from .names import LEAST_RARITY, has_word, name_words
+from .names import LEAST_RARITY, has_word, name_words, quoted
 from .profiles import Profile
 from .quantities import Quantities
 from .ranking import in_order
@@ -52,6 +52,7 @@ class Question:
         self._has_events = profile.date_field in fields
         self._has_dates = self._has_events and bool(mentioned_periods(query))
         self._phrase = Phrase(query)
+        self._quoted = quoted(query)
         self._quantities = Quantities(query)
         self._directions = Directions(profile.opposites, query)
         self._order = order_of(profile, fields, query)
@@ -89,8 +90,11 @@ class Question:
         self._names = [name for name in names if rarity.get(name, 0.0) >= LEAST_RARITY]
 
     def is_literal(self, hit: Hit) -> bool:
-        """Whether the query stands in the passage word for word."""
-        return self._phrase.stands_in(hit.payload["text"], hit.payload["title"])
+        """Whether the query, or every phrase that it quotes, stands in it word for word."""
+        texts = hit.payload["text"], hit.payload["title"]
+        if self._quoted and all(phrase.stands_in(*texts) for phrase in self._quoted):
+            return True
+        return self._phrase.stands_in(*texts)
 
     @property
     def order(self) -> Literal["first", "latest"] | None:
