@@ -110,7 +110,8 @@ class SearchHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     score: Annotated[float, Meta(description="Fused rank score, comparable within one reply.")]
     cosine: Annotated[float, Meta(ge=0, le=1, description="Cosine similarity to the query.")]
     literal: Annotated[
-        bool, Meta(description="Whether the query stands in the text or title word for word.")
+        bool,
+        Meta(description="Whether the query, or all that it quotes, stands in the text or title."),
     ] = False
     url: str | None = None
     section: str | None = None
