@@ -162,10 +162,12 @@ async def open_edge(
 
         ids = Ids(key)
         documents = Documents(bus, ids, directory, base_url=base_url)
+        similarity = Similarity(bus, directory)
         if sources is None:
-            sources = (documents, Web(calls, ids, registry, Similarity(bus, directory)))
+            sources = (documents, Web(calls, ids, registry, similarity))
         weights = settings.connector_sources
-        connector = Connector([(source, weights.get(source.name, 0.0)) for source in sources])
+        weighted = [(source, weights.get(source.name, 0.0)) for source in sources]
+        connector = Connector(weighted, similarity)
         worker = build_worker(connector)
         if settings.search:
             add_lazy_tools(worker, calls)

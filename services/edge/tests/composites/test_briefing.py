@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
@@ -45,7 +46,7 @@ def inner(passage: Passage) -> str:
 def test_answer_that_fits_is_unchanged():
     """Nothing is said of a budget."""
     answer = answer_of(2)
-    assert fit_brief(answer, [0], 25_000) is answer
+    assert asyncio.run(fit_brief(answer, [0], 25_000)) is answer
 
 
 @settings(max_examples=30)
@@ -53,7 +54,7 @@ def test_answer_that_fits_is_unchanged():
 def test_budget_holds_and_passages_keep_their_places(number, most, marks):
     """The best sentences are kept, between the passage's own marks."""
     answer = answer_of(number, marks=marks)
-    found = fit_brief(answer, [3, 5, 6, 9], most)
+    found = asyncio.run(fit_brief(answer, [3, 5, 6, 9], most))
     assert count(encode(found).decode()) <= most
     assert len(found.passages) >= 1
     for passage in found.passages:
@@ -66,10 +67,29 @@ def test_budget_holds_and_passages_keep_their_places(number, most, marks):
     assert found.cursor == (str([3, 5, 6, 9][len(found.sources)]) if left_out else None)
 
 
+async def test_sentences_are_chosen_by_words_and_meaning():
+    """Those in other words than the question may be the nearest; without a cosine, words decide."""
+
+    async def last_three(sentences):
+        return [0.1] * (len(sentences) - 3) + [0.9] * 3
+
+    async def nothing(sentences):
+        return None
+
+    whole = 100 + len(TEXT.rstrip())
+    most = count(encode(answer_of(1)).decode()) * 2 // 3
+    meant = await fit_brief(answer_of(1), [0], most, last_three)
+    assert meant.passages[0].end == whole
+    for compare in (nothing, None):
+        found = await fit_brief(answer_of(1), [0], most, compare)
+        assert "Whales sing" in found.passages[0].text
+        assert found.passages[0].end < whole
+
+
 def test_budget_that_is_too_small_is_refused():
     """With what one passage takes."""
     with pytest.raises(Fault, match=r"max_tokens is 100, but the answer takes \d+"):
-        fit_brief(answer_of(2), [0], 100)
+        asyncio.run(fit_brief(answer_of(2), [0], 100))
 
 
 def test_passage_without_a_place_has_no_offsets():

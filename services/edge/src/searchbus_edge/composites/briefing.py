@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
 import msgspec
@@ -20,6 +21,8 @@ from .sources import Quoted
 
 __all__ = ["Brief", "BriefAnswer", "CitedSource", "Passage", "fit_brief", "offset_of", "passage_of"]
 
+Compare = Callable[[Sequence[str]], Awaitable[list[float] | None]]
+"""The cosine of each sentence to the question, where it can be had."""
 _MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
 
 
@@ -107,18 +110,21 @@ def offset_of(cursor: str | None) -> int:
     return int(cursor)
 
 
-def fit_brief(answer: BriefAnswer, ranks: Sequence[int], most: int) -> BriefAnswer:
+async def fit_brief(
+    answer: BriefAnswer, ranks: Sequence[int], most: int, compare: Compare | None = None
+) -> BriefAnswer:
     """The answer with at most `most` tokens: passages share them, the last ones are left out.
 
-    Each is cut to the sentences with the words of the question.
+    Each is cut to the sentences that answer, by their words and meaning.
 
     Args:
         ranks: of the sources among all that were found.
+        compare: without it the words decide.
 
     Raises:
         Fault: invalid_argument; the budget is too small for one passage.
     """
-    if holds(encode(answer), most):
+    if await asyncio.to_thread(lambda: holds(encode(answer), most)):
         return answer
     inner = [_Inner(passage) for passage in answer.passages]
 
@@ -135,12 +141,28 @@ def fit_brief(answer: BriefAnswer, ranks: Sequence[int], most: int) -> BriefAnsw
         )
 
     try:
-        layout = Layout([text.text for text in inner], most, lambda spans: encode(fitted(spans)))
+        layout = await asyncio.to_thread(
+            Layout, [text.text for text in inner], most, lambda spans: encode(fitted(spans))
+        )
     except BudgetTooSmall as error:
         raise too_small(most, error.least) from None
-    found = [[terms(sentence) for sentence in own] for own in layout.sentences]
-    wanted = set(terms(answer.question))
-    return fitted(layout.fill([bm25(wanted, own) for own in found]))
+    sentences = layout.sentences
+    cosines = await compare([s for own in sentences for s in own]) if compare else None
+    scores = await asyncio.to_thread(_scores, answer.question, sentences, cosines)
+    return fitted(await asyncio.to_thread(layout.fill, scores))
+
+
+def _scores(
+    question: str, sentences: Sequence[Sequence[str]], cosines: Sequence[float] | None
+) -> list[list[float]]:
+    """The scores of the sentences of each passage: BM25 within it, and the cosine of each."""
+    wanted = set(terms(question))
+    scores = [bm25(wanted, [terms(sentence) for sentence in own]) for own in sentences]
+    if not cosines:
+        return scores
+    least, most = min(cosines), max(cosines)
+    nearness = iter((cosine - least) / (most - least or 1.0) for cosine in cosines)
+    return [[(score + next(nearness)) / 2 for score in own] for own in scores]
 
 
 class _Inner:

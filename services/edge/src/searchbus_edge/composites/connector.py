@@ -28,6 +28,7 @@ from .fusion import fuse
 from .ids import unknown_id
 from .passages import distinct, from_page, marked
 from .quoting import QuoteFound, VerifyQuote
+from .similarity import Similarity
 from .sources import MAX_QUERY_CHARS, Found, Hit, Quoted, Source
 
 __all__ = ["Connector", "build_worker"]
@@ -73,9 +74,13 @@ class Connector(Toolset, name="connector"):
 
     Args:
         sources: in the order of their importance, with their weights; 0 leaves a source out.
+        similarity: compares the sentences of a brief to its question; None: words alone decide.
     """
 
-    def __init__(self, sources: Sequence[tuple[Source, float]]) -> None:
+    def __init__(
+        self, sources: Sequence[tuple[Source, float]], similarity: Similarity | None = None
+    ) -> None:
+        self._similarity = similarity
         self._sources = [source for source, weight in sources if weight > 0]
         self._weights = {source.name: weight for source, weight in sources}
 
@@ -213,7 +218,15 @@ class Connector(Toolset, name="connector"):
             _raise_if_failed(failures)
         await call.progress(3, 3, "done")
         answer = BriefAnswer(question, passages, sources, described(failures), coverage)
-        fitted = await asyncio.to_thread(fit_brief, answer, ranks, arguments.max_tokens)
+
+        async def compare(sentences: Sequence[str]) -> list[float] | None:
+            if self._similarity is None:
+                return None
+            return await self._similarity.cosines(
+                question, sentences, actor=call.actor, timeout_s=call.remaining_s
+            )
+
+        fitted = await fit_brief(answer, ranks, arguments.max_tokens, compare)
         return with_meta(fitted, failures, coverage)
 
     async def _find(
