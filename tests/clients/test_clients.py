@@ -38,11 +38,17 @@ def python_of(client: str) -> Path:
         pytest.skip(str(error))
 
 
-def run(client: str, server: dict[str, Any], tool: str, bad: dict[str, Any]) -> dict[str, Any]:
-    """What a client's program printed: the tools, and three calls."""
+def run(
+    client: str,
+    server: dict[str, Any],
+    tool: str,
+    bad: dict[str, Any],
+    good: dict[str, Any] = GOOD,
+) -> dict[str, Any]:
+    """What a client's program printed: the tools, and three calls, the second with `bad`."""
     done = subprocess.run(
         [python_of(client), FOLDER / "programs" / f"{client}_client.py",
-         json.dumps([server, tool, GOOD, bad])],
+         json.dumps([server, tool, good, bad])],
         capture_output=True, text=True, timeout=TIMEOUT_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

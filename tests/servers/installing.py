@@ -12,13 +12,14 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..bench.peers.environments import NotInstalledError, environment
+from ..bench.peers.environments import NotInstalledError, environment, is_made
 
 __all__ = ["Command", "installed", "is_installed", "node_program"]
 
 FOLDER = Path(__file__).parent
 BUILD = Path(__file__).parents[2] / "build" / "servers"
-PINS = FOLDER / "python.txt"
+PINS = {"servers": FOLDER / "python.txt", "servers-sdk1": FOLDER / "python_sdk1.txt"}
+"""Name of the environment → its packages; servers need one version of the SDK or the other."""
 PACKAGES = FOLDER / "npm.txt"
 _TIMEOUT_S = 1200.0
 
@@ -32,8 +33,9 @@ class Command:
 
 
 def is_installed() -> bool:
-    """Whether both folders are there and up to date."""
-    return _npm_stamp().exists() and _npm_stamp().read_text() == PACKAGES.read_text()
+    """Whether all of them are there as the files name them."""
+    python = (is_made(name, pins) for name, pins in PINS.items())
+    return all(python) and _npm_is_installed()
 
 
 def installed() -> dict[str, Command]:
@@ -42,10 +44,11 @@ def installed() -> dict[str, Command]:
     Raises:
         NotInstalledError: npm is absent, or a package could not be installed; with the reason.
     """
-    python = environment("servers", PINS)
     _install_npm()
     node = node_program()
-    found = {path.name: Command(str(path)) for path in python.parent.iterdir()}
+    found = {}
+    for name, pins in PINS.items():
+        found |= {p.name: Command(str(p)) for p in environment(name, pins).parent.iterdir()}
     for line in PACKAGES.read_text().split():
         package = line.rpartition("@")[0]
         found[package] = Command(node, (str(_script(package)),))
@@ -68,8 +71,12 @@ def _npm_stamp() -> Path:
     return BUILD / "npm" / "installed.txt"
 
 
+def _npm_is_installed() -> bool:
+    return _npm_stamp().exists() and _npm_stamp().read_text() == PACKAGES.read_text()
+
+
 def _install_npm() -> None:
-    if is_installed():
+    if _npm_is_installed():
         return
     node_program()
     folder = BUILD / "npm"

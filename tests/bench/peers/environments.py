@@ -14,10 +14,11 @@ from searchbus_testing.locks import locked
 
 from ..progress import progress
 
-__all__ = ["NotInstalledError", "environment", "versions"]
+__all__ = ["NotInstalledError", "environment", "is_made", "versions"]
 
 _FOLDER = Path(__file__).parents[3] / "build" / "peers"
 _PINS = Path(__file__).parent
+_STAMP = "installed.txt"
 _TIMEOUT_S = 1200.0
 
 
@@ -37,15 +38,14 @@ def environment(name: str, pins: Path | None = None) -> Path:
     pins = pins or _PINS / f"{name}.txt"
     # Several processes of one run of the tests may need it.
     with locked(_FOLDER / f"{name}.lock"):
-        return _made(_FOLDER / name, pins)
+        return _made(name, pins)
 
 
-def _made(folder: Path, pins: Path) -> Path:
-    stamp = folder / "installed.txt"
+def _made(name: str, pins: Path) -> Path:
+    folder = _FOLDER / name
     python = folder / "bin" / "python"
-    if stamp.exists() and stamp.read_text() == pins.read_text():
+    if is_made(name, pins):
         return python
-    name = folder.name
     progress(f"peers: installing {name} into {folder}")
     shutil.rmtree(folder, ignore_errors=True)
     # The file names every package: without --no-deps pip would resolve them again.
@@ -58,8 +58,14 @@ def _made(folder: Path, pins: Path) -> Path:
             raise NotInstalledError(f"{name} could not be installed: {lines[-1]}") from error
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NotInstalledError(f"{name} could not be installed: {error}") from error
-    stamp.write_text(pins.read_text())
+    (folder / _STAMP).write_text(pins.read_text())
     return python
+
+
+def is_made(name: str, pins: Path) -> bool:
+    """Whether the environment is there, with the packages of `pins`."""
+    stamp = _FOLDER / name / _STAMP
+    return stamp.exists() and stamp.read_text() == pins.read_text()
 
 
 def versions(name: str) -> dict[str, str]:
