@@ -37,8 +37,26 @@ def test_what_was_approved_is_read_again(tmp_path):
     assert set(file.read().toolsets["files"].tools) == {"read", "write"}
 
 
+def test_a_file_is_decoded_once_for_each_version(tmp_path):
+    """A reader sees what another process writes."""
+    file, other = PinFile(tmp_path / "pins.json"), PinFile(tmp_path / "pins.json")
+    for name in ("read", "write"):
+        with other.changing() as pins:
+            pins.approve("files", "server", [tool(name)])
+        assert name in file.read().toolsets["files"].tools
+        assert file.read() is file.read()
+
+
 def test_a_failure_changes_nothing(tmp_path):
+    """Neither the file nor what was read before."""
     file = PinFile(tmp_path / "pins.json")
+    with file.changing() as pins:
+        pins.approve("files", "server", [tool("write")])
+    with pytest.raises(KeyError), file.changing() as pins:
+        pins.approve("files", "server", [tool("read")])
+        raise KeyError
+    assert set(file.read().toolsets["files"].tools) == {"write"}
+    file = PinFile(tmp_path / "other.json")
     with pytest.raises(KeyError), file.changing() as pins:
         pins.approve("files", "server", [tool("read")])
         raise KeyError

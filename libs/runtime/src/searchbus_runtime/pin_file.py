@@ -29,6 +29,8 @@ class PinFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # Thousands of definitions take long to decode, and are asked for at each change.
+        self._last: tuple[object, Pins] | None = None
 
     def stamp(self) -> tuple[int, int, int] | None:
         """Changes with the file's content; None where there is no file. Raises OSError."""
@@ -39,20 +41,26 @@ class PinFile:
         return status.st_ino, status.st_mtime_ns, status.st_size
 
     def read(self) -> Pins:
-        """All pins; none where the file does not exist.
+        """All pins, which the caller does not change; none where the file does not exist.
 
         Raises:
             OSError: it cannot be read.
             ValueError: it is damaged.
         """
+        stamp = self.stamp()
+        if self._last is not None and self._last[0] == stamp:
+            return self._last[1]
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
             return Pins()
         try:
-            return msgspec.json.decode(content, type=Pins)
+            pins = msgspec.json.decode(content, type=Pins)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise ValueError(f"{self.path} is not a valid file of pins: {error}") from None
+        # Replaced meanwhile, the file has another stamp than this one: it is read again.
+        self._last = stamp, pins
+        return pins
 
     @contextmanager
     def changing(self) -> Iterator[Pins]:
@@ -66,6 +74,7 @@ class PinFile:
         # A file beside it: the pins' own file is replaced, and a lock on it with it.
         with self.path.with_name(f"{self.path.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            pins = self.read()
+            pins = self.read().copy()
             yield pins
             write_atomically(self.path, canonical(pins), mode=0o600)
+            self._last = self.stamp(), pins

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 from msgspec import Struct
 
 from searchbus_bus.definitions import changes, fingerprint
@@ -75,6 +76,15 @@ class Pins(Struct, kw_only=True):
     """The pins of all toolsets, by their names."""
 
     toolsets: dict[str, PinnedToolset] = {}
+
+    def copy(self) -> Pins:
+        """The same pins, which can be changed apart from these."""
+        return Pins(
+            toolsets={
+                name: msgspec.structs.replace(toolset, tools=dict(toolset.tools))
+                for name, toolset in self.toolsets.items()
+            }
+        )
 
     def review(self, toolset: str, source: str, tools: Iterable[ToolDescriptor]) -> Reviewed:
         """Compare what is offered now with what was approved; nothing is approved by this."""
