@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import msgspec
 import pytest
 
 from .browser import sign_in
@@ -39,6 +40,16 @@ async def test_the_first_page_says_for_whom_and_waits(protected, sign_ins, serve
     assert (page.headers["cache-control"], page.headers["referrer-policy"]) == (
         "no-store", "no-referrer",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "use"), [("per_user", "reads its lists"), ("stateless", "calls of all callers")]
+)
+async def test_the_first_page_says_what_the_operators_sign_in_is_for(sign_ins, server, state, use):
+    """For the lists, or for all calls."""
+    sign_ins.server = msgspec.structs.replace(server, state=state)
+    page = await sign_in(sign_ins.logins.ticket("safe", ""), press=False)
+    assert use in page.text
 
 
 async def test_it_ends_in_the_browser_in_which_it_began(protected, sign_ins, server, vault):

@@ -75,10 +75,15 @@ class _Pages:
             server, _ = self._server(ticket.server)
         except AuthFault as fault:
             return _page("Sign in", str(fault), status=400)
-        whom = f"as {ticket.caller!r}" if ticket.caller else "for all callers"
+        if ticket.caller:
+            use = f"Calls to searchbus as {ticket.caller!r} then use your account there."
+        elif server.state == "per_user":
+            use = "searchbus then reads its lists with your account there."
+        else:
+            use = "The calls of all callers of searchbus then use your account there."
         text = (
-            f"searchbus asks you to sign in to {server.name} ({server.target}). Calls to searchbus "
-            f"{whom} then use your account there. Continue only if you asked for this."
+            f"searchbus asks you to sign in to {server.name} ({server.target}). {use} "
+            "Continue only if you asked for this."
         )
         response = _page("Sign in", text, button=f"Continue to {server.name}")
         response.set_cookie(

@@ -1,4 +1,4 @@
-"""Tells an authorization server that tokens are of no more use (RFC 7009)."""
+"""Revokes tokens at the authorization server that issued them (RFC 7009)."""
 
 from __future__ import annotations
 
