@@ -79,13 +79,17 @@ class Cohort:
 
     def nearness(self, query: Vector) -> Nearness:
         """Compare a query; cosines are less the penalty, as those of entries."""
-        # Each row by itself, so that replicas get the same bits (see vector_table.py).
-        cosines = np.einsum("ij,j->i", self.vectors, query) - self._penalties
+        # Rows are in one order in all replicas, which get the same bits from BLAS.
+        cosines = self.vectors @ query - self._penalties
         number = len(self._tools)
-        requests, tools, others = np.split(cosines, [number, 2 * number])
+        requests, tools, others = (
+            cosines[:number],
+            cosines[number : 2 * number],
+            cosines[2 * number :],
+        )
         nearest = np.argsort(-requests, kind="stable")[:_NEAREST_REQUESTS]
         weights = np.exp((requests[nearest] - requests[nearest[0]]) / _REQUESTS_SPAN)
-        expected = np.einsum("i,ij->j", weights / weights.sum(), self._tools[nearest])
+        expected = (weights / weights.sum()) @ self._tools[nearest]
         return Nearness(
             tools=float(tools.max()),
             others=float(np.sort(others)[-_NEAREST_OTHERS:].mean()),
