@@ -31,7 +31,7 @@ NAMES_LIFT = 0.4
 """Of a passage with every rare name of the query."""
 SPREAD = 0.94
 """What is left of a passage's score for each better passage of its document."""
-_CANDIDATES, _MORE_CANDIDATES = 60, 150
+_CANDIDATES, _MORE_CANDIDATES = 60, 100
 """More where the order of dates decides: words and meaning put the right passage further down."""
 
 
