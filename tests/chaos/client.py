@@ -74,15 +74,18 @@ class Client:
         path: of the endpoint.
         token: of the caller.
         short: the form of the row; in the short one a call may end late.
+        revision: of MCP; servers of an older one need no session.
     """
 
     def __init__(
         self, ports: Sequence[int], *, path: str = "/mcp", token: str = "",
-        short: bool = False,
+        short: bool = False, revision: str = REVISION,
     ) -> None:  # fmt: skip
         self._ports = list(ports)
         self._path = path
         self._token = token
+        self._revision = revision
+        self._meta = {"_meta": _META} if revision == REVISION else {}
         self._spare_s = _GIVE_UP_S if short else SPARE_S
         self._turn = itertools.count()
         self._numbers = itertools.count()
@@ -214,7 +217,7 @@ class Client:
 
     def _body(self, method: str, params: dict[str, Any]) -> bytes:
         message = {"jsonrpc": "2.0", "id": next(self._numbers), "method": method}
-        return json.dumps({**message, "params": {**params, "_meta": _META}}).encode()
+        return json.dumps({**message, "params": {**params, **self._meta}}).encode()
 
     async def _send(
         self, port: int, method: str, name: str, body: bytes
@@ -246,7 +249,7 @@ class Client:
         lines = [
             f"POST {self._path} HTTP/1.1", f"Host: 127.0.0.1:{port}",
             "Content-Type: application/json", "Accept: application/json, text/event-stream",
-            f"MCP-Protocol-Version: {REVISION}", f"Mcp-Method: {method}",
+            f"MCP-Protocol-Version: {self._revision}", f"Mcp-Method: {method}",
             f"Content-Length: {size_bytes}",
         ]  # fmt: skip
         if name:
