@@ -58,7 +58,14 @@ async def send(spec: dict[str, Any]) -> dict[str, float]:
 def cpu_s(pids: Iterable[int]) -> float:
     """CPU seconds of processes so far, of all their threads; finer than the ticks of `stat`."""
     tasks = [task for pid in pids for task in Path(f"/proc/{pid}/task").glob("*/schedstat")]
-    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+    return sum(_thread_cpu_ns(task) for task in tasks) / 1e9
+
+
+def _thread_cpu_ns(schedstat: Path) -> int:
+    try:
+        return int(schedstat.read_text().split()[0])
+    except (FileNotFoundError, ProcessLookupError):  # the thread ended since it was listed
+        return 0
 
 
 class _Connection(asyncio.Protocol):
