@@ -24,7 +24,7 @@ async def test_tools_are_listed_as_the_specification_shows(stack, reference):
     assert shown == expected
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("mode", [pytest.param("legacy", marks=pytest.mark.slow), "auto"])
 async def test_both_tools_answer_at_their_endpoint(stack, mode):
     """Markdown for results, answers and empty results; a typed error for a failed search."""
     async with Client(stack.url + "/mcp/ddg", mode=mode) as client:
@@ -42,6 +42,7 @@ async def test_both_tools_answer_at_their_endpoint(stack, mode):
         assert failed.content[0].text.startswith("upstream_failed: ")
 
 
+@pytest.mark.slow
 async def test_three_workers_share_the_load_by_address(stack):
     """No address is asked more often than the fake allows."""
     async with Client(stack.url + "/mcp/ddg") as client:

@@ -33,6 +33,7 @@ def test_dead_service_is_started_again_and_ctrl_c_leaves_no_process(start_stack,
     assert not (tmp_path / "state.json").exists()
 
 
+@pytest.mark.slow
 def test_kill_minus_nine_of_up_leaves_no_orphans(start_stack, tmp_path):
     """Its children end, and their children too: the processes that parse pages."""
     stack = start_stack(tmp_path)

@@ -54,6 +54,7 @@ def hosts_process(data: Path) -> psutil.Process:
     return found
 
 
+@pytest.mark.slow
 async def test_two_hosts_start_at_once_and_share_one_stack(tmp_path):
     """On an empty folder. It runs what they need, and ends with the second of them."""
     data = tmp_path / "new" / "data"
@@ -120,6 +121,7 @@ async def test_stack_of_up_stays_and_is_found_again_on_another_port(start_stack,
     assert len(alive(stack.state["processes"].values())) == len(stack.state["processes"])
 
 
+@pytest.mark.slow
 async def test_own_stack_that_was_killed_is_started_again(tmp_path):
     """By the client that still needs it."""
     async with asyncio.timeout(STACK_TIMEOUT_S), host(tmp_path, "--toolset", "ddg") as client:

@@ -50,6 +50,7 @@ def test_free_ports_differ():
         assert free_port() not in ports
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "workers"), [(signal.SIGTERM, "0"), (signal.SIGKILL, "0"), (signal.SIGKILL, "1")]
 )

@@ -231,6 +231,7 @@ async def test_equal_searches_at_once_cost_one_credit(web):
     assert web.fake.calls["tavily"] == 1
 
 
+@pytest.mark.slow
 async def test_providers_limit_is_kept_over_replicas(web):
     """Two replicas at three times the limit: few calls get 429, and calls without a slot fail early."""
     web.fake.limit_per_s = 10.0

@@ -22,12 +22,14 @@ def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "none.txt"
 
 
+@pytest.mark.slow
 def test_a_peer_that_cannot_be_installed_says_why(pins: Path) -> None:
     pins.write_text("no-such-package==1.0\n")
     with pytest.raises(NotInstalledError, match=r"none could not be installed: .*no-such-package"):
         environment("none")
 
 
+@pytest.mark.slow
 def test_an_environment_is_made_once_for_the_same_pins(pins: Path) -> None:
     pins.write_text("# nothing\n")
     python = environment("none")
