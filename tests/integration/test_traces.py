@@ -166,7 +166,6 @@ MIXED = [
 ]
 
 
-@pytest.mark.slow
 async def test_a_thousand_mixed_requests_are_a_thousand_connected_traces(stack, collector):
     """Every trace is one tree below the client's span; none is lost, none mixed with another."""
     url = f"{stack.state['url']}/mcp"
