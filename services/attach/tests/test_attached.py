@@ -55,7 +55,7 @@ async def test_a_wrong_output_schema_fails_no_good_answer(new_world):
 
 
 async def test_required_roles_are_the_operators(new_world):
-    """They are in the descriptors, and no change of the server's definitions."""
+    """They are in the descriptors, and do not count as a change of the server's definitions."""
     keys = plain_keys(policy="hold")
     world = await new_world(plain=keys)
     await world.until_up()

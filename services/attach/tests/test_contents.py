@@ -58,7 +58,7 @@ async def test_resources_are_read_by_their_address(new_world):
 
 
 async def test_prompts_are_filled_in_and_completed_by_the_server(new_world):
-    """One that is unknown is no request to it."""
+    """An unknown prompt is refused without asking the server."""
     world = await new_world(broad=broad_keys())
     await world.until_up("broad")
     request = PromptGetRequest(prompt="greet", arguments={"name": "Ada"})

@@ -15,7 +15,7 @@ def described(**listed):
 
 
 def test_prompts_have_their_own_and_a_qualified_name():
-    """One whose name is no token gets one that is."""
+    """A name that a subject cannot have is replaced."""
     found = described(prompts=[{"name": "greet"}, {"name": "with picture"}], completes=True)
     greet, other = found.prompts
     assert (greet.name, greet.qualified_name) == ("greet", "plain__greet")

@@ -211,7 +211,7 @@ async def test_what_is_measured_of_each_server(new_world, tmp_path, monkeypatch)
     gateway, labels = world.gateway, {"server": "plain"}
     assert gateway.states() == [(1.0, labels)]
     assert gateway.stale() == gateway.held() == [(0.0, labels)]
-    gateway._attached["plain"].upstream.stale = True
+    gateway._attached["plain"].upstream.lists.stale = True
     assert gateway.stale() == [(1.0, labels)]
     listed.write_text(json.dumps([{**TOOL, "description": "Two."}, {**TOOL, "name": "two"}]))
     world.write(plain={**keys, "call_timeout_s": 5})

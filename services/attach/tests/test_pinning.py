@@ -109,7 +109,7 @@ async def test_a_held_tool_stays_listed_and_refuses_calls_until_it_is_approved(n
         await world.call("plain", "echo", text="x")
     assert (fault.value.code, fault.value.failure.retryable) == (ErrorCode.UNAVAILABLE, False)
     with PinFile(world.pins).changing() as pins:
-        offered = world.gateway._attached["plain"].upstream.tools.descriptors
+        offered = world.gateway._attached["plain"].upstream.lists.tools.descriptors
         pins.approve("plain", world.gateway._attached["plain"].server.target, offered)
     await until(lambda: set(world.tools("plain")) == {"echo", "add"})
     assert (await world.call("plain", "echo", text="y")).content[0].text == "y"

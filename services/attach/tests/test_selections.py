@@ -49,7 +49,7 @@ async def test_a_view_is_applied_without_a_restart_of_its_server(new_world):
             await world.call("plain", name)
         assert fault.value.code == ErrorCode.NOT_FOUND
     status = (await world.status("plain")).servers[0]
-    assert (status.held, status.tools) == (0, 4)  # it is no change of the server
+    assert (status.held, status.tools) == (0, 4)  # the server changed nothing
     shown = {tool.name: (tool.listed_as, tool.problem) for tool in status.tool_list}
     assert shown["echo"] == ("plain__say", "")
     assert shown["die"] == ("", "the view leaves it out")

@@ -142,7 +142,7 @@ async def test_pages_of_a_list_are_joined(start):
     """In their order."""
     upstream = start(plain({"page_size": 2}))
     await until(lambda: upstream.state == "up")
-    assert len(upstream.tools.descriptors) == 6
+    assert len(upstream.lists.tools.descriptors) == 6
 
 
 async def test_an_idle_command_is_ended_and_started_by_the_next_call(start):
@@ -150,7 +150,7 @@ async def test_an_idle_command_is_ended_and_started_by_the_next_call(start):
     upstream = start(plain(idle_s=0.2))
     await until(lambda: upstream.state == "idle")
     assert children() == []
-    assert upstream.tools.descriptors
+    assert upstream.lists.tools.descriptors
     assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
 
 

@@ -20,7 +20,7 @@ class Leg(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     rank: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="Among its candidates; absent: it is none of them."),
+        Meta(description="Among its candidates; absent: not among them."),
     ] = None
     score: Annotated[float, Meta(description="Cosine similarity, or BM25.")]
     share: Annotated[float, Meta(description="Of the fused score.")]

@@ -140,7 +140,8 @@ class SearchReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
         dict[Name, Reading], Meta(description="With `explain`: collection → its reading.")
     ] = {}
     left_out: Annotated[
-        tuple[LeftOut, ...], Meta(description="With `explain`: the best of what is no hit.")
+        tuple[LeftOut, ...],
+        Meta(description="With `explain`: the best candidates that were left out."),
     ] = ()
     truncated: Annotated[
         bool, Meta(description="With `max_tokens`: whether hits were cut or left out.")

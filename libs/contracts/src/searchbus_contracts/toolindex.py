@@ -83,7 +83,7 @@ class Considered(Struct, frozen=True, kw_only=True, omit_defaults=True):
     left_out: Annotated[
         str | None,
         Meta(
-            description="Why it is no match: score or probability (of the best entry) below the "
+            description="Why it was left out: score or probability (of the best entry) below the "
             "least one; share: its odds are far below those of the best."
         ),
     ] = None

@@ -26,7 +26,7 @@ _watchers: list[subprocess.Popen[bytes]] = []
 def free_port() -> int:
     """A port of loopback that is free now, and another one each time.
 
-    It is none of those that the system gives to outgoing connections: one of them could take it
+    It is outside the range that the system gives to outgoing connections: one of them could take it
     before the program does, or while a server that was killed is started again on it. Prefer port 0
     where a program takes it and keeps it.
     """

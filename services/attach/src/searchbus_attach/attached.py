@@ -23,6 +23,7 @@ from searchbus_runtime.pins import Reviewed
 
 from .callers import Callers
 from .contents import Contents
+from .describe import ServerTools
 from .metrics import count_mismatch, record_call
 from .pinning import Approvals
 from .replies import reply_of
@@ -106,13 +107,13 @@ class Attached:
         self.view = view
         self._shown = shown_tools(self.server, view, self._reviewed.tools)
         roles = tuple(dict.fromkeys((*self.server.required_roles, *view.required_roles)))
-        self.contents = self.upstream.contents.shown(
+        self.contents = self.upstream.lists.contents.shown(
             roles, prompts=view.prompts, resources=view.resources
         )
 
     def review(self) -> None:
         """Take the server's list as it is now, and the approvals as they are now."""
-        tools = self.upstream.tools
+        tools = self.upstream.lists.tools
         if tools is None:
             self._reviewed = Reviewed(())
         else:
@@ -195,17 +196,14 @@ class Attached:
 
     def status(self, *, with_tools: bool) -> AttachedServer:
         """Its state, for the operator."""
-        upstream = self.upstream
-        refused = {**(upstream.tools.refused if upstream.tools is not None else {})}
-        refused |= upstream.contents.refused
-        changed = self._approvals.changed(
-            self.server, upstream.tools.descriptors if upstream.tools is not None else ()
-        )
+        upstream, lists = self.upstream, self.upstream.lists
+        tools = lists.tools or ServerTools()
+        refused = {**tools.refused, **lists.contents.refused}
+        changed = self._approvals.changed(self.server, tools.descriptors)
         tool_list: list[AttachedTool] = []
         if with_tools:
             listed = {tool.name for tool in self._reviewed.tools}
             listed_as = self._shown.listed_as
-            own_names = upstream.tools.own_names if upstream.tools is not None else {}
             for name in dict.fromkeys([*listed, *changed]):
                 held = changed.get(name)
                 problem = "; ".join(held.reasons) if held is not None else ""
@@ -213,7 +211,7 @@ class Attached:
                     problem = problem or "the view leaves it out"
                 tool_list.append(
                     AttachedTool(
-                        name=own_names.get(name, name),
+                        name=tools.own_names.get(name, name),
                         listed_as=listed_as.get(name, ""),
                         problem=problem,
                         sha256=held.sha256 if held is not None else "",
@@ -233,7 +231,7 @@ class Attached:
             view_problems=self._shown.problems,
             held=len(changed),
             refused=len(refused),
-            stale=upstream.stale or (upstream.tools is None and bool(self._reviewed.tools)),
+            stale=lists.stale or (lists.tools is None and bool(self._reviewed.tools)),
             problem=upstream.problem,
             server_info=upstream.server_info,
             protocol=upstream.protocol,

@@ -193,7 +193,7 @@ class Gateway:
             return
         self._pins_stamp = stamp
         for name, attached in self._attached.items():
-            if attached.upstream.tools is not None:
+            if attached.upstream.lists.tools is not None:
                 attached.review()
                 self._list(name)
 
@@ -246,7 +246,7 @@ class Gateway:
     def stale(self) -> list[tuple[float, dict[str, str]]]:
         """1 for each server whose list is an old one, 0 for the others."""
         return [
-            (float(attached.upstream.stale), {"server": name})
+            (float(attached.upstream.lists.stale), {"server": name})
             for name, attached in self._attached.items()
         ]
 

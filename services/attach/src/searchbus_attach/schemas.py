@@ -38,7 +38,7 @@ def modern_schema(schema: Any) -> dict[str, Any]:
     """The schema of an object in the terms of 2020-12, checked against its meta-schema.
 
     Raises:
-        SchemaFault: it is no schema of an object, refers outside of itself, or is too large.
+        SchemaFault: it does not describe an object, refers outside of itself, or is too large.
     """
     if not isinstance(schema, dict):
         raise SchemaFault("it is not an object")

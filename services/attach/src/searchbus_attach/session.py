@@ -74,7 +74,7 @@ class ServerSession(ClientSession):
         the second; so it is asked anew.
 
         Raises:
-            MCPError, RuntimeError, ValidationError: there is none that both know.
+            MCPError, RuntimeError, ValidationError: there is no revision that both sides support.
         """
         await negotiate_auto(self)
 

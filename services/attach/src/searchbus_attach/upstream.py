@@ -31,10 +31,10 @@ from searchbus_contracts.attach import ServerState
 
 from .auth.credentials import OURSELVES
 from .connection import Connection, Surroundings, is_closed, is_refused, open_connection, why
-from .describe import ServerTools, describe
-from .describe_contents import ServerContents, describe_contents
+from .describe import ServerTools
 from .faults import ServerFault
-from .metrics import count_refused, count_restart
+from .lists import Lists
+from .metrics import count_restart
 from .remote import HttpNotes
 from .replies import failure_of
 from .servers import Server
@@ -64,16 +64,13 @@ class Upstream:
     """An attached server.
 
     Args:
-        on_list: called when `tools` or `contents` changed.
+        on_list: called when `lists` changed.
         poll_s: between two reads of the list, less or more by a fifth.
         grace_s: how long the last list stays while the server is away.
         caller: whose credentials are sent to a URL.
 
     Attributes:
-        tools: the last list that the server sent; None before the first, and after the grace time.
-        contents: its prompts and resources.
-        stale: whether the server is away, or could not be asked for its list again.
-        given_up: whether it was away for longer than the grace time.
+        lists: what the server offers, as it was read last.
         problem: why it is not up; empty otherwise.
         restarts: connections that were lost.
     """
@@ -90,17 +87,13 @@ class Upstream:
     ) -> None:
         self.server = server
         self.state: ServerState = "starting"
-        self.tools: ServerTools | None = None
-        self.contents = ServerContents()
-        self.stale = False
-        self.given_up = False
+        self.lists = Lists(server, lambda: on_list(self))
         self.problem = ""
         self.restarts = 0
         self.server_info = ""
         self.protocol = ""
         self._around = around
         self._caller = caller
-        self._on_list = on_list
         self._poll_s = poll_s
         self._grace_s = grace_s
         self._connection: Connection | None = None
@@ -150,13 +143,13 @@ class Upstream:
         """
 
         async def send(session: ServerSession, on_progress: ProgressFnT) -> object:
-            own_name = (self.tools or ServerTools()).own_names.get(name)
+            own_name = (self.lists.tools or ServerTools()).own_names.get(name)
             if own_name is None:
                 raise Fault(ErrorCode.NOT_FOUND, f"{self.server.name} has no such tool any more.")
             return await session.call(own_name, arguments, on_progress)
 
         return await self.request(
-            call, send, lambda: (self.tools or ServerTools()).may_repeat(name)
+            call, send, lambda: (self.lists.tools or ServerTools()).may_repeat(name)
         )
 
     async def request(
@@ -310,11 +303,9 @@ class Upstream:
             count_restart(self.server.name)
             self._away_since_s = now_s
         log.warning("%s: %s; next try in %.1f s", self.server.name, problem, pause_s)
-        self.stale = self.tools is not None
-        if not self.given_up and now_s - self._away_since_s > self._grace_s:
-            log.warning("%s was away for too long; its tools are not listed", self.server.name)
-            self.given_up = True
-            self._set_lists(None, ServerContents())
+        self.lists.keep()
+        if not self.lists.given_up and now_s - self._away_since_s > self._grace_s:
+            self.lists.give_up()
         self._next_try_s = now_s + pause_s
         if pause_s:
             self._become("down", problem)
@@ -337,7 +328,7 @@ class Upstream:
                     await connection.session.open_session()
                     step = "list its tools"
                     scope.deadline = anyio.current_time() + self.server.list_timeout_s
-                    await self._read_lists(connection)
+                    await self.lists.read(connection.session)
                     scope.deadline = math.inf
                     self._be_up(connection)
                     try:
@@ -430,48 +421,14 @@ class Upstream:
         """Read the list of a running connection; the last one stays where that fails."""
         try:
             with anyio.fail_after(self.server.list_timeout_s):
-                await self._read_lists(connection)
+                await self.lists.read(connection.session)
         except (MCPError, ServerFault, TimeoutError) as error:
-            self.stale = True
+            self.lists.stale = True
             log.warning(
                 "%s: its list cannot be read: %s", self.server.name, why(error, HttpNotes())
             )
             if isinstance(error, MCPError) and (is_closed(error) or is_refused(error)):
                 connection.give_up()
-
-    async def _read_lists(self, connection: Connection) -> None:
-        """Read what the server offers; without prompts and resources it can still be used."""
-        session = connection.session
-        tools = describe(self.server, await session.list_all())
-        contents = self.contents
-        try:
-            contents = describe_contents(self.server, await session.list_contents())
-        except (MCPError, ServerFault) as error:
-            if isinstance(error, MCPError) and (is_closed(error) or is_refused(error)):
-                raise
-            log.warning(
-                "%s: its prompts and resources cannot be read: %s",
-                self.server.name, why(error, HttpNotes()),
-            )  # fmt: skip
-        self._take(tools, contents)
-
-    def _take(self, tools: ServerTools, contents: ServerContents) -> None:
-        self.stale = self.given_up = False
-        refused, before = contents.refused, self.contents.refused
-        if refused and refused != before:
-            count_refused(self.server.name, len(refused))
-            for name, reason in refused.items():
-                log.warning("%s: the %s is not listed: %s", self.server.name, name, reason)
-        if (tools, contents) != (self.tools, self.contents):
-            if tools.refused and (self.tools is None or self.tools.refused != tools.refused):
-                count_refused(self.server.name, len(tools.refused))
-                for name, reason in tools.refused.items():
-                    log.warning("%s: the tool %s is not listed: %s", self.server.name, name, reason)
-            self._set_lists(tools, contents)
-
-    def _set_lists(self, tools: ServerTools | None, contents: ServerContents) -> None:
-        self.tools, self.contents = tools, contents
-        self._on_list(self)
 
     def _next_poll_s(self) -> float:
         return time.monotonic() + self._poll_s * _jitter.uniform(0.8, 1.2)

@@ -51,7 +51,7 @@ async def test_an_answer_that_is_no_token_is_a_fault(protected, http, answer, mo
     """Without its text."""
     monkeypatch.setattr(protected.provider, "_issue", lambda *_: answer)
     provider = await discover(http, protected.url)
-    with pytest.raises(AuthFault, match="no bearer token") as fault:
+    with pytest.raises(AuthFault, match="without a usable bearer token") as fault:
         await request_tokens(http, provider, client_of(provider, "searchbus", SECRET), FORM)
     assert "word" not in str(fault.value)
 

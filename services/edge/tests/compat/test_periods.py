@@ -18,7 +18,7 @@ TODAY = date(2026, 3, 20)
      (10**12, None)],
 )  # fmt: skip
 def test_time_range_covers_the_days(days, time_range):
-    """The shortest one; more than a year is no range of the tools."""
+    """The shortest one that fits; the tools have no range longer than a year."""
     assert Period.of(today=TODAY, days=days).time_range == time_range
 
 

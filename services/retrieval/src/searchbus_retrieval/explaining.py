@@ -19,7 +19,7 @@ from .ranking import Preference
 __all__ = ["MAX_LEFT_OUT", "Answer", "Ranked", "explanations", "left_out", "reading_of"]
 
 MAX_LEFT_OUT = 20
-"""The best of what is no hit; more would not be read."""
+"""The best candidates that were left out; more would not be read."""
 _DIGITS = 4
 
 

@@ -51,7 +51,7 @@ def offset_of(cursor: str | None, limit: int) -> int:
     """The number of hits before a page.
 
     Raises:
-        Fault: invalid_argument; it is no cursor of a search with this limit.
+        Fault: invalid_argument; the cursor was not made by a search with this limit.
     """
     if cursor is None:
         return 0

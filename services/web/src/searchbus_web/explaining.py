@@ -17,7 +17,7 @@ from .results import Result
 __all__ = ["MAX_LEFT_OUT", "ProviderVote", "WebExplanation", "WebLeftOut", "explained", "left_out"]
 
 MAX_LEFT_OUT = 20
-"""The best of what is no result."""
+"""The best pages that were left out."""
 _DIGITS = 4
 
 
@@ -46,7 +46,7 @@ class WebExplanation(Struct, frozen=True, omit_defaults=True):
 
 
 class WebLeftOut(Struct, frozen=True, omit_defaults=True):
-    """A page that a provider found and that is no result."""
+    """A page that a provider found and that was left out."""
 
     url: str
     title: str
@@ -74,7 +74,7 @@ def explained(page: Fused) -> WebExplanation:
 def left_out(
     refused: Iterable[tuple[str, Result, str]], fused: Iterable[tuple[Fused, str]]
 ) -> tuple[WebLeftOut, ...]:
-    """What is no result, at most `MAX_LEFT_OUT`; fused pages come first.
+    """What was left out, at most `MAX_LEFT_OUT`; fused pages come first.
 
     Args:
         refused: provider, its result, and why it was refused before the fusion.

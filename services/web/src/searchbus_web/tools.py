@@ -128,7 +128,7 @@ class WebSearchResponse(Struct, omit_defaults=True):
         ),
     ] = []
     left_out: Annotated[
-        list[WebLeftOut], Meta(description="With `explain`: the best of what is no result")
+        list[WebLeftOut], Meta(description="With `explain`: the best pages that were left out")
     ] = []
 
 

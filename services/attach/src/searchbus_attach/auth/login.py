@@ -77,7 +77,7 @@ class Logins:
         """A ticket from its address.
 
         Raises:
-            LoginRequired: it is none, or too old.
+            LoginRequired: the ticket is not valid, or too old.
         """
         try:
             found = self._sealer.open("ticket", text, Ticket)
@@ -122,7 +122,7 @@ class Logins:
         """The name of the server that a callback is for.
 
         Raises:
-            LoginRequired: the callback is none of this browser, or too late.
+            LoginRequired: another browser began this sign-in, or it took too long.
         """
         return self._state(state, nonce).server
 

@@ -58,7 +58,7 @@ class Refused(AuthFault):
     """The authorization server refuses the request.
 
     Args:
-        code: the error of RFC 6749, 5.2; empty where it is none.
+        code: the error of RFC 6749, 5.2; empty where the answer has none.
     """
 
     def __init__(self, message: str, code: str) -> None:
@@ -106,7 +106,7 @@ async def request_tokens(
 
     Raises:
         Refused: the authorization server says no.
-        AuthFault: it cannot be reached, or its answer is no token.
+        AuthFault: it cannot be reached, or its answer has no token.
     """
     filled = {name: value for name, value in form.items() if value}
     address = str(provider.metadata.token_endpoint)
@@ -119,9 +119,9 @@ async def request_tokens(
     try:
         found = OAuthToken.model_validate_json(response.content)
     except ValidationError:
-        raise AuthFault(f"{shown(address)} sent an answer that is no bearer token") from None
+        raise AuthFault(f"{shown(address)} sent an answer without a usable bearer token") from None
     if not found.access_token or not found.access_token.isascii():
-        raise AuthFault(f"{shown(address)} sent an answer that is no bearer token")
+        raise AuthFault(f"{shown(address)} sent an answer without a usable bearer token")
     now_s = time.time()
     return Tokens(
         access_token=found.access_token,

@@ -125,7 +125,7 @@ async def read_pages(
     """The pages, in the order of the URLs; five are one call.
 
     Raises:
-        Fault: a call failed as a whole. A page that cannot be read is none: its status says why.
+        Fault: a call failed as a whole. For a page that cannot be read, its status says why.
     """
     count = math.ceil(len(urls) / _URLS_OF_ONE_CALL)
     parts = [urls[i * _URLS_OF_ONE_CALL : (i + 1) * _URLS_OF_ONE_CALL] for i in range(count)]

@@ -4,7 +4,7 @@
 | --- | --- |
 | a failure of the wire | by its code, see `_STATUS` |
 | a tool that reports a failure in its own words | 422, code `tool_error` |
-| a request that is no call: its head, body or address | as the refusal says |
+| a request with a bad head, body or address | as the refusal says |
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class SearchResults:
         stale: whether they are from before, because the provider fails now.
         coverage: of results that were fused: what each provider gave.
         why: of a search that explains itself: one explanation for each result.
-        left_out: of such a search: what is no result.
+        left_out: of such a search: the pages that were left out.
     """
 
     results: tuple[Result, ...]

@@ -1,0 +1,86 @@
+"""What an attached server offers, as it was read last: tools, prompts and resources."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from mcp import MCPError
+
+from .connection import is_closed, is_refused, why
+from .describe import ServerTools, describe
+from .describe_contents import ServerContents, describe_contents
+from .faults import ServerFault
+from .metrics import count_refused
+from .remote import HttpNotes
+from .servers import Server
+from .session import ServerSession
+
+__all__ = ["Lists"]
+
+log = logging.getLogger("searchbus.attach")
+
+
+class Lists:
+    """The lists of one server.
+
+    Args:
+        on_change: called when `tools` or `contents` changed.
+
+    Attributes:
+        tools: None before the first list, and after the grace time.
+        contents: prompts and resources.
+        stale: whether the server is away, or could not be asked for its lists again.
+        given_up: whether it was away for longer than the grace time.
+    """
+
+    def __init__(self, server: Server, on_change: Callable[[], None]) -> None:
+        self._server = server
+        self._on_change = on_change
+        self.tools: ServerTools | None = None
+        self.contents = ServerContents()
+        self.stale = False
+        self.given_up = False
+
+    async def read(self, session: ServerSession) -> None:
+        """Read what the server offers; without prompts and resources it can still be used.
+
+        Raises:
+            MCPError: the tools cannot be listed, or the session ended.
+            ServerFault: the list of tools is not one of MCP.
+        """
+        tools = describe(self._server, await session.list_all())
+        contents = self.contents
+        try:
+            contents = describe_contents(self._server, await session.list_contents())
+        except (MCPError, ServerFault) as error:
+            if isinstance(error, MCPError) and (is_closed(error) or is_refused(error)):
+                raise
+            log.warning(
+                "%s: its prompts and resources cannot be read: %s",
+                self._server.name, why(error, HttpNotes()),
+            )  # fmt: skip
+        self.stale = self.given_up = False
+        self._report("tool ", tools.refused, self.tools.refused if self.tools is not None else {})
+        self._report("", contents.refused, self.contents.refused)
+        if (tools, contents) != (self.tools, self.contents):
+            self.tools, self.contents = tools, contents
+            self._on_change()
+
+    def keep(self) -> None:
+        """The server is away: the last lists stay, marked as stale."""
+        self.stale = self.tools is not None
+
+    def give_up(self) -> None:
+        """The server was away for too long: it offers nothing."""
+        log.warning("%s was away for too long; its tools are not listed", self._server.name)
+        self.given_up = True
+        self.tools, self.contents = None, ServerContents()
+        self._on_change()  # also where there was no list: that of the last run is shown until now
+
+    def _report(self, kind: str, refused: Mapping[str, str], before: Mapping[str, str]) -> None:
+        """Count and log what cannot be listed, once."""
+        if refused and refused != before:
+            count_refused(self._server.name, len(refused))
+            for name, reason in refused.items():
+                log.warning("%s: the %s%s is not listed: %s", self._server.name, kind, name, reason)
