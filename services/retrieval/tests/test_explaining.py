@@ -67,7 +67,7 @@ async def test_hits_behind_the_limit_are_left_out(library):
     """At most twenty, best first, with their own explanation."""
     for number in range(30):
         await library.store("c", document(str(number), f"Whales sing song number {number}."))
-    answer = await library.answer("c", "whales", limit=3, explain=True)
+    answer = await library.searcher.answer("c", "whales", limit=3, explain=True)
     assert len(answer.left_out) == MAX_LEFT_OUT
     assert {entry.reason for entry in answer.left_out} == {"limit"}
     ranks = [entry.explanation.rank for entry in answer.left_out]
@@ -79,7 +79,7 @@ async def test_other_passages_of_a_hit_are_left_out(library):
     """Where a search wants one passage of each document."""
     await library.store("c", document("long", "whales sing " * 200))
     await library.store("c", document("short", "whales sleep"))
-    answer = await library.answer("c", "whales", limit=5, per_document=True, explain=True)
+    answer = await library.searcher.answer("c", "whales", limit=5, per_document=True, explain=True)
     assert len(answer.hits) == 2
     repeated = [entry for entry in answer.left_out if entry.reason == "same_document"]
     assert len(repeated) == 2

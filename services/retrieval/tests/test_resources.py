@@ -127,14 +127,14 @@ async def test_text_of_a_document_finds_it(ask, library):
 
 async def test_failed_collection_is_no_empty_result(ask, library, monkeypatch):
     """Unless another collection has something near."""
-    answer = library.answer
+    answer = library.searcher.answer
 
     async def fail_in_d(collection, *args, **options):
         if collection == "d":
             raise Fault(ErrorCode.UNAVAILABLE, "Another model made it.")
         return await answer(collection, *args, **options)
 
-    monkeypatch.setattr(library, "answer", fail_in_d)
+    monkeypatch.setattr(library.searcher, "answer", fail_in_d)
     found = await ask("search", ResourceSearchRequest(query="whales of b0"), ResourceSearchReply)
     assert found.resources
     states = {part.source: part.state for part in found.coverage}

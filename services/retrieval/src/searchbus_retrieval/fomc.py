@@ -50,7 +50,7 @@ async def answer(
             "No FOMC documents are ingested yet. Run `searchbus ingest fomc --collection fomc`, "
             "or ingest a JSONL file of them.",
         )
-    return await library.answer(
+    return await library.searcher.answer(
         COLLECTION,
         query,
         limit=top_k,

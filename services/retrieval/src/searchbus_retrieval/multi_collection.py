@@ -34,7 +34,7 @@ async def search_collections(
     names = tuple(collections) or tuple(await library.names())
     outcomes = await asyncio.gather(
         *(
-            library.answer(
+            library.searcher.answer(
                 name, query, limit=limit, where=where, per_document=per_document, explain=explain
             )
             for name in names

@@ -1,0 +1,196 @@
+"""Searches one collection: what the question means, the candidates, their order, their anchors.
+
+searcher = Searcher(store, models, schemas, reader, profiles)
+answer = await searcher.answer("fomc", "why did rates rise?", limit=5)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from searchbus_contracts import check_query
+from searchbus_contracts.explanation import Explanation
+from searchbus_contracts.retrieval import MAX_QUERY_CHARS, SearchHit
+from searchbus_vectors import AllOf, Filter, Hit, Match, QueryCache, Sparse, VectorStore
+
+from .anchors import Anchors
+from .explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, reading_of
+from .faults import typed
+from .models import Models
+from .profiles import Profile
+from .question import Question
+from .ranking import Preference, rank, worth_reading
+from .reading import DocumentReader
+from .records import field_specs, is_live
+from .schemas import Schemas
+from .where import compile_where
+
+__all__ = ["Searcher"]
+
+
+class Searcher:
+    """Searches one store. `schemas`, `models` and `reader` are the library's.
+
+    Args:
+        profiles: collection → what its questions mean.
+    """
+
+    def __init__(
+        self,
+        store: VectorStore,
+        models: Models,
+        schemas: Schemas,
+        reader: DocumentReader,
+        profiles: Mapping[str, Profile],
+    ) -> None:
+        self._store = store
+        self._models = models
+        self._schemas = schemas
+        self._profiles = profiles
+        self._anchors = Anchors(reader)
+
+    async def answer(
+        self,
+        collection: str,
+        query: str,
+        *,
+        limit: int,
+        where: Mapping[str, Any] | None = None,
+        per_document: bool = False,
+        aliases: Mapping[str, str] | None = None,
+        explain: bool = False,
+    ) -> Answer:
+        """Search one collection.
+
+        Documents that the question seems to mean are ranked higher (profiles.py, intent.py).
+
+        Args:
+            query: 1 to 1000 characters of natural language.
+            where: filter on metadata, see where.py.
+            per_document: only the best chunk of each document.
+            aliases: other names for fields in `where`.
+            explain: whether the answer says why each hit stands where it does.
+
+        Raises:
+            Fault: invalid_query, invalid_argument, not_found (no such collection), unavailable (it
+                is damaged).
+        """
+        query = check_query(query, max_chars=MAX_QUERY_CHARS)
+        schema = await self._schemas.get(collection)
+        queries = await self._models.queries(collection, schema.model)
+        condition: Filter = is_live
+        if where:
+            specs = field_specs(schema.fields)
+            for alias, name in (aliases or {}).items():
+                if name in specs:
+                    specs[alias] = specs.pop(name)
+            condition = AllOf((is_live, compile_where(where, specs)))
+        question = Question(query, self._profiles.get(collection, Profile()), schema.fields)
+        # One document may have several of the best chunks.
+        wanted = limit * 6 if per_document else limit
+        with typed(collection):
+            ranked = await self._ranked(collection, queries, question, condition, wanted, explain)
+        found = [
+            _to_hit(collection, hit, question, ranked.why.get(hit.id))
+            for hit in ranked.hits[: wanted + (MAX_LEFT_OUT if explain else 0)]
+        ]
+        found, beyond = found[:wanted], found[wanted:]
+        unique = found
+        if per_document:
+            unique = list({hit.document_id: hit for hit in reversed(found)}.values())[::-1]
+            unique.sort(key=lambda hit: -hit.score)
+        with typed(collection):
+            hits = await self._anchors.complete(collection, unique[:limit])
+        if not explain:
+            return Answer(hits)
+        kept = {hit.chunk_id for hit in unique}
+        repeated = [hit for hit in found if hit.chunk_id not in kept]
+        return Answer(
+            hits,
+            left_out(repeated, "same_document") + left_out([*unique[limit:], *beyond], "limit"),
+            reading_of(question, len(ranked.hits)),
+        )
+
+    async def _ranked(
+        self,
+        collection: str,
+        queries: QueryCache,
+        question: Question,
+        condition: Filter,
+        limit: int,
+        explain: bool,
+    ) -> Ranked:
+        """One search over all documents and one for each preference, merged by ranking.py."""
+        embedder = queries.embedder
+        vectors = await queries.embed(question.query)
+        if question.spelled != question.query:  # other words, but the same meaning
+            vectors = replace(vectors, sparse=embedder.words(question.spelled))
+        weighed = {word: embedder.words(word).indices for word in question.weighed_words}
+        best = await self._best_by_word(collection, vectors.sparse.indices, *weighed.values())
+        question.weigh(
+            {word: max((best[i] for i in ids), default=0.0) for word, ids in weighed.items()}
+        )
+
+        if question.synonyms.words:
+            others = embedder.words(question.synonyms.words)
+            vectors = replace(vectors, sparse=question.synonyms.added(vectors.sparse, others))
+
+        async def match(where: Filter) -> list[Match]:
+            found = await self._store.match(
+                collection, vectors, where=where, candidates=question.candidates, best=best,
+                explain=explain,
+            )  # fmt: skip
+            return embedder.comparable(found)
+
+        async def preferred(preference: Preference) -> tuple[Preference, list[Match]]:
+            found = await match(AllOf((condition, preference.condition)))
+            if not found and preference.instead is not None:
+                return await preferred(preference.instead)
+            return preference, found
+
+        overall, pairs = await asyncio.gather(
+            match(condition), asyncio.gather(*map(preferred, question.preferences))
+        )
+        lists = [matches for _, matches in pairs]
+        ids = worth_reading(overall, lists, limit, far=question.looks_far)
+        records = await self._store.get(collection, ids)
+        payloads = {record.id: record.payload for record in records}
+
+        def ranked() -> Ranked:
+            hits = question.ordered(rank(overall, pairs, payloads, question.lift))
+            return Ranked(hits, explanations(question, overall, pairs, hits) if explain else {})
+
+        # It reads the text of a hundred passages or more, which would hold the event loop.
+        return await asyncio.to_thread(ranked)
+
+    async def _best_by_word(self, collection: str, *words: Sequence[int]) -> dict[int, float]:
+        """Word id → the best BM25 score that any passage has for it."""
+        ids = list(dict.fromkeys(index for some in words for index in some))
+        scores = await self._store.best_by_word(collection, Sparse(ids, [1.0] * len(ids)))
+        return dict(zip(ids, scores, strict=True))
+
+
+def _to_hit(
+    collection: str, hit: Hit, question: Question, explanation: Explanation | None
+) -> SearchHit:
+    payload = hit.payload
+    return SearchHit(
+        collection=collection,
+        document_id=payload["document_id"],
+        chunk_id=hit.id,
+        title=payload["title"],
+        text=payload["text"],
+        score=hit.score,
+        cosine=min(1.0, max(0.0, hit.cosine)),
+        literal=question.is_literal(hit),
+        url=payload.get("url"),
+        section=payload.get("section"),
+        metadata=payload.get("m") or {},
+        start=payload.get("start"),
+        end=payload.get("end"),
+        content_hash=payload.get("content_hash"),
+        explanation=explanation,
+    )
