@@ -85,13 +85,13 @@ _reconnects = meter.create_counter(
 _failed = meter.create_counter(
     "searchbus.background.failed",
     description="Work that failed while no caller waited for it: commit (of a document), index "
-    "(an update of the tool index).",
+    "(an update of the tool index), sizes (a count of the collections).",
 )
 
 
 REFUSED = ("descriptor", "toolset", "service", "event", "instance", "catalog")
 ERROR_KINDS = ("permission", "slow_consumer", "other", "store", "cancel", "late")
-BACKGROUND = ("commit", "index")
+BACKGROUND = ("commit", "index", "sizes")
 
 
 @cache

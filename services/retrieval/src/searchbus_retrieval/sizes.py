@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from opentelemetry import metrics
 
-from searchbus_bus import LiveGauge, end_task
+from searchbus_bus import LiveGauge, end_task, telemetry
 
 from .library import Library
 
@@ -54,8 +54,9 @@ class Sizes:
             try:
                 found = await self._library.list_collections()
                 self._found = {c.name: (c.documents, c.chunks) for c in found}
-            except Exception as error:  # the service works without metrics
-                log.debug("the collections could not be counted: %s", type(error).__name__)
+            except Exception as error:  # the service works without these metrics
+                telemetry.count_failed("sizes")
+                log.warning("the collections could not be counted: %s", error)
             await asyncio.sleep(self._every_s)
 
 
