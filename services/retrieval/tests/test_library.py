@@ -139,3 +139,17 @@ async def test_full_disk_refuses_documents_and_answers_searches(embedder):
             assert [hit.text for hit in await library.search("c", "whales")] == ["Whales sing."]
             assert (await library.get("c", document_id("c", "w"))).text == "Whales sing."
             await store.close()
+
+
+async def test_collection_that_another_process_deleted_is_made_again(store, embedder):
+    """By the next document; until then nothing of it is listed."""
+    here, there = await Library.open(store, embedder), await Library.open(store, embedder)
+    await here.store("c", document("w", "Whales sing.", metadata={"year": 2024}))
+    await there.delete("c", ())
+    assert await here.names() == []
+    assert await here.list_collections() == []
+    new = document("v", "Dolphins whistle.", metadata={"year": 2025})
+    assert (await here.store("c", new)).outcome == "stored"
+    (info,) = await here.list_collections()
+    assert (info.documents, info.fields) == (1, {"year": "integer"})
+    assert [hit.text for hit in await here.search("c", "whistle")] == ["Dolphins whistle."]

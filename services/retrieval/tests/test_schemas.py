@@ -32,10 +32,26 @@ async def test_another_process_finds_the_schema(store, embedder):
     assert (await reader.get("c")).model == embedder.model
 
 
+async def test_what_another_process_changes_is_read_again(store, embedder):
+    """New fields, and that the collection is gone; nothing of them is lost by one who knows less."""
+    now_s = 0.0
+    own, other = (Schemas(store, clock=lambda: now_s) for _ in range(2))
+    await own.ensure("c", {"year": "integer"}, embedder)
+    await other.ensure("c", {"day": "datetime"}, embedder)
+    await own.ensure("c", {"kind_of_text": "keyword"}, embedder)
+    fields = {"year": "integer", "day": "datetime", "kind_of_text": "keyword"}
+    assert (await own.get("c")).fields == fields
+    assert (await other.get("c")).fields == {"year": "integer", "day": "datetime"}
+    await store.drop_collection("c")
+    assert (await own.get("c")).fields == fields
+    now_s = 3600.0
+    assert await own.find("c") is None
+
+
 async def test_collection_without_a_record_is_left_alone(store):
     """It belongs to another program that uses the same server."""
     await store.ensure_collection("theirs", {})
-    assert await Schemas(store).all() == {}
+    assert await Schemas(store).names() == []
 
 
 async def test_vectors_of_another_embedder_are_refused(store):

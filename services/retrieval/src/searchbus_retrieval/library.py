@@ -28,7 +28,7 @@ from .models import Models
 from .profiles import Profile, load_profiles
 from .reading import DocumentReader
 from .records import is_live_chunk, summary_of
-from .schemas import Schema, Schemas
+from .schemas import Schemas
 from .searching import Searcher
 from .writing import Writer
 
@@ -70,7 +70,7 @@ class Library:
         """
         models = embedder if isinstance(embedder, Models) else Models(embedder)
         self = cls(store, models, load_profiles() if profiles is None else profiles)
-        for name in await self._schemas.all():
+        for name in await self._schemas.names():
             if repair:
                 try:
                     with typed(name):
@@ -122,7 +122,7 @@ class Library:
 
     async def names(self) -> list[str]:
         """Every collection's name, sorted; damaged ones, too."""
-        return sorted({*await self._schemas.all(), *self._store.damaged})
+        return sorted({*await self._schemas.names(), *self._store.damaged})
 
     async def get_from(
         self,
@@ -169,11 +169,13 @@ class Library:
 
     async def list_collections(self) -> list[CollectionInfo]:
         """Every collection with its sizes and fields; one that cannot be read has neither."""
-        schemas = await self._schemas.all()
-        return [await self._info(name, schemas.get(name)) for name in await self.names()]
+        found = [await self._info(name) for name in await self.names()]
+        return [info for info in found if info is not None]
 
-    async def _info(self, name: str, schema: Schema | None) -> CollectionInfo:
+    async def _info(self, name: str) -> CollectionInfo | None:
+        """One collection; None where it was deleted meanwhile."""
         try:
+            schema = await self._schemas.find(name)
             if schema is not None:
                 return CollectionInfo(
                     name=name,
@@ -183,8 +185,13 @@ class Library:
                     damage=self._store.damaged.get(name, ""),
                     model=schema.model,
                 )
-        except CollectionDamaged as error:
+        except CollectionMissing:
+            return None
+        except (CollectionDamaged, Fault) as error:
             log.warning("%s", error)
+        else:
+            if name not in self._store.damaged:
+                return None
         damage = self._store.damaged.get(name, "it cannot be read")
         return CollectionInfo(name=name, documents=0, chunks=0, damage=damage)
 
@@ -211,7 +218,11 @@ class Library:
                 another model.
         """
         with typed(collection):
-            return await self._writer.store(collection, document, fields or {})
+            try:
+                return await self._writer.store(collection, document, fields or {})
+            except CollectionMissing:  # another replica deleted it: this document makes it anew
+                self._schemas.forget(collection)
+                return await self._writer.store(collection, document, fields or {})
 
     async def delete(self, collection: str, document_ids: tuple[str, ...]) -> int:
         """Delete documents, or a collection; returns the number of documents."""

@@ -1,14 +1,16 @@
 """What a collection is made of: the types of its fields, and the model of its vectors.
 
 Both stand in a record of the collection itself, so that every process that opens the store
-finds them.
+finds them. On a server another replica may add fields, delete the collection and make it again:
+what is known of it is read again after a few seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from searchbus_contracts import ErrorCode, Fault
@@ -22,6 +24,7 @@ from .records import store_fields
 __all__ = ["Schema", "Schemas"]
 
 log = logging.getLogger("searchbus.retrieval")
+_FRESH_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +36,34 @@ class Schema:
 
 
 class Schemas:
-    """The schemas of a store's collections, read once and kept."""
+    """The schemas of a store's collections, kept for some seconds.
 
-    def __init__(self, store: VectorStore) -> None:
+    Args:
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, store: VectorStore, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
+        self._clock = clock
         self._known: dict[str, Schema] = {}
+        self._read_s: dict[str, float] = {}
         self._lock = asyncio.Lock()
 
-    async def all(self) -> dict[str, Schema]:
-        """Every collection of the store that is one of ours, sorted by name."""
-        for name in await self._store.collections():
+    async def names(self) -> list[str]:
+        """Every collection of the store that is one of ours, sorted."""
+        names = await self._store.collections()
+        for name in names:
             if name not in self._known:
                 try:
                     await self._load(name)
                 except Fault as fault:  # the store lists it as damaged
                     log.error("%s", fault.failure.message)
-        return dict(sorted(self._known.items()))
+        return [name for name in names if name in self._known]
 
     async def find(self, collection: str) -> Schema | None:
         """The schema of one collection; None where it does not exist."""
-        if collection not in self._known:
-            await self._load(collection)  # another replica may have created it
+        if not self._is_fresh(collection):
+            await self._load(collection)
         return self._known.get(collection)
 
     async def get(self, collection: str) -> Schema:
@@ -75,8 +85,7 @@ class Schemas:
         if known is not None and fields.keys() <= known.fields.keys():
             return
         async with self._lock:
-            if collection not in self._known:
-                await self._load(collection)
+            await self._load(collection)  # another replica may have added fields
             known = self._known.get(collection) or Schema({}, embedder.model)
             merged = {**fields, **known.fields}
             record = {"kind": "collection", "fields": merged, "model": known.model}
@@ -86,11 +95,20 @@ class Schemas:
                     collection, store_fields(merged), dimensions=embedder.dimensions
                 )
                 await self._store.upsert(collection, [point])
-            self._known[collection] = Schema(merged, known.model)
+            self._keep(collection, Schema(merged, known.model))
 
     def forget(self, collection: str) -> None:
         """Call it when the collection is deleted."""
         self._known.pop(collection, None)
+        self._read_s.pop(collection, None)
+
+    def _is_fresh(self, collection: str) -> bool:
+        read_s = self._read_s.get(collection)
+        return read_s is not None and self._clock() - read_s < _FRESH_S
+
+    def _keep(self, collection: str, schema: Schema) -> None:
+        self._known[collection] = schema
+        self._read_s[collection] = self._clock()
 
     async def _load(self, collection: str) -> None:
         """A collection without a record of its own belongs to another program: leave it alone."""
@@ -100,9 +118,12 @@ class Schemas:
                 found = await self._store.get(collection, [key])
         except Fault as fault:
             if fault.code == ErrorCode.NOT_FOUND:
+                self.forget(collection)
                 return
             raise
-        if found:
-            payload = found[0].payload
-            # Collections of earlier releases have no model's name: there was only this one.
-            self._known[collection] = Schema(payload["fields"], payload.get("model", MODEL_NAME))
+        if not found:
+            self.forget(collection)
+            return
+        payload = found[0].payload
+        # Collections of earlier releases have no model's name: there was only this one.
+        self._keep(collection, Schema(payload["fields"], payload.get("model", MODEL_NAME)))
