@@ -21,6 +21,7 @@ from searchbus_contracts.retrieval import Chunk, IngestReply, IngestRequest, New
 from .client import Client, Outcome
 from .fleet import Fleet, monitor, rss_mib
 from .scorecard import Measurement, at_least, at_most
+from .worker import LONG_MS
 
 __all__ = ["disconnected", "documents", "nothing_left", "overloaded"]
 
@@ -135,15 +136,15 @@ async def disconnected(folder: Path, *, short: bool) -> list[Measurement]:
         async with Client(fleet.ports) as client:
             await client.load(rate_per_s=50, seconds=1)
             calls = [
-                asyncio.create_task(client.call("echo", {"text": "x", "wait_ms": 5_000}))
+                asyncio.create_task(client.call("linger", {}, deadline_s=LONG_MS / 1000))
                 for _ in range(clients)
             ]
-            busy_before = await _running(client, clients, 2.0 if short else 0.1)
+            busy_before = await _running(client, clients, 40.0 if short else 0.1)
             for call in calls:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
             # Well before the calls would end by themselves.
-            busy = await _running(client, 0, 2.5 if short else 0.2)
+            busy = await _running(client, 0, 40.0 if short else 0.2)
         aborted = await _upstream_calls_left(fleet, fakes, 4.0 if short else 1.0)
     return [
         at_least("11", "calls that ran before the clients left", busy_before, clients),

@@ -18,8 +18,8 @@ from searchbus_runtime import Process, ServiceSettings, load_settings, run
 READ_ONLY = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
-TIMEOUT_MS = 5_000
-"""Of `echo`: its deadline."""
+TIMEOUT_MS, LONG_MS = 5_000, 120_000
+"""The deadlines of `echo` and `linger`."""
 
 
 class Settings(ServiceSettings):
@@ -55,9 +55,14 @@ class Chaos(Toolset, name="chaos"):
         finally:
             self._running -= 1
 
+    @tool(title="Linger", annotations=READ_ONLY, timeout_ms=LONG_MS)
+    async def linger(self, call: Call, arguments: Nothing) -> str:
+        """Run until the caller leaves, or the time is over."""
+        return await self.echo(call, Text("", wait_ms=LONG_MS))
+
     @tool(title="State", annotations=READ_ONLY)
     async def state(self, call: Call, arguments: Nothing) -> str:
-        """Calls of echo that run, and tasks of this process."""
+        """Calls of echo and linger that run, and tasks of this process."""
         return f"{self._running} {len(asyncio.all_tasks())}"
 
 
