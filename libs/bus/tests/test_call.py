@@ -38,6 +38,14 @@ async def test_progress_and_log_lines_are_events():
     ]
 
 
+async def test_events_of_another_worker_are_passed_on():
+    """As they came."""
+    events: list[ToolEvent] = []
+    event = ToolEvent(kind="progress", progress=2)
+    await call_with(events).relay(event)
+    assert events == [event]
+
+
 async def test_a_level_that_syslog_does_not_have_is_refused():
     """The client would not understand it."""
     with pytest.raises(msgspec.ValidationError, match="level"):

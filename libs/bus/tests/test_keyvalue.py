@@ -45,6 +45,17 @@ async def test_values_are_written_changed_and_deleted(bucket):
     assert await bucket.create("a", b"6") is not None
 
 
+async def test_a_revision_is_deleted_only_while_it_is_the_latest(bucket):
+    """What another wrote meanwhile stays."""
+    first = await bucket.create("a", b"1")
+    second = await bucket.update("a", b"2", first)
+    await bucket.delete("a", first)
+    assert (await bucket.get("a")).value == b"2"
+    await bucket.delete("a", second)
+    await bucket.delete("a", second)
+    assert await bucket.get("a") is None
+
+
 async def test_entries_expire(bus):
     """And may be created again."""
     bucket = await bus.key_value("short", ttl_s=1.0, max_bytes=1_000_000)

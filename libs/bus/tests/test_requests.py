@@ -8,18 +8,25 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from searchbus_bus import ActorSigner, ActorVerifier, MemoryBroker, Request, new_actor_keys
+from searchbus_bus import (
+    ActorSigner,
+    ActorVerifier,
+    InstanceGone,
+    MemoryBroker,
+    Request,
+    new_actor_keys,
+)
 from searchbus_bus.identity import Sent, received_delegation
 from searchbus_bus.parts import MAX_BODY_BYTES
 from searchbus_bus.requests import Requester
-from searchbus_contracts import Actor, Cancel, Failure, Fault, Subjects, decode, encode
+from searchbus_contracts import Actor, Cancel, Fault, Subjects, decode, encode
 
 REQUEST = Request("sb.v1.echo.say", {"a": 1}, Raw, service="echo", timeout_s=60.0)
 PRIVATE, PUBLIC = new_actor_keys()
 
 
 def failing(code: str) -> tuple[bytes, dict[str, str]]:
-    return encode(Failure(code=code, message="m")), {"Nats-Service-Error-Code": code}
+    return encode(Fault(code, "m").failure), {"Nats-Service-Error-Code": code}
 
 
 def script(transport, *outcomes):
@@ -84,6 +91,36 @@ async def test_other_failures_are_not_repeated(transport, code):
     assert (await fault_of(requester(transport).send(REQUEST))).code == code
 
 
+async def test_what_must_not_be_repeated_is_not(transport):
+    """Although its worker is away: it may have begun the work."""
+    fault = Fault("unavailable", "m", retryable=False)
+    script(transport, (encode(fault.failure), {"Nats-Service-Error-Code": "unavailable"}))
+    caught = await fault_of(requester(transport).send(REQUEST))
+    assert not caught.failure.retryable
+
+
+async def test_what_one_instance_alone_can_do_is_sent_there_once(transport):
+    """Whatever it replies; the queue group is not asked. The receiver can see that."""
+    alone = replace(REQUEST, instance="i", instance_only=True)
+    script(transport, failing("unavailable"))
+    caught = await fault_of(requester(transport).send(alone))
+    assert (caught.code, isinstance(caught, InstanceGone)) == ("unavailable", False)
+    (sent,) = transport.requests()
+    assert sent.subject == "sb.v1.at.i.echo.say"
+    assert sent.headers["Instance-Only"] == "1"
+
+
+async def test_an_instance_that_left_before_the_request_came_is_named(transport):
+    """The work was surely not done."""
+    script(transport, (b"", {"Status": "503"}))
+    caught = await fault_of(
+        requester(transport).send(replace(REQUEST, instance="i", instance_only=True))
+    )
+    assert isinstance(caught, InstanceGone)
+    assert (caught.received, caught.failure.retryable) == (False, True)
+    assert len(transport.requests()) == 1
+
+
 async def test_after_a_lost_connection_an_idempotent_request_is_repeated(transport):
     """Once."""
     script(transport, "lost", (b"reply", {}))
@@ -97,6 +134,7 @@ async def test_after_a_lost_connection_any_other_request_fails(transport):
     script(transport, "lost")
     fault = await fault_of(requester(transport).send(replace(REQUEST, idempotent=False)))
     assert (fault.code, len(transport.requests())) == ("unavailable", 1)
+    assert not fault.failure.retryable
 
 
 async def test_while_workers_reconnect_unavailable_is_tried_again(transport):

@@ -11,6 +11,7 @@ from searchbus_bus import (
     Call,
     Directory,
     Hedge,
+    InstanceGone,
     MemoryBroker,
     Request,
     Worker,
@@ -153,6 +154,20 @@ async def test_what_may_not_be_repeated_fails_once_its_worker_is_gone(acknowledg
             await request
         assert caught.value.code == "unavailable"
         assert sum(echo.started for echo in stack.echoes.values()) == 1
+
+
+@pytest.mark.parametrize("acknowledged", [True, False])
+async def test_an_instance_that_alone_had_the_request_is_gone(acknowledged):
+    """The caller learns that it had it, also where the instance never acknowledged it."""
+    async with Stack("a", "b") as stack:
+        request = stack.say(instance=stack.servings["a"].instance, instance_only=True)
+        assert await stack.holder() == "a"
+        await asyncio.sleep(0.1 if acknowledged else 0)
+        stack.kill("a")
+        with pytest.raises(InstanceGone) as caught:
+            await request
+        assert caught.value.received
+        assert stack.echoes["b"].started == 0
 
 
 async def test_the_only_worker_is_gone_and_the_caller_is_told():

@@ -142,10 +142,24 @@ async def test_a_step_that_fails_does_not_keep_the_store_open(caplog):
         closed.append(True)
 
     process.before_drain(broken)
+    process.after_drain(broken)
     process.resources.push_async_callback(close)
     await process.drain()
     assert closed == [True]
-    assert "a callback could not be stopped" in caplog.text
+    assert caplog.text.count("a callback could not be stopped") == 2
+
+
+async def test_what_needs_the_bus_at_the_end_has_it():
+    """After the workers, and before the bus is closed."""
+    process = Process("t", ServiceSettings(), MemoryBroker().connect())
+    connected = []
+
+    async def look():
+        connected.append(process.bus.connected)
+
+    process.after_drain(look)
+    await process.drain()
+    assert connected == [True]
 
 
 def test_missing_nats_ends_with_advice(tmp_path):

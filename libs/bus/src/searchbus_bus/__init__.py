@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .keyvalue import KeyValue
     from .memory import MemoryBroker
     from .metrics import SECONDS, LiveGauge
-    from .request import Request
+    from .request import InstanceGone, Request
     from .serving import Serving
     from .tasks import end_task, wait_for_event
     from .toolsets.declare import (
@@ -54,6 +54,7 @@ __all__ = [
     "Directory",
     "Gathered",
     "Hedge",
+    "InstanceGone",
     "KeyValue",
     "LiveGauge",
     "MemoryBroker",
@@ -90,7 +91,7 @@ __getattr__, __dir__ = lazy_exports(
         "keyvalue": ("KeyValue",),
         "memory": ("MemoryBroker",),
         "metrics": ("SECONDS", "LiveGauge"),
-        "request": ("Request",),
+        "request": ("InstanceGone", "Request"),
         "serving": ("Serving",),
         "tasks": ("end_task", "wait_for_event"),
         "toolsets.declare": (

@@ -25,7 +25,7 @@ from .fleet import Fleet
 from .hedging import Hedge
 from .identity import ActorSigner, ActorVerifier
 from .keyvalue import TIMEOUT_S, KeyValue
-from .request import OnEvent, Request
+from .request import InstanceGone, OnEvent, Request
 from .requests import RECONNECT_GRACE_S, Requester
 from .serving import Serving
 from .transport import Message, Subscription, Transport
@@ -122,11 +122,14 @@ class Bus:
         Cancelling the awaiting task cancels the work at the service.
 
         Raises:
+            InstanceGone: the instance that alone can do the request has left.
             Fault: the failure that the service replied with, or deadline_exceeded, unavailable,
                 internal.
         """
         try:
             body = await self._requester.send(request)
+        except InstanceGone:
+            raise
         except Fault as fault:
             raise self._explained(fault, request.service) from None
         try:

@@ -23,6 +23,8 @@ class Call:
         input_responses: the client's responses, for a tool that asked for input (`InputRequired`).
         state: the state that the tool sent with its `InputRequired`.
         client_capabilities: MCP capabilities that the client declared.
+        instance_only: whether the sender wants this very instance: the request must not be passed
+            on to another one.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class Call:
         actor: Actor,
         deadline: Deadline,
         send_event: Callable[[ToolEvent], Awaitable[None]],
+        instance_only: bool = False,
     ) -> None:
         self.req_id = req_id
         self.input_responses: dict[str, Any] | None = None
@@ -42,6 +45,7 @@ class Call:
         self.service = service
         self.subject = subject
         self.actor = actor
+        self.instance_only = instance_only
         self._deadline = deadline
         self._send_event = send_event
 
@@ -49,6 +53,10 @@ class Call:
     def remaining_s(self) -> float:
         """Seconds until the caller's deadline; the handler is cancelled then."""
         return max(0.0, self._deadline.remaining_s)
+
+    async def relay(self, event: ToolEvent) -> None:
+        """Pass on an event of another worker that does the work."""
+        await self._send_event(event)
 
     async def progress(
         self, progress: float, total: float | None = None, message: str | None = None

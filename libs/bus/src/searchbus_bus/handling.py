@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Raw
 
 from searchbus_contracts import Actor, ErrorCode, Fault, Parts, decode, encode
-from searchbus_contracts.headers import ACTOR, PARTS, REQ_ID
+from searchbus_contracts.headers import ACTOR, INSTANCE_ONLY, PARTS, REQ_ID
 from searchbus_contracts.inboxes import PART, part_subject
 
 from . import telemetry
@@ -104,6 +104,7 @@ class Handling:
             actor=self._actor(message),
             deadline=deadline,
             send_event=lambda event: self._replies.event(message, event),
+            instance_only=INSTANCE_ONLY in message.headers,
         )
         if deadline.remaining_s <= 0:
             self._note_late(-deadline.remaining_s)

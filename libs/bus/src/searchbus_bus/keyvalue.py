@@ -47,8 +47,12 @@ class KeyValue(Protocol):
     async def update(self, key: str, value: bytes, revision: int) -> int | None:
         """Replace the value of that revision; None where another write came first."""
 
-    async def delete(self, key: str) -> None:
-        """Delete a key; a missing one is no error."""
+    async def delete(self, key: str, revision: int | None = None) -> None:
+        """Delete a key; a missing one is no error.
+
+        Args:
+            revision: delete that one only; a later write stays.
+        """
 
     async def keys(self) -> list[str]:
         """Every key, sorted; one that was deleted may be among them for two seconds."""

@@ -50,9 +50,12 @@ class MemoryKeyValue:
         entry = await self.get(key)
         return self._write(key, value) if entry and entry.revision == revision else None
 
-    async def delete(self, key: str) -> None:
+    async def delete(self, key: str, revision: int | None = None) -> None:
         """See KeyValue."""
         await self._round_trip()
+        entry, _ = self._entries.get(key, (None, 0.0))
+        if revision is not None and (entry is None or entry.revision != revision):
+            return
         self._entries.pop(key, None)
         self._report(key, None)
 

@@ -14,6 +14,7 @@ import nats.errors
 import nats.js.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.js.api import Header
 from nats.js.kv import KV_DEL, KV_OP, KV_PURGE
 from nats.js.kv import KeyValue as NatsBucket
 
@@ -36,6 +37,8 @@ _REPLICATE_MIN_S, _REPLICATE_MAX_S = 2.0, 300.0
 """Between two attempts to give a bucket its replicas."""
 _DELETED_FOR_S = 1
 """How long the mark of a deletion stays; the server allows whole seconds."""
+_WRONG_REVISION = (10071, 10164)
+"""JetStream's codes for a write that expected another revision."""
 _SERVER_ERROR = 500
 """Codes of JetStream from here on: it cannot serve; below, it refuses this one request."""
 _GONE = (nats.errors.Error, TimeoutError, OSError)
@@ -111,15 +114,22 @@ class NatsKeyValue:
         """See KeyValue."""
         return await self._write(lambda bucket: bucket.update(key, value, last=revision))
 
-    async def delete(self, key: str) -> None:
+    async def delete(self, key: str, revision: int | None = None) -> None:
         """See KeyValue."""
+        headers = {KV_OP: KV_DEL}
+        if revision is not None:
+            headers[Header.EXPECTED_LAST_SUBJECT_SEQUENCE] = str(revision)
 
         async def mark(_: NatsBucket) -> None:
             assert self._client is not None
-            # As nats-py marks it, but the mark goes away: it would be listed among the keys.
-            await self._client.jetstream(timeout=_OPEN_TIMEOUT_S).publish(
-                f"$KV.{self._name}.{key}", b"", headers={KV_OP: KV_DEL}, msg_ttl=_DELETED_FOR_S
-            )
+            try:
+                # As nats-py marks it, but the mark goes away: it would be listed among the keys.
+                await self._client.jetstream(timeout=_OPEN_TIMEOUT_S).publish(
+                    f"$KV.{self._name}.{key}", b"", headers=headers, msg_ttl=_DELETED_FOR_S
+                )
+            except nats.js.errors.APIError as error:
+                if error.err_code not in _WRONG_REVISION:
+                    raise
 
         await self._run(mark)
 

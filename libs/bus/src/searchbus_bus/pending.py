@@ -104,7 +104,5 @@ def _failure(message: Message) -> Failure:
     try:
         return decode(message.data, Failure)
     except Fault:
-        return Failure(
-            code=message.headers[ERROR_CODE],
-            message=message.headers.get(ERROR_TEXT, "The service failed without a message."),
-        )
+        text = message.headers.get(ERROR_TEXT, "The service failed without a message.")
+        return Fault(message.headers[ERROR_CODE], text).failure

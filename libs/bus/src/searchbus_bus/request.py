@@ -7,11 +7,11 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from searchbus_contracts import Actor, ToolEvent
+from searchbus_contracts import Actor, ErrorCode, Fault, ToolEvent
 
 from .deadline import DEFAULT_TIMEOUT_S
 
-__all__ = ["OnEvent", "Request"]
+__all__ = ["InstanceGone", "OnEvent", "Request"]
 
 T = TypeVar("T")
 OnEvent = Callable[[ToolEvent], None]
@@ -36,6 +36,8 @@ class Request(_Addressed[T], Generic[T], frozen=True, kw_only=True):
         idempotent: whether the request may be repeated after a lost connection or worker.
         replier: who replies, where it is not a service; see searchbus_contracts.inboxes.
         instance: of the service, to ask first; by default whichever the queue group picks.
+        instance_only: whether no other instance can do it: the request is sent once, and fails with
+            InstanceGone where the instance has left. The receiver must not pass it on.
     """
 
     service: str
@@ -45,3 +47,16 @@ class Request(_Addressed[T], Generic[T], frozen=True, kw_only=True):
     idempotent: bool = True
     replier: str = ""
     instance: str | None = None
+    instance_only: bool = False
+
+
+class InstanceGone(Fault):
+    """The only instance that a request was for (`Request.instance_only`) has left the bus.
+
+    Args:
+        received: whether it may have received the request, and done the work.
+    """
+
+    def __init__(self, message: str, *, received: bool) -> None:
+        super().__init__(ErrorCode.UNAVAILABLE, message, retryable=not received)
+        self.received = received

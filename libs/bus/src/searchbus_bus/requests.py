@@ -3,7 +3,7 @@
 A request is sent a second time when the first attempt surely did no work (no responders, shed,
 draining), and after a lost connection or a lost worker (watching.py) when the request is
 idempotent. It goes to whichever worker the queue group picks; around those that do not answer
-(fleet.py), it goes to an instance.
+(fleet.py), it goes to an instance. One that a single instance can do is sent once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from opentelemetry.trace import Span
 
 from searchbus_contracts import Actor, Cancel, ErrorCode, Fault, Ping, Subjects, encode
-from searchbus_contracts.headers import ACK_MS, ACTOR, REQ_ID
+from searchbus_contracts.headers import ACK_MS, ACTOR, INSTANCE_ONLY, REQ_ID
 
 from . import telemetry
 from .deadline import Deadline
@@ -28,7 +28,7 @@ from .ids import RandomIds
 from .inbox import Inbox, Question
 from .parts import MAX_BODY_BYTES
 from .pending import Failed, OnSilence
-from .request import Request
+from .request import InstanceGone, Request
 from .transport import Transport
 from .watching import ACK_AFTER_MS, watch
 
@@ -169,6 +169,8 @@ class Requester:
             if instance is not None and outcome.cause == "no_responders":
                 # It is on standby, or just left: the others were not asked yet.
                 self.fleet.absent(instance)
+                if request.instance_only:
+                    raise InstanceGone(outcome.fault.failure.message, received=False)
                 avoid.add(instance)
                 instance = None
                 attempt -= 1
@@ -182,7 +184,7 @@ class Requester:
                 )
             pause_s = self._pause_s(outcome, request, attempt)
             if pause_s is None or deadline.remaining_s < pause_s + _LEAST_USEFUL_S:
-                raise outcome.fault
+                raise _final(outcome, request)
             avoid |= {instance or outcome.instance} - {""}
             instance = None
             await asyncio.sleep(pause_s)
@@ -193,17 +195,24 @@ class Requester:
     def _watching(self, request: Request[Any], *, last: bool) -> OnSilence | None:
         if not self._is_work(request):
             return None
-        may_repeat = request.idempotent and not last
+        may_repeat = request.idempotent and not last and not request.instance_only
         return functools.partial(
-            watch, fleet=self.fleet, service=request.service, may_repeat=may_repeat
+            watch,
+            fleet=self.fleet,
+            service=request.service,
+            may_repeat=may_repeat,
+            only=request.instance or "" if request.instance_only else "",
         )
 
     def _pause_s(self, failed: Failed, request: Request[Any], attempt: int) -> float | None:
         """Seconds until the next attempt; None where the request must not be repeated."""
         last = attempt >= _ATTEMPTS
+        if request.instance_only:
+            return None
         if failed.cause in ("connection_lost", "worker_lost"):
             return 0.0 if request.idempotent and not last else None
-        if failed.fault.code not in _DID_NO_WORK:
+        # A worker may be away after it began: it says then that the work must not be repeated.
+        if failed.fault.code not in _DID_NO_WORK or not failed.fault.failure.retryable:
             return None
         if last and not (failed.fault.code == ErrorCode.UNAVAILABLE and self._reconnecting()):
             return None
@@ -221,6 +230,8 @@ class Requester:
         headers = deadline.to_headers()
         headers[REQ_ID] = req_id
         headers[ACK_MS] = _ACK_AFTER_MS
+        if request.instance_only:
+            headers[INSTANCE_ONLY] = "1"
         telemetry.inject(headers, span)
         if request.actor is not None:
             headers |= self._identify(request.actor, subject, req_id, body)
@@ -265,3 +276,14 @@ class Requester:
         task = asyncio.get_running_loop().create_task(publish())
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+def _final(failed: Failed, request: Request[Any]) -> Fault:
+    """The failure of a request that is not sent again."""
+    if failed.cause not in ("connection_lost", "worker_lost"):
+        return failed.fault
+    failure = failed.fault.failure
+    if request.instance_only and failed.cause == "worker_lost":
+        return InstanceGone(failure.message, received=True)
+    # The work may have been done.
+    return Fault(failure.code, failure.message, retryable=failure.retryable and request.idempotent)

@@ -31,14 +31,17 @@ LATE_ACK_S = 0.5
 """A worker that was busy acknowledges after this time, at the latest, once it answers a ping."""
 
 
-async def watch(pending: Pending, fleet: Fleet, service: str, *, may_repeat: bool) -> None:
+async def watch(
+    pending: Pending, fleet: Fleet, service: str, *, may_repeat: bool, only: str = ""
+) -> None:
     """End an attempt with `worker_lost` once that is known; runs beside it.
 
     Args:
         may_repeat: whether the request may be sent again.
+        only: the one instance that can have it; empty where any can.
     """
     while not pending.outcome.done():
-        if await _is_lost(pending, fleet, service, may_repeat=may_repeat):
+        if await _is_lost(pending, fleet, service, may_repeat=may_repeat, only=only):
             advice = "Try again." if may_repeat else "It may have done the work."
             message = f"The {service} worker that had the request is gone. {advice}"
             fault = Fault(ErrorCode.UNAVAILABLE, message)
@@ -47,9 +50,12 @@ async def watch(pending: Pending, fleet: Fleet, service: str, *, may_repeat: boo
         await asyncio.sleep(CHECK_EVERY_S)
 
 
-async def _is_lost(pending: Pending, fleet: Fleet, service: str, *, may_repeat: bool) -> bool:
-    if pending.instance:
-        return await _has_left(pending.instance, fleet, service, may_repeat=may_repeat)
+async def _is_lost(
+    pending: Pending, fleet: Fleet, service: str, *, may_repeat: bool, only: str
+) -> bool:
+    instance = pending.instance or only
+    if instance:
+        return await _has_left(instance, fleet, service, may_repeat=may_repeat)
     if not fleet.known(service):
         return False
     states = await fleet.probe(service)

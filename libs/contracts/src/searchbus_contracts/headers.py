@@ -23,6 +23,7 @@ __all__ = [
     "ERROR_CODE",
     "ERROR_TEXT",
     "EVENT",
+    "INSTANCE_ONLY",
     "PARTS",
     "REQ_ID",
     "TIMEOUT_MS",
@@ -40,6 +41,7 @@ TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
 ACK_MS: Final = "Ack-Ms"
 ACK: Final = "Ack"
+INSTANCE_ONLY: Final = "Instance-Only"
 ACTOR: Final = "Actor"
 ACTOR_SIG: Final = "Actor-Sig"
 ACTOR_KEY: Final = "Actor-Key"
