@@ -91,6 +91,17 @@ async def test_a_dead_server_blocks_no_other(new_world):
     assert set(world.directory.catalogs[0].toolsets) == {"plain"}
 
 
+async def test_a_call_that_may_have_been_done_is_not_repeated(new_world):
+    """A tool that ends its server is called once, by the bus too."""
+    world = await new_world(plain=plain_keys())
+    await world.until_up()
+    with pytest.raises(Fault, match="may have been done") as fault:
+        await world.call("plain", "die")
+    assert not fault.value.failure.retryable
+    await world.until_up()
+    assert [server.restarts for server in (await world.status()).servers] == [1]
+
+
 async def test_a_list_that_changes_is_followed(new_world, tmp_path):
     """After the server's notice, once for a burst of them."""
     listed = tmp_path / "tools.json"
