@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from searchbus_runtime.files import write_atomically
+from searchbus_runtime.files import file_stamp, write_atomically
 
 
 @pytest.mark.parametrize("data", ["grüße\n", "grüße\n".encode()])
@@ -56,3 +56,16 @@ def test_missing_folder_is_an_error(tmp_path):
     """The caller decides where folders are made."""
     with pytest.raises(FileNotFoundError):
         write_atomically(tmp_path / "missing" / "file", "x")
+
+
+def test_the_stamp_changes_with_the_content_and_with_who_may_read_it(tmp_path):
+    """A file that could not be read is read again when its permissions change."""
+    path = tmp_path / "state.json"
+    assert file_stamp(path) is None
+    path.write_text("one")
+    first = file_stamp(path)
+    assert file_stamp(path) == first
+    path.chmod(0)
+    unreadable = file_stamp(path)
+    write_atomically(path, "two", mode=0o600)
+    assert len({first, unreadable, file_stamp(path)}) == 3

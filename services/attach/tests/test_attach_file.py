@@ -57,6 +57,7 @@ def test_servers_are_added_and_removed(file):
         ("[views.a]\nalow = ['x']", "Did you mean 'allow'"),
         ("[views.web]\nallow = ['x']", "another toolset web"),
         ("[servers.a]\ncommand = 'x'\n[views.a]\nallow = ['x']", "another toolset a"),
+        ("a = " + "[" * 5000 + "]" * 5000, "not TOML"),
     ],
 )
 def test_what_is_wrong_is_named_with_the_file(file, text, message):
@@ -111,3 +112,30 @@ def test_views_are_apart_from_servers(file):
     assert found.servers["files"] == parse_server("files", {"command": "npx", "args": ["-y", "x"]})
     file.remove("files")
     assert set(file.read_all().selections) == {"reading"}
+
+
+def test_a_server_cannot_take_the_name_of_a_view(file):
+    """Written into the file, it would make all of it unusable, also for `attach remove`."""
+    text = "[views.reading]\nallow = ['*']\n"
+    file.path.write_text(text)
+    with pytest.raises(DeclarationFault, match="another toolset reading"):
+        file.add([parse_server("reading", {"command": "x"})])
+    assert file.path.read_text() == text
+
+
+def test_a_link_stays_a_link(file, tmp_path):
+    """The file that it names gets the change."""
+    kept = tmp_path / "elsewhere.toml"
+    kept.write_text(TEXT)
+    file.path.symlink_to(kept)
+    file.add([parse_server("far", {"url": "https://x.example/mcp"})])
+    assert file.path.is_symlink()
+    assert "[servers.far]" in kept.read_text()
+
+
+def test_a_byte_order_mark_is_no_fault(file):
+    """Some editors write one."""
+    file.path.write_text(TEXT, encoding="utf-8-sig")
+    assert set(file.read()) == {"files"}
+    file.add([parse_server("far", {"url": "https://x.example/mcp"})])
+    assert set(file.read()) == {"files", "far"}

@@ -29,6 +29,13 @@ def test_claude_desktop():
     assert server.env == {"K": "v"}
 
 
+def test_a_name_that_a_server_cannot_have_is_changed():
+    """As little as possible."""
+    names = ["my__server", "_x_", "a" * 39 + "_b", "Ein Tool (neu)"]
+    found = parse_host_file(json.dumps({"mcpServers": {n: {"command": "x"} for n in names}}))
+    assert list(found) == ["my_server", "x", "a" * 39, "Ein-Tool-neu"]
+
+
 def test_cursor():
     """A URL alone; its path says which transport."""
     (server,) = parse_host_file(json.dumps(CURSOR)).values()
@@ -58,6 +65,9 @@ def test_what_a_host_keeps_for_itself_is_left_out():
         ('{"mcpServers": {"a": 1}}', "not an object"),
         ('{"mcpServers": {"a": {"comand": "x"}}}', "Did you mean 'command'"),
         ('{"mcpServers": {"a": {"url": "https://x.example", "type": "ws"}}}', "ws"),
+        ('{"mcpServers": {"a": {"url": "https://x.example", "type": ["http"]}}}', "unknown type"),
+        ('{"mcpServers": {"a": {"url": "http://[::1"}}}', "not an address"),
+        ('{"mcpServers": {"\u65e5\u672c": {"command": "x"}}}', "no letter or digit"),
         ('{"mcpServers": {"a b": {"command": "x"}, "a-b": {"command": "x"}}}', "two servers"),
     ],
 )

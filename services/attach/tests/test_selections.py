@@ -11,6 +11,7 @@ from searchbus_testing import until
 
 from .conftest import children, plain_keys
 
+OBJECT = {"type": "object"}
 VIEW = """
 [servers.plain.view]
 deny = ["die*"]
@@ -105,17 +106,17 @@ async def test_a_selection_is_a_toolset_whose_tools_are_those_of_servers(new_wor
     assert world.tools("other")
 
 
-async def test_a_name_that_two_servers_have_is_in_a_selection_once(new_world, caplog):
-    """A server's name may have what separates it from a tool's."""
-    how = {"tools": [{"name": "b__say", "description": "Says.", "inputSchema": {"type": "object"}}]}
-    say = {"tools": [{**how["tools"][0], "name": "say"}]}
-    servers = {"a": plain_keys(how), "a__b": plain_keys(say)}
-    world = await new_world(**servers)
-    await world.until_up("a")
-    await world.until_up("a__b")
-    write(world, '[views.reading]\nallow = ["a__*"]\n', **servers)
-    await until(lambda: world.tools("reading").keys() == {"a__b__say"})
-    assert "two servers have it" in caplog.text
+async def test_a_name_that_two_tools_have_is_in_a_selection_once(new_world, caplog):
+    """Two names that are too long can have the same hash."""
+    names = [f"{'long':_<56}{end}" for end in ("96022", "112579")]
+    tools = [{"name": name, "description": "Says.", "inputSchema": OBJECT} for name in names]
+    keys = plain_keys({"tools": tools})
+    world = await new_world(files=keys)
+    await world.until_up("files")
+    assert len(world.tools("files")) == 2
+    write(world, '[views.reading]\nallow = ["files__*"]\n', files=keys)
+    await until(lambda: len(world.tools("reading")) == 1)
+    assert "two tools have it" in caplog.text
 
 
 async def test_a_selection_and_a_server_can_swap_their_name(new_world):

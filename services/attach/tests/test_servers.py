@@ -31,6 +31,17 @@ def test_a_command_and_a_url_have_their_defaults():
         ("a", {"command": "x", "call_timeout_s": 0}, "call_timeout_s"),
         ("a b", {"command": "x"}, "cannot be a name"),
         ("x" * 41, {"command": "x"}, "cannot be a name"),
+        ("a__b", {"command": "x"}, "without '__'"),
+        ("a_", {"command": "x"}, "without '__'"),
+        ("a", {"url": "http://[::1"}, "not an address"),
+        (
+            "a",
+            {
+                "url": "https://x.example",
+                "auth": {"type": "authorization_code", "issuer": "http://[::1"},
+            },
+            "'issuer' is not an address",
+        ),
     ],
 )
 def test_a_wrong_key_is_named(name, keys, message):
@@ -44,7 +55,7 @@ def test_variables_are_replaced_where_values_are_used(monkeypatch, tmp_path):
     monkeypatch.setenv("TOKEN", "of the environment")
     monkeypatch.setenv("OTHER", "other")
     monkeypatch.setenv("SEARCHBUS_SECRETS_DIR", str(tmp_path))
-    (tmp_path / "TOKEN").write_text("of the file\n")
+    (tmp_path / "TOKEN").write_text("of the file\r\n")
     remote = parse_server(
         "far", {"url": "https://x.example/${OTHER}", "headers": {"A": "Bearer ${TOKEN}"}}
     ).expanded(variable)

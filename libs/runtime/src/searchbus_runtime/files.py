@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all."""
+"""Files that are written completely or not at all, and how a reader sees that one changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["write_atomically"]
+__all__ = ["file_stamp", "write_atomically"]
 
 
 def write_atomically(path: Path, data: bytes | str, *, mode: int | None = None) -> None:
@@ -37,3 +37,18 @@ def write_atomically(path: Path, data: bytes | str, *, mode: int | None = None) 
         with suppress(OSError):
             draft.unlink()
         raise
+
+
+def file_stamp(path: Path) -> tuple[int, ...] | None:
+    """Changes with the content of a file, and with who may read it; None where there is no file.
+
+    Raises:
+        OSError: its folder cannot be read.
+    """
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    # A file that became readable is read again: the time is that of the last change of content,
+    # owner or permissions. Two changes can have the same time, by the kernel's clock.
+    return status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode

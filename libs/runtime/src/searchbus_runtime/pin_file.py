@@ -18,7 +18,7 @@ import msgspec
 
 from searchbus_contracts.codec import canonical
 
-from .files import write_atomically
+from .files import file_stamp, write_atomically
 from .pins import Pins
 
 __all__ = ["PinFile"]
@@ -32,13 +32,9 @@ class PinFile:
         # Thousands of definitions take long to decode, and are asked for at each change.
         self._last: tuple[object, Pins] | None = None
 
-    def stamp(self) -> tuple[int, int, int] | None:
+    def stamp(self) -> tuple[int, ...] | None:
         """Changes with the file's content; None where there is no file. Raises OSError."""
-        try:
-            status = self.path.stat()
-        except FileNotFoundError:
-            return None
-        return status.st_ino, status.st_mtime_ns, status.st_size
+        return file_stamp(self.path)
 
     def read(self) -> Pins:
         """All pins, which the caller does not change; none where the file does not exist.

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from searchbus_runtime.files import write_atomically
+from searchbus_runtime.files import file_stamp, write_atomically
 
 from .host_files import parse_host_file
 from .servers import DeclarationFault, Server, nearest, parse_server
@@ -38,6 +38,8 @@ _TABLE = "servers"
 _VIEW = "view"
 _SELECTIONS = "views"
 _TABLES = (_TABLE, _SELECTIONS)
+_ENCODING = "utf-8-sig"
+"""Some editors write a byte order mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +72,9 @@ class AttachFile:
         """Whether it is TOML; JSON belongs to the host that writes it."""
         return self.path.suffix != ".json"
 
-    def stamp(self) -> tuple[int, int, int] | None:
+    def stamp(self) -> tuple[int, ...] | None:
         """Changes with the file's content; None where there is no file. Raises OSError."""
-        try:
-            status = self.path.stat()
-        except FileNotFoundError:
-            return None
-        return status.st_ino, status.st_mtime_ns, status.st_size
+        return file_stamp(self.path)
 
     def read(self) -> dict[str, Server]:
         """Name → server; none where there is no file. Raises as `read_all`."""
@@ -89,25 +87,26 @@ class AttachFile:
             DeclarationFault: it cannot be read or used; the message names the file.
         """
         try:
-            text = self.path.read_text(encoding="utf-8")
+            text = self.path.read_text(encoding=_ENCODING)
         except FileNotFoundError:
             return Declared()
         except (OSError, UnicodeDecodeError) as error:
             raise DeclarationFault(f"{self.path} cannot be read: {error}") from None
         try:
-            found = _parse_toml(text) if self.is_ours else Declared(parse_host_file(text))
-            self.check(found.servers.values())
-            self._check_selections(found)
+            return self._parse(text)
         except DeclarationFault as fault:
             raise DeclarationFault(f"{self.path}: {fault}") from None
-        return found
 
-    def _check_selections(self, found: Declared) -> None:
+    def _parse(self, text: str) -> Declared:
+        """What a text declares, with all of its names checked. Raises DeclarationFault."""
+        found = _parse_toml(text) if self.is_ours else Declared(parse_host_file(text))
+        self.check(found.servers.values())
         for name in found.selections:
             if name in found.servers or name in self._taken:
                 raise DeclarationFault(
-                    f"views.{name}: there is another toolset {name}; give the view another name."
+                    f"views.{name}: there is another toolset {name}; give one of them another name."
                 )
+        return found
 
     def check(self, servers: Iterable[Server]) -> None:
         """Raise DeclarationFault for a name that is taken."""
@@ -175,12 +174,14 @@ class AttachFile:
         with self.path.with_name(f".{self.path.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.read()
-            document = tomlkit.parse(self.path.read_text() if self.path.exists() else "")
+            exists = self.path.exists()
+            document = tomlkit.parse(self.path.read_text(encoding=_ENCODING) if exists else "")
             yield _servers_of(document)
             text = tomlkit.dumps(document)
-            _parse_toml(text)
-            # Values of env and headers may be secrets.
-            write_atomically(self.path, text.encode(), mode=0o600)
+            self._parse(text)
+            # Where the path is a link, the file that it names is replaced. Values of env and
+            # headers may be secrets.
+            write_atomically(self.path.resolve(), text, mode=0o600)
 
 
 def _servers_of(document: tomlkit.TOMLDocument) -> Any:
@@ -194,7 +195,7 @@ def _servers_of(document: tomlkit.TOMLDocument) -> Any:
 def _parse_toml(text: str) -> Declared:
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DeclarationFault(f"it is not TOML: {error}") from None
     for key in content:
         if key not in _TABLES:

@@ -284,7 +284,7 @@ def import_servers(
     Example: searchbus attach import ~/.cursor/mcp.json
     """
     with reported_errors():
-        servers = parse_host_file(source.read_text(encoding="utf-8"))
+        servers = parse_host_file(source.read_text(encoding="utf-8-sig"))
         found = file_of(file, data)
         found.add(servers.values())
     typer.echo(f"{len(servers)} servers are attached in {found.path}: {', '.join(servers)}")

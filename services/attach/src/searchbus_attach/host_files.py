@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from .servers import DeclarationFault, Server, nearest, parse_server
 
@@ -43,7 +42,9 @@ def parse_host_file(text: str) -> dict[str, Server]:
         raise DeclarationFault("it has no object 'mcpServers' (VS Code: 'servers').")
     found: dict[str, Server] = {}
     for given, keys in table.items():
-        name = re.sub(r"[^A-Za-z0-9_-]+", "-", given).strip("-_")[:40]
+        name = re.sub("_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]+", "-", given))[:40].strip("-_")
+        if not name:
+            raise DeclarationFault(f"{given!r} has no letter or digit of ASCII; rename it.")
         if name in found:
             raise DeclarationFault(f"two servers have the name {name}; rename {given!r}.")
         if not isinstance(keys, dict):
@@ -75,8 +76,9 @@ def _server(name: str, keys: Mapping[str, Any]) -> Server:
         taken["enabled"] = False
     if "url" in taken:
         kind = keys.get("type") or keys.get("transport")
-        if kind is not None and kind not in _TRANSPORTS:
-            raise DeclarationFault(f"{name}: unknown type {kind!r}. Use http or sse.")
-        by_path = "sse" if urlsplit(str(taken["url"])).path.rstrip("/").endswith("/sse") else "http"
+        if kind is not None and not (isinstance(kind, str) and kind in _TRANSPORTS):
+            raise DeclarationFault(f"{name}: unknown type {str(kind)[:40]!r}. Use http or sse.")
+        path = re.split(r"[?#]", str(taken["url"]))[0]
+        by_path = "sse" if path.rstrip("/").endswith("/sse") else "http"
         taken["transport"] = (_TRANSPORTS[kind] if kind else None) or by_path
     return parse_server(name, taken)

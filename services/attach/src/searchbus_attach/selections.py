@@ -31,8 +31,8 @@ def selected_tools(
     for attached in servers:
         for tool in attached.descriptors:
             name = tool.qualified_name or tool.name
-            if name in taken:  # "a__b" of server "x" and "b" of server "x__a"
-                log.warning("%s is in the view %s once: two servers have it", name, selection.name)
+            if name in taken:  # of two long names that have the same hash
+                log.warning("%s is in the view %s once: two tools have it", name, selection.name)
             elif selection.allows(name):
                 taken.add(name)
                 roles = dict.fromkeys((*tool.required_roles, *selection.required_roles))

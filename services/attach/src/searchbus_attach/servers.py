@@ -34,7 +34,9 @@ __all__ = [
 
 Policy = Literal["warn", "hold", "accept"]
 State = Literal["stateless", "stateful", "per_user"]
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+# Without "__", and no "_" at the end: the server of a name on `/mcp`, <server>__<tool>, is what
+# stands before the first "__", so that no server can take the names of another.
+_NAME = re.compile(r"(?!.*__)[A-Za-z0-9](?:[A-Za-z0-9_-]{0,38}[A-Za-z0-9-])?")
 _VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_.-]*)\}")
 _Seconds = Annotated[float, Meta(gt=0, le=600)]
 SECRETS_DIR = "SEARCHBUS_SECRETS_DIR"
@@ -142,7 +144,7 @@ def variable(name: str) -> str | None:
     folder = os.environ.get(SECRETS_DIR)
     path = Path(folder) / name if folder else None
     if path is not None and path.is_file():
-        return path.read_text().rstrip("\n")
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
     return os.environ.get(name)
 
 
@@ -177,7 +179,10 @@ def parse_server(name: str, keys: Mapping[str, Any], apart: Sequence[str] = ()) 
 def server_name(name: str) -> str:
     """The name; raises DeclarationFault where a server cannot have it."""
     if not _NAME.fullmatch(name):
-        raise DeclarationFault(f"{name!r} cannot be a name: use 1 to 40 of A-Z a-z 0-9 _ -.")
+        raise DeclarationFault(
+            f"{name!r} cannot be a name: use 1 to 40 of A-Z a-z 0-9 _ -, without '__' and '_' at "
+            "an end."
+        )
     return name
 
 
@@ -191,7 +196,10 @@ def _check(server: Server) -> None:
     if bool(server.command) == bool(server.url):
         raise DeclarationFault(f"{server.name}: give either 'command' or 'url'.")
     if server.url:
-        parts = urlsplit(server.url)
+        try:
+            parts = urlsplit(server.url)
+        except ValueError as error:
+            raise DeclarationFault(f"{server.name}: 'url' is not an address: {error}.") from None
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise DeclarationFault(f"{server.name}: 'url' must start with http:// or https://.")
         wrong = [key for key in ("args", "env", "pass_env", "cwd") if getattr(server, key)]

@@ -52,7 +52,10 @@ class Auth(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.client_secret and not (self.issuer and self.client_id):
             return "'client_secret' needs 'issuer' and 'client_id': it is sent to that issuer only"
         if self.issuer:
-            parts = urlsplit(self.issuer)
+            try:
+                parts = urlsplit(self.issuer)
+            except ValueError as error:
+                return f"'issuer' is not an address: {error}"
             if parts.scheme not in ("http", "https") or not parts.netloc or parts.query:
                 return "'issuer' must start with http:// or https:// and have no query"
         return ""

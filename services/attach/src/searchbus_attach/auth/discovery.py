@@ -95,7 +95,7 @@ async def _protected_resource(
     named = None
     if challenge.status_code == httpx2.codes.UNAUTHORIZED:
         named = extract_resource_metadata_from_www_auth(challenge)
-    if named is not None and _origin(named) != _origin(url):
+    if named is not None and not _is_of(named, url):
         named = None  # a server must not choose which other hosts we ask
     for address in build_protected_resource_metadata_discovery_urls(named, url):
         response = await http.send(create_oauth_metadata_request(address))
@@ -144,6 +144,14 @@ async def _metadata(
     if has_own_issuer:
         raise AuthFault("it names no authorization server; set 'issuer'")
     raise AuthFault(f"{shown(issuer)} publishes no metadata of an authorization server")
+
+
+def _is_of(found: str, url: str) -> bool:
+    """Whether an address that a server names is of the server's own origin."""
+    try:
+        return _origin(found) == _origin(url)
+    except ValueError:  # it is not an address
+        return False
 
 
 def _origin(url: str) -> str:

@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from searchbus_runtime.files import write_atomically
+from searchbus_runtime.files import file_stamp, write_atomically
 
 from .faults import AuthFault
 from .sealing import Sealer
@@ -76,15 +76,12 @@ class Vault:
         self.path = path
         self._sealer = sealer
 
-    def stamp(self) -> tuple[int, int, int] | None:
+    def stamp(self) -> tuple[int, ...] | None:
         """Changes with the file's content; None where there is no file. Raises AuthFault."""
         try:
-            status = self.path.stat()
-        except FileNotFoundError:
-            return None
+            return file_stamp(self.path)
         except OSError as error:
             raise self._fault(error) from None
-        return status.st_ino, status.st_mtime_ns, status.st_size
 
     def get(self, server: str, caller: str) -> Tokens | None:
         """The tokens of a caller.
