@@ -148,6 +148,31 @@ async def test_each_caller_has_an_exchanged_token(protected, start):
     ]  # fmt: skip
 
 
+async def test_a_caller_cannot_be_searchbus_itself(protected, http):
+    """Whatever its subject is: the list is read as `searchbus`."""
+    credentials = Credentials(http, identity=Identity(PEM, "searchbus"))
+    with pytest.raises(Fault, match="stands for searchbus itself"):
+        await credentials.check(declared(protected, "token_exchange"), "searchbus")
+    assert protected.provider.forms == []
+
+
+async def test_variables_count_in_the_url_and_when_their_value_changes(protected, http):
+    """A secret is replaced while the service runs."""
+    values = {"BASE": protected.url, "WORD": "an old secret"}
+    server = declared(protected, "client_credentials", client_secret="${WORD}")
+    server = msgspec.structs.replace(server, url="${BASE}")
+    around = Surroundings(variable=values.get, credentials=Credentials(http, lookup=values.get))
+    upstream = Upstream(server, around, on_list=lambda _: None)
+    upstream.start()
+    await until(lambda: upstream.state == "down")
+    assert "invalid_client" in upstream.problem
+    values["WORD"] = SECRET
+    upstream.try_now()
+    await until(lambda: upstream.state == "up")
+    assert await call(upstream) == "the client"
+    await upstream.stop()
+
+
 async def test_a_caller_who_is_not_signed_in_gets_the_address_at_once(
     protected, start, sign_ins, vault
 ):

@@ -20,10 +20,10 @@ PEM = ECKey.generate_key("P-256").as_pem(private=True).decode()
 async def test_client_credentials(protected, http):
     """For the server as resource, with the scopes that it asks for or the declared ones."""
     server = declared(protected, "client_credentials")
-    found = await client_credentials(http, server, server.auth)("")
+    found = await client_credentials(http, server, server.auth)
     assert protected.provider.issued[found.access_token].resource == protected.url
     other = declared(protected, "client_credentials", scopes=["a", "b"], resource="urn:x")
-    await client_credentials(http, other, other.auth)("")
+    await client_credentials(http, other, other.auth)
     first, second = protected.provider.forms
     assert (first["scope"], first["resource"]) == ("read", protected.url)
     assert (second["scope"], second["resource"]) == ("a b", "urn:x")
@@ -34,7 +34,7 @@ async def test_token_exchange_states_the_caller(protected, http):
     identity = Identity(PEM, "searchbus")
     protected.provider.keys = json.loads(identity.public_keys())
     server = declared(protected, "token_exchange", audience="far")
-    found = await token_exchange(http, server, server.auth, identity, "ann")("")
+    found = await token_exchange(http, server, server.auth, identity, "ann")
     assert protected.provider.issued[found.access_token].subject == "ann"
     (form,) = protected.provider.forms
     assert (form["grant_type"], form["audience"]) == (EXCHANGE, "far")
@@ -45,4 +45,4 @@ async def test_token_exchange_needs_a_key(protected, http):
     """And says which setting."""
     server = declared(protected, "token_exchange")
     with pytest.raises(AuthFault, match="SEARCHBUS_ATTACH_IDENTITY_KEY"):
-        await token_exchange(http, server, server.auth, None, "ann")("")
+        await token_exchange(http, server, server.auth, None, "ann")

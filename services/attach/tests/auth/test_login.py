@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
 from searchbus_attach.auth import login as module
+from searchbus_attach.auth import token_source
+from searchbus_attach.auth.credentials import Credentials
 from searchbus_attach.auth.faults import AuthFault, LoginRequired
+from searchbus_attach.auth.http import AuthHttp
 from searchbus_attach.auth.token_endpoint import Refused
+from searchbus_testing import until
 
 from .browser import sign_in
 from .conftest import declared
@@ -104,3 +110,34 @@ async def test_pkce_must_be_supported(protected, logins):
     server = declared(protected, "authorization_code")
     with pytest.raises(AuthFault, match="PKCE"):
         await logins.depart(server, server.auth, "ann", "nonce")
+
+
+async def test_tokens_are_not_sent_to_another_server_of_the_same_name(protected, sign_ins, server):
+    """One that was attached in the place of the server that people signed in to."""
+    await sign_in(sign_ins.logins.ticket("safe", "ann"))
+    assert await sign_ins.logins.tokens(server, server.auth, "ann", "")
+    other = msgspec.structs.replace(server, url=protected.url.replace("/mcp", "/other"))
+    with pytest.raises(LoginRequired, match="another address"):
+        await sign_ins.logins.tokens(other, other.auth, "ann", "")
+
+
+async def test_a_caller_that_gives_up_does_not_end_its_sign_in(
+    protected, sign_ins, server, monkeypatch
+):
+    """The authorization server has replaced the refresh token already."""
+    monkeypatch.setattr(token_source, "_FRESH_S", 0.0)
+    await sign_in(sign_ins.logins.ticket("safe", "ann"))
+    credentials = Credentials(AuthHttp(), logins=sign_ins.logins)
+    source = credentials._source(server, server.auth, "ann")
+    first = await source.token()
+    protected.provider.pause_s = 0.2
+    asked = len(protected.provider.forms)
+    task = asyncio.create_task(source.token(first))
+    await until(lambda: len(protected.provider.forms) > asked)
+    task.cancel()
+    await asyncio.wait([task])
+    second = await source.token(first)
+    assert second in protected.provider.issued
+    assert second != first
+    assert len(protected.provider.forms) == asked + 1
+    await credentials.aclose()

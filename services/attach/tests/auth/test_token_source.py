@@ -50,17 +50,44 @@ async def test_a_token_is_kept_until_shortly_before_its_end(world):
 
 
 async def test_many_who_ask_at_once_cause_one_request(world):
-    """Also when the one that asked is cancelled: the next one asks."""
+    """Also when the one that asked is cancelled: a refresh token counts once."""
     world.gate.clear()
     tasks = [asyncio.create_task(world.source.token()) for _ in range(20)]
     await asyncio.sleep(0)
-    assert world.asked == [""]
     tasks[0].cancel()
+    await asyncio.wait([tasks[0]])
     world.gate.set()
     found = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(found[0], asyncio.CancelledError)
-    assert set(found[1:]) == {"t2"}
-    assert world.asked == ["", ""]
+    assert set(found[1:]) == {"t1"}
+    assert world.asked == [""]
+
+
+async def test_a_request_that_nobody_waits_for_is_settled_before_the_end(world):
+    """Its answer is kept."""
+    world.gate.clear()
+    task = asyncio.create_task(world.source.token())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    settled = asyncio.create_task(world.source.settle())
+    world.gate.set()
+    await settled
+    assert await world.source.token() == "t1"
+    assert world.asked == [""]
+
+
+async def test_a_failure_that_took_long_is_the_answer_for_those_who_waited(world):
+    """They do not ask one after the other."""
+    world.gate.clear()
+    world.fault = AuthFault("no")
+    tasks = [asyncio.create_task(world.source.token()) for _ in range(20)]
+    await asyncio.sleep(0)
+    world.now_s += 30
+    world.gate.set()
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {str(fault) for fault in found} == {"no"}
+    assert len(world.asked) == 1
 
 
 async def test_a_rejected_token_is_replaced_once(world):

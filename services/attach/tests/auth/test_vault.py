@@ -73,12 +73,12 @@ def test_another_key_or_a_damaged_file_is_a_fault(vault):
 
 
 async def test_one_refresh_at_a_time_over_all_processes(vault, sealer):
-    """A second vault of the same file waits, and a cancelled one lets go."""
+    """Of one server: a second vault of the same file waits, and a cancelled one lets go."""
     other = Vault(vault.path, sealer)
     steps: list[str] = []
 
     async def refresh(one: Vault, name: str, free: asyncio.Event) -> None:
-        async with one.refreshing():
+        async with one.refreshing("safe"):
             steps.append(name)
             await free.wait()
             steps.append(name)
@@ -91,6 +91,8 @@ async def test_one_refresh_at_a_time_over_all_processes(vault, sealer):
     waiting = asyncio.create_task(refresh(other, "b", second))
     await asyncio.sleep(0.1)
     assert steps == ["a"]
+    async with asyncio.timeout(30), other.refreshing("other"):
+        pass
     running.cancel()
     await waiting
     assert steps == ["a", "b", "b"]

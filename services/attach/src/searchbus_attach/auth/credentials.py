@@ -9,6 +9,7 @@ connection reads the lists and serves servers that all callers share.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
@@ -29,6 +30,8 @@ from .token_source import TokenSource
 __all__ = ["NO_LOGINS", "OURSELVES", "Credentials"]
 
 OURSELVES = ""
+_OUR_SUBJECT = "searchbus"
+"""As whom the list is read, where a token says who the caller is."""
 _MOST_SOURCES = 10_000
 NO_LOGINS = (
     "nobody can sign in: set SEARCHBUS_ATTACH_VAULT_KEY and SEARCHBUS_ATTACH_LOGIN_PORT or "
@@ -68,7 +71,8 @@ class Credentials:
         """
         if server.auth is None:
             return None
-        return BearerAuth(server.url, self._source(server, server.auth, caller))
+        url = server.expanded(self._lookup).url
+        return BearerAuth(url, self._source(server, server.auth, caller))
 
     async def check(self, server: Server, caller: str = OURSELVES) -> None:
         """Find out before a call whether there is a token for it.
@@ -82,7 +86,7 @@ class Credentials:
             await self._source(server, server.auth, caller).token()
         except LoginRequired as required:
             raise self._login_required(server, caller, required) from None
-        except (AuthFault, DeclarationFault) as fault:
+        except AuthFault as fault:
             raise Fault(
                 ErrorCode.UNAVAILABLE, f"{server.name} cannot be used now: {fault}."
             ) from None
@@ -95,7 +99,8 @@ class Credentials:
             return str(fault)
 
     async def aclose(self) -> None:
-        """Close the connections to authorization servers."""
+        """Close the connections to authorization servers, after the requests that run."""
+        await asyncio.gather(*(source.settle() for _, source in self._sources.values()))
         await self._http.aclose()
 
     def _source(self, server: Server, auth: Auth, caller: str) -> TokenSource:
@@ -104,10 +109,8 @@ class Credentials:
         if known is not None and known[0] == server:
             self._sources.move_to_end(key)
             return known[1]
-        expanded = server.expanded(self._lookup)
-        assert expanded.auth is not None
         made = TokenSource(
-            self._counted(server.name, auth.type, self._fetch(expanded, expanded.auth, caller)),
+            self._counted(server.name, auth.type, self._fetch(server, caller)),
             version=self.stamp if auth.type == "authorization_code" else lambda: None,
         )
         self._sources[key] = server, made
@@ -115,23 +118,35 @@ class Credentials:
             self._sources.popitem(last=False)
         return made
 
-    def _fetch(self, server: Server, auth: Auth, caller: str) -> Callable[[str], Awaitable[Tokens]]:
-        if auth.type == "client_credentials":
-            return client_credentials(self._http, server, auth)
-        if auth.type == "token_exchange":
-            return token_exchange(self._http, server, auth, self._identity, caller or "searchbus")
-
-        async def signed_in(rejected: str) -> Tokens:
-            if self.logins is None:
-                raise AuthFault(NO_LOGINS)
+    def _fetch(self, server: Server, caller: str) -> Callable[[str], Awaitable[Tokens]]:
+        async def fetch(rejected: str) -> Tokens:
             try:
-                return await self.logins.tokens(server, auth, caller, rejected)
-            except LoginRequired as required:
-                if caller != OURSELVES:
-                    raise
-                raise LoginRequired(f"{required}: searchbus attach login {server.name}") from None
+                # Each time: a secret may be replaced while the service runs.
+                expanded = server.expanded(self._lookup)
+            except (DeclarationFault, OSError) as fault:
+                raise AuthFault(str(fault).rstrip(".")) from None
+            assert expanded.auth is not None
+            return await self._request(expanded, expanded.auth, caller, rejected)
 
-        return signed_in
+        return fetch
+
+    async def _request(self, server: Server, auth: Auth, caller: str, rejected: str) -> Tokens:
+        if auth.type == "client_credentials":
+            return await client_credentials(self._http, server, auth)
+        if auth.type == "token_exchange":
+            if caller == _OUR_SUBJECT:
+                raise AuthFault(f"the subject {_OUR_SUBJECT!r} stands for searchbus itself")
+            return await token_exchange(
+                self._http, server, auth, self._identity, caller or _OUR_SUBJECT
+            )
+        if self.logins is None:
+            raise AuthFault(NO_LOGINS)
+        try:
+            return await self.logins.tokens(server, auth, caller, rejected)
+        except LoginRequired as required:
+            if caller != OURSELVES:
+                raise
+            raise LoginRequired(f"{required}: searchbus attach login {server.name}") from None
 
     def _counted(
         self, server: str, kind: str, fetch: Callable[[str], Awaitable[Tokens]]

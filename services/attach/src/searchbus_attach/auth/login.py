@@ -14,6 +14,7 @@ import hmac
 import time
 from urllib.parse import urlencode
 
+import msgspec
 from mcp.client.auth import OAuthFlowError, PKCEParameters
 from mcp.client.auth.utils import validate_authorization_response_iss
 from mcp.shared.auth import OAuthClientInformationFull
@@ -155,7 +156,7 @@ class Logins:
         }
         client = await self.client(server, auth, provider)
         tokens = await request_tokens(self._http, provider, client, form)
-        self.vault.put(server.name, expected.caller, tokens)
+        self._keep(server, expected.caller, tokens)
         return expected.caller
 
     async def tokens(self, server: Server, auth: Auth, caller: str, rejected: str) -> Tokens:
@@ -165,13 +166,12 @@ class Logins:
             LoginRequired: there are none, or the sign-in has ended.
             AuthFault: the authorization server cannot be used now.
         """
-        async with self.vault.refreshing():
-            kept = self.vault.get(server.name, caller)
-            if kept is None:
-                raise LoginRequired("nobody signed in")
-            now_s = time.time()
-            good = kept.access_token != rejected and not kept.expired(now_s)
-            if good and not (kept.ends_soon(now_s) and kept.refresh_token):
+        kept = self._kept(server, caller)
+        if _lasts(kept, rejected):
+            return kept
+        async with self.vault.refreshing(server.name):
+            kept = self._kept(server, caller)
+            if _lasts(kept, rejected):  # another process got them meanwhile
                 return kept
             if not kept.refresh_token:
                 raise LoginRequired("the sign-in has ended")
@@ -191,20 +191,28 @@ class Logins:
                     raise
                 self.vault.remove(server.name, caller)
                 raise LoginRequired("the sign-in has ended") from None
-            return self._keep(server, caller, kept, renewed)
+            # Not every authorization server sends all of it anew (RFC 6749, 6).
+            renewed = msgspec.structs.replace(
+                renewed,
+                refresh_token=renewed.refresh_token or kept.refresh_token,
+                scope=renewed.scope or kept.scope,
+            )
+            return self._keep(server, caller, renewed)
 
-    def _keep(self, server: Server, caller: str, kept: Tokens, renewed: Tokens) -> Tokens:
-        found = Tokens(
-            access_token=renewed.access_token,
-            expires_s=renewed.expires_s,
-            issued_s=renewed.issued_s,
-            # Not every authorization server sends a new one (RFC 6749, 6).
-            refresh_token=renewed.refresh_token or kept.refresh_token,
-            scope=renewed.scope or kept.scope,
-            issuer=renewed.issuer,
-        )
-        self.vault.put(server.name, caller, found)
+    def _kept(self, server: Server, caller: str) -> Tokens:
+        """The tokens in the vault; raises LoginRequired where there are none for this server."""
+        found = self.vault.get(server.name, caller)
+        if found is None:
+            raise LoginRequired("nobody signed in")
+        if found.target != server.target:
+            # Another server was attached under the name.
+            raise LoginRequired("the server has another address now")
         return found
+
+    def _keep(self, server: Server, caller: str, tokens: Tokens) -> Tokens:
+        kept = msgspec.structs.replace(tokens, target=server.target)
+        self.vault.put(server.name, caller, kept)
+        return kept
 
     async def client(
         self, server: Server, auth: Auth, provider: Provider
@@ -224,6 +232,14 @@ class Logins:
         if found.until_s < time.time():
             raise LoginRequired("The sign-in took too long. Begin again.")
         return found
+
+
+def _lasts(kept: Tokens, rejected: str) -> bool:
+    """Whether a token is good for more requests, or the best there can be."""
+    now_s = time.time()
+    if kept.access_token == rejected or kept.expired(now_s):
+        return False
+    return not (kept.ends_soon(now_s) and kept.refresh_token)
 
 
 def _digest(nonce: str) -> str:

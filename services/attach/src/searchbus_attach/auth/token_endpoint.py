@@ -28,6 +28,7 @@ class Tokens(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Args:
         expires_s: seconds of the epoch; None where the authorization server does not say it.
         issuer: that issued them, for refreshing.
+        target: the server that they are for (`Server.target`), where they are kept in a file.
     """
 
     access_token: str
@@ -36,6 +37,7 @@ class Tokens(Struct, frozen=True, kw_only=True, omit_defaults=True):
     refresh_token: str = ""
     scope: str = ""
     issuer: str = ""
+    target: str = ""
 
     def __repr__(self) -> str:
         return "Tokens(...)"

@@ -47,7 +47,7 @@ class TokenSource:
         self._tokens: Tokens | None = None
         self._failure: AuthFault | None = None
         self._failed_s = 0.0
-        self._lock = asyncio.Lock()
+        self._renewal: asyncio.Task[str | AuthFault] | None = None
 
     async def token(self, rejected: str = "") -> str:
         """A token to send.
@@ -59,28 +59,42 @@ class TokenSource:
         Raises:
             AuthFault: there is none now.
         """
-        found = self._usable(rejected)
-        if found is not None:
-            return found
-        async with self._lock:
-            # Who waited for the lock takes what the one before got. Each waits in its own task, so
-            # a caller that is cancelled does not fail the others.
-            found = self._usable(rejected)
-            if found is not None:
-                return found
-            kept, now_s = self._tokens, self._clock()
-            # Before: what changes meanwhile, also by this request, is read again by the next one.
-            self._seen = self._version()
-            try:
-                self._tokens = await self._fetch(rejected)
-            except AuthFault as fault:
-                self._failure, self._failed_s = fault, now_s
-                if kept is None or kept.access_token == rejected or kept.expired(now_s):
-                    self._tokens = None
-                    raise
-                return kept.access_token  # it lives a little longer
-            self._failure = None
-            return self._tokens.access_token
+        while True:
+            kept = self._usable(rejected)
+            if kept is not None:
+                return kept
+            running = self._renewal
+            if running is None or running.done():
+                break
+            await asyncio.wait([running])
+        # A task of its own, which nobody cancels: the request of a caller that gives up still
+        # serves the others, and a refresh token counts once, so that its answer must be read.
+        self._renewal = asyncio.get_running_loop().create_task(self._renew(rejected))
+        found = await asyncio.shield(self._renewal)
+        if isinstance(found, AuthFault):
+            raise found.with_traceback(None)
+        return found
+
+    async def settle(self) -> None:
+        """Wait for the request that runs, if one does."""
+        if self._renewal is not None:
+            await asyncio.wait([self._renewal])
+
+    async def _renew(self, rejected: str) -> str | AuthFault:
+        kept = self._tokens
+        # Before: what changes meanwhile, also by this request, is read again by the next one.
+        self._seen = self._version()
+        try:
+            self._tokens = await self._fetch(rejected)
+        except AuthFault as fault:
+            now_s = self._clock()
+            self._failure, self._failed_s = fault, now_s
+            if kept is None or kept.access_token == rejected or kept.expired(now_s):
+                self._tokens = None
+                return fault
+            return kept.access_token  # it lives a little longer
+        self._failure = None
+        return self._tokens.access_token
 
     def _usable(self, rejected: str) -> str | None:
         """The kept token, where no other is to be fetched; raises the last failure while it is

@@ -131,11 +131,12 @@ class Vault:
             )
 
     @asynccontextmanager
-    async def refreshing(self) -> AsyncIterator[None]:
-        """One refresh at a time over all processes: a refresh token that is used twice may end the
-        whole sign-in. Raises AuthFault.
+    async def refreshing(self, server: str) -> AsyncIterator[None]:
+        """One refresh of a server's tokens at a time over all processes: a refresh token that is
+        used twice may end the whole sign-in. Raises AuthFault.
         """
-        path = self.path.with_name(f".{self.path.name}.refresh.lock")
+        # Of each server: an authorization server that hangs costs its own callers only.
+        path = self.path.with_name(f".{self.path.name}.{server}.lock")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             lock = path.open("w")
