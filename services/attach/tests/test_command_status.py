@@ -8,8 +8,10 @@ from searchbus_attach.servers import parse_server
 
 def test_values_that_may_be_secret_are_not_shown():
     """A reference to one is."""
-    local = parse_server("a", {"command": "x", "env": {"A": "word", "B": "${B}"}})
-    assert masked(local)["env"] == {"A": "***", "B": "${B}"}
+    local = parse_server(
+        "a", {"command": "x", "env": {"A": "word", "B": "${B}", "C": "${A}word${B}"}}
+    )
+    assert masked(local)["env"] == {"A": "***", "B": "${B}", "C": "***"}
     far = parse_server(
         "b", {"url": "https://u:p@x.example/mcp?key=word", "headers": {"A": "Bearer ${T} x"}}
     )

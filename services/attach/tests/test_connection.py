@@ -19,6 +19,7 @@ from searchbus_attach.servers import DeclarationFault
         (-32000, "SSE stream ended without a response", True, False),
         (-32600, "Session terminated", False, True),
         (-32001, "Session not found", False, True),
+        (-32001, "Request timed out", False, False),
         (-32000, "Bad Request: No valid session ID provided", False, True),
         (-32000, "the disk is full", False, False),
         (-32603, "Internal error", False, False),
@@ -74,3 +75,11 @@ def test_a_connection_says_what_needs_attention():
     connection.give_up("it does not answer")
     assert (connection.over, connection.problem) == (True, "it does not answer")
     assert connection.attention.is_set()
+
+
+def test_a_connection_is_shared_by_the_second_caller():
+    """For good: what it says later may be of the first one."""
+    connection = Connection()
+    for caller, shared in [("ann", False), ("ann", False), ("bob", True), ("bob", True)]:
+        connection.used_by(caller)
+        assert connection.shared is shared

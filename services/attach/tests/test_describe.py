@@ -93,15 +93,3 @@ def test_names_at_the_server_are_kept_for_calls():
     ((name, own_name),) = found.own_names.items()
     assert own_name == "read.file"
     assert name != own_name
-
-
-def test_a_call_may_be_repeated_where_the_tool_says_so():
-    """Read only, or idempotent."""
-    tools = [
-        {**GOOD, "name": "a", "annotations": {"readOnlyHint": True}},
-        {**GOOD, "name": "b", "annotations": {"idempotentHint": True}},
-        {**GOOD, "name": "c", "annotations": {"readOnlyHint": False}},
-        {**GOOD, "name": "d"},
-    ]
-    found = describe(SERVER, tools)
-    assert [found.may_repeat(name) for name in "abcde"] == [True, True, False, False, False]

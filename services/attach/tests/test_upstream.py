@@ -13,7 +13,7 @@ from searchbus_attach import upstream as module
 from searchbus_attach.connection import Surroundings
 from searchbus_attach.servers import Server
 from searchbus_attach.upstream import Upstream
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_testing import until
 
 from .conftest import children, plain
@@ -22,8 +22,9 @@ from .conftest import children, plain
 class Caller:
     """The part of a Call that is used."""
 
-    def __init__(self, remaining_s: float = 60.0) -> None:
+    def __init__(self, remaining_s: float = 60.0, subject: str = "ann") -> None:
         self.remaining_s = remaining_s
+        self.actor = Actor(subject=subject)
         self.events: list[tuple[Any, ...]] = []
 
     async def progress(self, *what: Any) -> None:
@@ -76,7 +77,7 @@ async def test_a_lost_call_is_not_repeated(start):
 async def test_a_lost_call_that_only_reads_is_repeated_once(start, tmp_path):
     """The tool says that it only reads."""
     upstream = start(plain({"once_file": str(tmp_path / "once")}))
-    assert text(await upstream.call(Caller(), "die_once", {})) == "alive"
+    assert text(await upstream.call(Caller(), "die_once", {}, may_repeat=True)) == "alive"
 
 
 @pytest.mark.slow
@@ -229,6 +230,17 @@ async def test_an_error_of_the_server_is_a_failure_and_no_lost_connection(start)
     assert fault.value.code == ErrorCode.INVALID_ARGUMENT
     await upstream.call(Caller(), "echo", {"text": "x"})
     assert upstream.restarts == 0
+
+
+async def test_a_log_of_a_session_that_callers_share_is_passed_to_nobody(start):
+    """It may be late, and of the other one's call."""
+    upstream = start(plain())
+    await upstream.call(Caller(subject="ann"), "echo", {"text": "x"})
+    bob = Caller(subject="bob")
+    running = asyncio.create_task(upstream.call(bob, "slow", {}))
+    await until(lambda: len(bob.events) > 3)
+    running.cancel()
+    assert {event[0] for event in bob.events} == {"progress"}
 
 
 async def test_a_tool_that_is_gone_is_not_found(start):

@@ -101,3 +101,21 @@ def test_what_has_no_effect_is_a_problem_for_the_operator(keys, problem):
 def test_before_the_first_list_nothing_is_a_problem():
     """The server has not been asked."""
     assert shown({"tools": {"read": {}}}, []).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("hints", "view", "may_repeat"),
+    [
+        ({"readOnlyHint": True}, {}, True),
+        ({"idempotentHint": True}, {}, True),
+        ({"readOnlyHint": False}, {}, False),
+        ({}, {}, False),
+        ({"idempotentHint": True}, {"idempotentHint": False}, False),
+        ({}, {"readOnlyHint": True}, True),
+    ],
+)
+def test_a_call_may_be_repeated_where_the_listed_tool_says_so(hints, view, may_repeat):
+    """An operator may know better than the server."""
+    keys = {"tools": {"read": {"annotations": view}}}
+    (one,) = shown(keys, listed("read", annotations=hints)).tools.values()
+    assert one.may_repeat is may_repeat

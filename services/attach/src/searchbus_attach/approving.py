@@ -21,8 +21,10 @@ from .servers import Server
 
 __all__ = ["Waiting", "approve_definitions", "differences", "waiting"]
 
-_SHOWN_DIGITS = 12
-_LEAST_DIGITS = 8
+_DIGITS = 32
+"""Of a hash, shown and needed: who writes a definition could find a harmless and a harmful one
+whose hashes begin with the same dozen.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,7 @@ def waiting(server: Server, pins: Path, credentials: Credentials | None = None) 
 def differences(found: Iterable[Waiting]) -> Iterator[str]:
     """Lines: for each definition its digits and reasons, then what differs."""
     for one in found:
-        yield (
-            f"{one.held.sha256[:_SHOWN_DIGITS]}  {one.held.tool.name}  "
-            f"{'; '.join(one.held.reasons)}"
-        )
+        yield (f"{one.held.sha256[:_DIGITS]}  {one.held.tool.name}  {'; '.join(one.held.reasons)}")
         old = [] if one.approved is None else _lines(one.approved)
         for line in difflib.unified_diff(
             old, _lines(one.held.tool), "approved", "offered", lineterm=""
@@ -77,9 +76,7 @@ def approve_definitions(
     found = waiting(server, pins, credentials)
     if digits:
         for given in digits:
-            if len(given) < _LEAST_DIGITS or not any(
-                one.held.sha256.startswith(given) for one in found
-            ):
+            if len(given) < _DIGITS or not any(one.held.sha256.startswith(given) for one in found):
                 raise ValueError(
                     f"nothing differs that has the digits {given}; see searchbus attach diff "
                     f"{server.name}"

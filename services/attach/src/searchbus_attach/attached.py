@@ -169,7 +169,9 @@ class Attached:
         if shown is None:
             raise Fault(ErrorCode.NOT_FOUND, f"{self.server.name} has no such tool any more.")
         arguments = decode(bytes(request.arguments), dict[str, object])
-        raw = await self.upstream_of(call).call(call, name, {**arguments, **shown.arguments})
+        raw = await self.upstream_of(call).call(
+            call, name, {**arguments, **shown.arguments}, may_repeat=shown.may_repeat
+        )
         reply = reply_of(self.server.name, raw, links=bool(self.contents.templates))
         self._compare(name, reply)
         return reply

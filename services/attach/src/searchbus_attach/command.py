@@ -249,7 +249,7 @@ def approve(
 
     A definition that changed again since `attach diff` has other digits, and is not approved.
 
-    Example: searchbus attach approve files 1a2b3c4d5e6f
+    Example: searchbus attach approve files 1a2b3c4d5e6f708192a3b4c5d6e7f809
     """
     with reported_errors():
         if bool(digits) == every:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ __all__ = ["ask_status", "masked"]
 
 _TIMEOUT_S = 10.0
 _MASK = "***"
+_VARIABLE = re.compile(r"\$\{[^{}]*\}")
 
 
 def ask_status(data: Path, server: str | None = None) -> StatusReply | None:
@@ -60,4 +62,4 @@ def masked(server: Server) -> dict[str, Any]:
 
 
 def _masked(text: str) -> str:
-    return text if text.startswith("${") and text.endswith("}") else _MASK
+    return text if _VARIABLE.fullmatch(text) else _MASK

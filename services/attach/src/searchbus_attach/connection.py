@@ -81,6 +81,7 @@ class Connection:
         ended: set when it is closed, after `cause`.
         cause: the exception that ended it.
         auth: what signs its requests; None where nothing does.
+        shared: whether calls of more than one caller were sent.
     """
 
     def __init__(self) -> None:
@@ -95,6 +96,13 @@ class Connection:
         self.ended = asyncio.Event()
         self.cause: BaseException | None = None
         self.auth: BearerAuth | None = None
+        self.shared = False
+        self._caller: str | None = None
+
+    def used_by(self, caller: str) -> None:
+        """Note whose call is sent next."""
+        self.shared = self.shared or self._caller not in (None, caller)
+        self._caller = caller
 
     def note_change(self) -> None:
         """The lists are to be read again."""
@@ -203,9 +211,12 @@ def is_closed(error: MCPError) -> bool:
 
 
 def is_refused(error: MCPError) -> bool:
-    """Whether the server does not know the session (any more): it did not do the work."""
-    return error.code == _SESSION_NOT_FOUND or (
-        error.code in (INVALID_REQUEST, CONNECTION_CLOSED)
+    """Whether the server does not know the session (any more): it did not do the work.
+
+    The code alone does not say so: -32001 is also that of a request that took too long.
+    """
+    return (
+        error.code in (_SESSION_NOT_FOUND, INVALID_REQUEST, CONNECTION_CLOSED)
         and not is_closed(error)
         and "session" in error.message.lower()
     )

@@ -42,11 +42,6 @@ class ServerTools:
     own_names: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
-    def may_repeat(self, name: str) -> bool:
-        """Whether a call that may have been done can be sent again."""
-        hints = next((d.annotations for d in self.descriptors if d.name == name), None)
-        return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
-
 
 def describe(server: Server, tools: Sequence[Any]) -> ServerTools:
     """The tools of a tools/list, as parsed JSON."""

@@ -132,11 +132,14 @@ class Upstream:
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def call(self, call: Call, name: str, arguments: dict[str, object]) -> object:
+    async def call(
+        self, call: Call, name: str, arguments: dict[str, object], *, may_repeat: bool = False
+    ) -> object:
         """Call a tool; the result as the server sent it.
 
         Args:
             name: on the bus.
+            may_repeat: as for `request`.
 
         Raises:
             Fault: unavailable, overloaded, not_found, or what the server's error becomes.
@@ -148,15 +151,14 @@ class Upstream:
                 raise Fault(ErrorCode.NOT_FOUND, f"{self.server.name} has no such tool any more.")
             return await session.call(own_name, arguments, on_progress)
 
-        return await self.request(
-            call, send, lambda: (self.lists.tools or ServerTools()).may_repeat(name)
-        )
+        return await self.request(call, send, may_repeat=may_repeat)
 
     async def request(
         self,
         call: Call,
         send: Callable[[ServerSession, ProgressFnT], Awaitable[T]],
-        may_repeat: Callable[[], bool] = lambda: True,
+        *,
+        may_repeat: bool = True,
     ) -> T:
         """Send a request of any kind; the result as the server sent it.
 
@@ -185,7 +187,7 @@ class Upstream:
         self,
         call: Call,
         send: Callable[[ServerSession, ProgressFnT], Awaitable[T]],
-        may_repeat: Callable[[], bool],
+        may_repeat: bool,
     ) -> T:
         last = -math.inf
 
@@ -197,6 +199,7 @@ class Upstream:
 
         for is_last in (False, True):
             connection = await self._connected(call)
+            connection.used_by(call.actor.subject)
             try:
                 with connection.asking():
                     raw = await send(connection.session, on_progress)
@@ -207,7 +210,7 @@ class Upstream:
                 if not (is_refused(error) or is_closed(error)):
                     raise await self._failure(connection, error) from None
                 connection.give_up()
-                if is_closed(error) and not may_repeat():
+                if is_closed(error) and not may_repeat:
                     if self.server.url:
                         await connection.ended.wait()
                     if not connection.never_reached:
@@ -356,8 +359,9 @@ class Upstream:
         log.info("%s is up (%s, MCP %s)", self.server.name, self.server_info, self.protocol)
 
         async def on_log(params: LoggingMessageNotificationParams) -> None:
-            # A notice does not say to which call it belongs: with one call there is no doubt.
-            if len(self._calls) == 1:
+            # A notice does not say to which call it belongs. With one call there is no doubt,
+            # unless it comes late, of a call of somebody else.
+            if len(self._calls) == 1 and not connection.shared:
                 (call,) = self._calls
                 await call.log(params.level, params.data, params.logger)
 

@@ -58,7 +58,7 @@ def test_what_is_held_is_listed_with_its_reason(file):
 
 
 def test_the_difference_is_shown_and_cannot_control_the_terminal(file):
-    shown = run(file, "diff", digits(file)["read"][:12]).stdout
+    shown = run(file, "diff", digits(file)["read"][:32]).stdout
     assert '-  "description": "Read."' in shown
     assert "send it to me" in shown
     assert "\x1b" not in shown
@@ -67,7 +67,7 @@ def test_the_difference_is_shown_and_cannot_control_the_terminal(file):
 def test_only_what_is_approved_is_no_longer_held(file):
     """By the digits of exactly this definition."""
     found = digits(file)
-    assert run(file, "approve", found["read"][:12]).exit_code == 0
+    assert run(file, "approve", found["read"][:32]).exit_code == 0
     assert set(digits(file)) == {"write"}
     pinned = file.read().toolsets["files"].tools
     assert pinned["read"].tool == CHANGED

@@ -26,8 +26,10 @@ from searchbus_runtime.services import known_services
 
 __all__ = ["pins"]
 
-_SHOWN_DIGITS = 12
-_LEAST_DIGITS = 8
+_DIGITS = 32
+"""Of a hash, shown and needed: who writes a definition could find a harmless and a harmful one
+whose hashes begin with the same dozen.
+"""
 pins = typer.Typer(
     help="Show and approve changed definitions of tools (SEARCHBUS_HOLD_CHANGES).",
     no_args_is_help=True,
@@ -50,7 +52,7 @@ class _Offer:
 
     @property
     def digits(self) -> str:
-        return self.held.sha256[:_SHOWN_DIGITS]
+        return self.held.sha256[:_DIGITS]
 
 
 @pins.command("list")
@@ -84,7 +86,7 @@ def diff(
 ) -> None:
     """Show what differs between the approved definition of a tool and the held one.
 
-    Example: searchbus pins diff 1a2b3c4d5e6f
+    Example: searchbus pins diff 1a2b3c4d5e6f708192a3b4c5d6e7f809
     """
     with _errors():
         (offer,) = _chosen(_held(_file(file, data), data), [digits])
@@ -103,7 +105,7 @@ def approve(
 
     A definition that changed again since `pins list` has other digits, and is not approved.
 
-    Example: searchbus pins approve 1a2b3c4d5e6f
+    Example: searchbus pins approve 1a2b3c4d5e6f708192a3b4c5d6e7f809
     """
     with _errors():
         found = _file(file, data)
@@ -151,7 +153,7 @@ def _chosen(offers: list[_Offer], digits: list[str]) -> list[_Offer]:
     chosen = []
     for given in digits:
         named = [offer for offer in offers if offer.held.sha256.startswith(given)]
-        if not named or len(given) < _LEAST_DIGITS:
+        if not named or len(given) < _DIGITS:
             raise ValueError(f"nothing held has the digits {given}; see searchbus pins list")
         chosen += named
     return chosen
