@@ -9,7 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from searchbus_contracts import Fault
 from searchbus_ingest.sources.fomc_site import FomcSite
+from searchbus_testing import free_port
 
 CALENDAR = """<html><body><div id="article">
 <a href="/newsevents/pressreleases/monetary20240131a.htm">Statement</a>
@@ -28,11 +30,16 @@ PAGE = """<html><head><title>Page</title></head><body><div id="header">menu</div
 class Replica(BaseHTTPRequestHandler):
     requests: Counter
     fail_next: list[int]
+    robots: int
 
     def do_GET(self):
         self.requests[self.path] += 1
         if self.fail_next and "2024" in self.path:
             self.send_response(self.fail_next.pop())
+            self.end_headers()
+            return
+        if self.path == "/robots.txt" and self.robots != 200:
+            self.send_response(self.robots)
             self.end_headers()
             return
         if self.path == "/robots.txt":
@@ -67,7 +74,7 @@ class Replica(BaseHTTPRequestHandler):
 @pytest.fixture
 def site():
     """The site's page structure on loopback."""
-    Replica.requests, Replica.fail_next = Counter(), []
+    Replica.requests, Replica.fail_next, Replica.robots = Counter(), [], 200
     server = ThreadingHTTPServer(("127.0.0.1", 0), Replica)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -101,3 +108,23 @@ def test_site_is_read_politely_and_resumed(site, tmp_path):
     fetched = Replica.requests - first
     assert not any("2024" in path or "19930203" in path for path in fetched)
     assert json.loads(next(tmp_path.glob("*.json")).read_text())["etag"] == '"v1"'
+
+
+def test_site_that_cannot_be_reached_ends_the_reading(tmp_path):
+    """At once, and not after every page of every year."""
+    address = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(Fault, match=rf"{address} cannot be reached.* run the same command"):
+        list(FomcSite(tmp_path, base_url=address, pause_s=0.0).read("fomc"))
+
+
+@pytest.mark.parametrize(("status", "pages"), [(404, True), (500, False)])
+def test_site_without_robots_txt_is_read_and_one_that_fails_is_not(site, tmp_path, status, pages):
+    """RFC 9309: nothing is allowed where the server fails to say what is."""
+    Replica.robots = status
+    items = FomcSite(tmp_path, base_url=site, pause_s=0.0).read("fomc")
+    if pages:
+        assert any(item.document for item in items)
+        return
+    with pytest.raises(Fault, match=r"does not give its robots\.txt: 500"):
+        list(items)
+    assert set(Replica.requests) == {"/robots.txt"}

@@ -23,6 +23,7 @@ from urllib.robotparser import RobotFileParser
 
 import httpx
 
+from searchbus_contracts import ErrorCode, Fault
 from searchbus_pages import decode_text, read_html
 from searchbus_runtime.files import write_atomically
 
@@ -82,7 +83,11 @@ class FomcSite:
         cache.mkdir(parents=True, exist_ok=True)
 
     def read(self, collection: str) -> Iterator[Item]:
-        """Every statement and minutes of the site, oldest first."""
+        """Every statement and minutes of the site, oldest first.
+
+        Raises:
+            Fault: unavailable; the site cannot be reached, or does not give its robots.txt.
+        """
         links, problems = self._links()
         yield from problems
         for link in links:
@@ -179,10 +184,12 @@ class FomcSite:
             self._next_request_s = time.monotonic() + self._pause_s
             try:
                 response = self._client.get(url, headers=headers)
-            except httpx.TransportError:
-                if attempt == _ATTEMPTS:
-                    raise
-                continue
+            except httpx.TransportError as error:
+                if attempt < _ATTEMPTS:
+                    continue
+                if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+                    raise self._unreachable(f"cannot be reached: {error}") from error
+                raise
             if response.status_code not in (429, 500, 502, 503, 504) or attempt == _ATTEMPTS:
                 return response
             wanted = response.headers.get("retry-after", "")
@@ -192,14 +199,24 @@ class FomcSite:
 
     def _allowed(self, url: str) -> bool:
         if self._robots is None:
-            self._robots = RobotFileParser()
+            # RFC 9309, 2.3.1: everything is allowed without a robots.txt, and nothing where the
+            # server fails to give it.
             try:
                 response = self._get(f"{self._base_url}/robots.txt", {})
-                lines = response.text.splitlines() if response.is_success else []
-            except httpx.TransportError:
-                lines = []
-            self._robots.parse(lines)
+            except httpx.TransportError as error:
+                raise self._unreachable(f"does not give its robots.txt: {error}") from error
+            if response.is_server_error:
+                raise self._unreachable(f"does not give its robots.txt: {response.status_code}")
+            self._robots = RobotFileParser()
+            self._robots.parse(response.text.splitlines() if response.is_success else [])
         return self._robots.can_fetch(USER_AGENT, url)
+
+    def _unreachable(self, why: str) -> Fault:
+        return Fault(
+            ErrorCode.UNAVAILABLE,
+            f"{self._base_url} {why}. What was sent until then is stored; run the same command "
+            "again later to continue.",
+        )
 
 
 def _is_missing(error: Exception) -> bool:
