@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -107,3 +109,23 @@ def test_every_command_has_a_help_line_and_an_example(capsys):
             root([*name.split("."), "--help"])
         printed = " ".join(capsys.readouterr().out.split())
         assert f"Example: searchbus {name.replace('.', ' ')}" in printed
+
+
+def test_help_of_options_has_no_brackets():
+    """They would be markup, and what stands in them would not be shown."""
+    commands = list(_loaded(get_command(app)))
+    assert len(commands) > 20
+    for command in commands:
+        for parameter in command.params:
+            text = getattr(parameter, "help", None) or ""
+            assert "[" not in text, f"{command.name} {parameter.name}"
+
+
+def _loaded(group: Any) -> Iterator[Any]:
+    """Every command, imported."""
+    for command in group.commands.values():
+        found = command.load() if hasattr(command, "load") else command
+        if hasattr(found, "commands"):
+            yield from _loaded(found)
+        else:
+            yield found

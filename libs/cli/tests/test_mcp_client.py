@@ -82,3 +82,20 @@ def test_anything_else_is_one_error(reply, said):
     mcp, _ = client(reply)
     with pytest.raises(McpError, match=said):
         mcp.request("tools/list")
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "localhost:8080", "foo"])
+def test_address_that_is_none_says_how_to_write_it(url):
+    """It is what somebody typed."""
+    with pytest.raises(McpError, match=r"Write it like http://"):
+        McpHttp(f"{url}/mcp").request("tools/list")
+
+
+@pytest.mark.parametrize("token", ["ümläut", "two\nlines"])
+def test_token_that_no_header_can_have_is_named(token, monkeypatch):
+    """Without showing it."""
+    monkeypatch.setenv("SEARCHBUS_TOKEN", token)
+    mcp, _ = client()
+    with pytest.raises(McpError, match="SEARCHBUS_TOKEN has characters") as raised:
+        mcp.request("tools/list")
+    assert token not in str(raised.value)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from searchbus_runtime import StackState, data_folder, read_state, write_state
+from searchbus_runtime import StackState, data_folder, no_stack, read_state, write_state
 from searchbus_runtime.state import LOCK_FILE, UnusableFolder, is_claimed, open_data_folder
 
 
@@ -79,3 +79,8 @@ def test_data_folder_that_is_a_file_is_refused(tmp_path, inside):
     (tmp_path / "file").write_text("")
     with pytest.raises(UnusableFolder, match=r"cannot be used \(.*\)\. Choose a folder .*--data"):
         open_data_folder(tmp_path / "file" / inside)
+
+
+def test_who_finds_no_stack_is_told_what_to_do(tmp_path):
+    """It may run on another folder."""
+    assert all(part in no_stack(tmp_path) for part in (str(tmp_path), "searchbus up", "--data"))

@@ -56,6 +56,10 @@ class McpHttp:
         }
         try:
             response = self._http.post(self.url, json=body, headers=_headers(method, params or {}))
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol):
+            raise McpError(
+                f"{self.url} is not an address of an edge. Write it like http://127.0.0.1:8080."
+            ) from None
         except httpx.HTTPError as error:
             raise McpError(
                 f"{self.url} does not answer ({type(error).__name__}). Is the stack running? "
@@ -98,7 +102,11 @@ def _headers(method: str, params: dict[str, Any]) -> dict[str, str]:
         "MCP-Protocol-Version": REVISION,
         "Mcp-Method": method,
     }
-    if token := os.environ.get("SEARCHBUS_TOKEN"):
+    if token := os.environ.get("SEARCHBUS_TOKEN", "").strip():
+        if not (token.isascii() and token.isprintable()):
+            raise McpError(
+                "SEARCHBUS_TOKEN has characters that a token cannot have. Copy it again."
+            )
         headers["Authorization"] = f"Bearer {token}"
     if "name" in params:
         headers["Mcp-Name"] = params["name"]

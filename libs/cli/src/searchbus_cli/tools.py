@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from searchbus_runtime import data_folder, read_state
+from searchbus_runtime import data_folder, no_stack, read_state
 
 from .mcp_client import McpError, McpHttp
 from .output import echo, err, fail, out, print_error, print_table
@@ -152,7 +152,7 @@ def _client(url: str | None, toolset: str | None, data: Path | None) -> McpHttp:
         folder = data_folder(data)
         state = read_state(folder)
         if state is None:
-            raise fail(f"No stack is running on {folder}. Start one: searchbus up")
+            raise fail(no_stack(folder))
         url = state.url
     base = url.rstrip("/").removesuffix("/mcp")
     return McpHttp(f"{base}/mcp/{toolset}" if toolset else f"{base}/mcp")

@@ -14,7 +14,7 @@ from rich.table import Table
 from searchbus_bus import connect
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.toolindex import FindExplanation, FindReply, FindRequest, Kind
-from searchbus_runtime import BusAddress, data_folder, find_bus
+from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
 
 from .output import echo, fail, out, print_table
 
@@ -41,7 +41,7 @@ def search(
     folder = data_folder(data)
     address = find_bus(folder)
     if address is None:
-        raise fail(f"No stack is running on {folder}. Start one: searchbus up")
+        raise fail(no_stack(folder))
     request = FindRequest(
         query=query,
         kind=kind,  # type: ignore[arg-type]

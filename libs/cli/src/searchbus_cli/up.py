@@ -32,7 +32,7 @@ def up(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
     data: Annotated[
         Path | None,
-        typer.Option(help="Data folder [default: $SEARCHBUS_DATA_DIR or the user's own]."),
+        typer.Option(help="Data folder (default: $SEARCHBUS_DATA_DIR or the user's own)."),
     ] = None,
     scale: Annotated[
         list[str] | None, typer.Option(help="SERVICE=N processes; may be repeated.")
@@ -45,7 +45,7 @@ def up(
         typer.Option(
             "--secure/--no-secure",
             help="Give each service only its own permissions on the bus, and sign callers "
-            "[default: where callers must sign in].",
+            "(default: where callers must sign in).",
         ),
     ] = None,
     service: Annotated[

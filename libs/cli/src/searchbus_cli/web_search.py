@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from searchbus_runtime import data_folder, read_state
+from searchbus_runtime import data_folder, no_stack, read_state
 
 from .mcp_client import McpError, McpHttp
 from .output import echo, fail, out
@@ -122,6 +122,6 @@ def _address(url: str | None, data: Path | None) -> str:
         folder = data_folder(data)
         state = read_state(folder)
         if state is None:
-            raise fail(f"No stack is running on {folder}. Start one: searchbus up")
+            raise fail(no_stack(folder))
         url = state.url
     return f"{url.rstrip('/').removesuffix('/mcp')}/mcp/web"

@@ -16,7 +16,7 @@ from searchbus_bus import connect
 from searchbus_cli.output import echo, err, fail
 from searchbus_contracts import ErrorCode, Fault, is_token
 from searchbus_contracts.retrieval import FieldType
-from searchbus_runtime import BusAddress, data_folder, find_bus
+from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
 
 from .progress import ProgressReport
 from .sending import Summary, delete_documents, send
@@ -71,10 +71,7 @@ def ingest(
     folder = data_folder(data)
     address = find_bus(folder)
     if address is None:
-        raise fail(
-            f"No stack is running on {folder}. Start one: searchbus up; or set SEARCHBUS_NATS_URL",
-            _USAGE,
-        )
+        raise fail(no_stack(folder), _USAGE)
     if delete:
         try:
             count = asyncio.run(_delete(address, collection, tuple(delete)))

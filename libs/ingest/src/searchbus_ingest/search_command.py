@@ -15,7 +15,7 @@ from searchbus_cli.output import echo, fail, out
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS
 from searchbus_contracts.retrieval import MAX_TOP_K, SearchReply, SearchRequest
-from searchbus_runtime import BusAddress, data_folder, find_bus
+from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
 
 from .explained import explained, rest_explained
 
@@ -27,7 +27,7 @@ _SHOWN_CHARS = 240
 def search(
     query: Annotated[str, typer.Argument(help="What to look for, in natural language.")],
     collection: Annotated[
-        list[str] | None, typer.Option(help="Collection to search; may be repeated [default: all].")
+        list[str] | None, typer.Option(help="Collection to search; may be repeated (default: all).")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_TOP_K)] = 5,
     data: Annotated[Path | None, typer.Option(help="Data folder of the running stack.")] = None,
@@ -50,7 +50,7 @@ def search(
     folder = data_folder(data)
     address = find_bus(folder)
     if address is None:
-        raise fail(f"No stack is running on {folder}. Start one: searchbus up")
+        raise fail(no_stack(folder))
     request = SearchRequest(
         query=query, collections=tuple(collection or ()), limit=limit, explain=explain,
         max_tokens=max_tokens, cursor=cursor,

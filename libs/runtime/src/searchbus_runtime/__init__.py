@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .logs import configure_logging
     from .process import Process, run
     from .settings import FollowingSettings, ServiceSettings, SigningSettings, load_settings
-    from .state import StackState, data_folder, read_state, write_state
+    from .state import StackState, data_folder, no_stack, read_state, write_state
     from .traces import SpanNode, SpanRecord, build_tree, read_spans
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "find_bus",
     "health_app",
     "load_settings",
+    "no_stack",
     "operator_options",
     "read_spans",
     "read_state",
@@ -49,7 +50,7 @@ __getattr__, __dir__ = lazy_exports(
         "logs": ("configure_logging",),
         "process": ("Process", "run"),
         "settings": ("FollowingSettings", "ServiceSettings", "SigningSettings", "load_settings"),
-        "state": ("StackState", "data_folder", "read_state", "write_state"),
+        "state": ("StackState", "data_folder", "no_stack", "read_state", "write_state"),
         "traces": ("SpanNode", "SpanRecord", "build_tree", "read_spans"),
     },
 )

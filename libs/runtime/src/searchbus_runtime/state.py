@@ -17,6 +17,7 @@ __all__ = [
     "UnusableFolder",
     "data_folder",
     "is_claimed",
+    "no_stack",
     "open_data_folder",
     "read_state",
     "write_state",
@@ -98,6 +99,14 @@ def read_state(data: Path) -> StackState | None:
     except PermissionError:
         pass
     return state
+
+
+def no_stack(data: Path) -> str:
+    """The error where no stack runs on a data folder."""
+    return (
+        f"No stack is running on {data}. Start one: searchbus up. If one runs on another folder, "
+        "name it with --data."
+    )
 
 
 def is_claimed(data: Path) -> bool:

@@ -31,14 +31,14 @@ NameArgument = Annotated[str, typer.Argument(help="The server's name, also that 
 FileOption = Annotated[
     Path | None,
     typer.Option(
-        "--file", envvar="SEARCHBUS_ATTACH_FILE", help="The file [default: <data>/attach.toml]."
+        "--file", envvar="SEARCHBUS_ATTACH_FILE", help="The file (default: <data>/attach.toml)."
     ),
 ]
 PinsOption = Annotated[
     Path | None,
     typer.Option(
         "--pins", envvar="SEARCHBUS_ATTACH_PINS_FILE",
-        help="The approved definitions [default: <data>/attach-pins.json].",
+        help="The approved definitions (default: <data>/attach-pins.json).",
     ),
 ]  # fmt: skip
 DataOption = Annotated[Path | None, typer.Option(help="Data folder of the stack.")]

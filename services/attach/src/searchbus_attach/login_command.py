@@ -31,7 +31,7 @@ login_commands = typer.Typer()
 _OURSELVES = "(searchbus)"
 
 CallerOption = Annotated[
-    str, typer.Option("--caller", help="Subject of the caller [default: searchbus itself].")
+    str, typer.Option("--caller", help="Subject of the caller (default: searchbus itself).")
 ]
 
 

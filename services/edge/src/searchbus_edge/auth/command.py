@@ -21,7 +21,7 @@ __all__ = ["keys"]
 keys = typer.Typer(help="Make, list and revoke keys (SEARCHBUS_AUTH=static).", no_args_is_help=True)
 
 FileOption = Annotated[
-    Path | None, typer.Option("--file", help="The keys file [default: <data>/keys.json].")
+    Path | None, typer.Option("--file", help="The keys file (default: <data>/keys.json).")
 ]
 DataOption = Annotated[Path | None, typer.Option(help="Data folder of the stack.")]
 

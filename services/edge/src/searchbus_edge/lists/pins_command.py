@@ -18,7 +18,7 @@ from searchbus_bus import Directory, connect
 from searchbus_bus.definitions import definition_of
 from searchbus_contracts import Fault, ToolDescriptor
 from searchbus_contracts.services import toolset_owners
-from searchbus_runtime import BusAddress, data_folder, find_bus
+from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
 from searchbus_runtime.pin_file import PinFile
 from searchbus_runtime.pins import Held, Pins
 from searchbus_runtime.printable import printable
@@ -36,7 +36,7 @@ pins = typer.Typer(
 )
 
 FileOption = Annotated[
-    Path | None, typer.Option("--file", help="The file of pins [default: <data>/pins.json].")
+    Path | None, typer.Option("--file", help="The file of pins (default: <data>/pins.json).")
 ]
 DataOption = Annotated[Path | None, typer.Option(help="Data folder of the running stack.")]
 
@@ -123,7 +123,7 @@ def _held(file: PinFile, data: Path | None) -> list[_Offer]:
     folder = data_folder(data)
     address = find_bus(folder)
     if address is None:
-        raise ValueError(f"No stack is running on {folder}. Start one: searchbus up")
+        raise ValueError(no_stack(folder))
     return asyncio.run(_discover(address, pinned))
 
 
