@@ -83,7 +83,7 @@ def revoke(
     with _errors():
         revoked = _file(file, data).revoke(key_id)
     if not revoked:
-        typer.echo(f"error: there is no key {key_id}; see searchbus keys list", err=True)
+        typer.echo(f"error: no key has the id {key_id}; see searchbus keys list", err=True)
         raise typer.Exit(1)
     typer.echo(f"key {key_id} is revoked", err=True)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jsonschema_rs import ValidationError, ValidationErrorKind
@@ -89,7 +90,48 @@ def _lines(error: ValidationError) -> list[str]:
                 f"{'.'.join([*path, name])[:_MAX_NAME_CHARS]}: is unknown"
                 for name in names[:MAX_ERRORS_SHOWN]
             ]
+        case ValidationErrorKind.AnyOf(context=choices):
+            nearest = _nearest(path, choices)
+            if nearest is not None:
+                return nearest
     message = error.message
     if len(message) > _MAX_MESSAGE_CHARS:  # it repeats the value
         message = "…" + message[-_MAX_MESSAGE_CHARS:]
+    if isinstance(error.kind, ValidationErrorKind.Enum):
+        message = f"is not one of {_listed(error.kind.options)}"
     return [f"{'.'.join(path) or 'arguments'}: {message}"]
+
+
+def _nearest(path: list[str], choices: Sequence[Sequence[ValidationError]]) -> list[str] | None:
+    """What is wrong by the choice that has the value's type; None where several have it.
+
+    `anyOf` with `null` is how many servers write an argument that may be left out.
+    """
+    others = [_other_types(path, errors) for errors in choices]
+    of_type = [errors for errors, types in zip(choices, others, strict=True) if not types]
+    if not of_type:
+        types = dict.fromkeys(name for names in others for name in names)
+        return [f"{'.'.join(path) or 'arguments'}: is not of type {' or '.join(types)}"]
+    return [line for e in of_type[0] for line in _lines(e)] if len(of_type) == 1 else None
+
+
+def _other_types(path: list[str], errors: Sequence[ValidationError]) -> list[str]:
+    """The types that the value itself, rather than a part of it, should have had."""
+    return [
+        name
+        for error in errors
+        if [str(part) for part in error.instance_path] == path
+        and isinstance(error.kind, ValidationErrorKind.Type)
+        for name in error.kind.types
+    ]
+
+
+def _listed(options: Sequence[Any]) -> str:
+    """The allowed values as JSON, as many as are not too long."""
+    texts = [json.dumps(option, ensure_ascii=False) for option in options]
+    shown = texts
+    while len(shown) > 1 and sum(map(len, shown)) > _MAX_MESSAGE_CHARS:
+        shown = shown[:-1]
+    more = len(texts) - len(shown)
+    text = ", ".join(shown)[:_MAX_MESSAGE_CHARS]
+    return f"{text} and {more} others" if more else text
