@@ -58,8 +58,8 @@ def test_taken_port_is_a_failure(tmp_path):
     (row,) = [row for row in json.loads(done.stdout) if row["check"] == "port"]
     assert done.returncode == 1
     assert not row["ok"]
-    assert row["message"].startswith(f"{port} cannot be used (")
-    assert "searchbus up --port 0" in row["message"]
+    assert row["message"].startswith(f"127.0.0.1:{port} cannot be used (Address already in use).")
+    assert "Choose another --port" in row["message"]
 
 
 @pytest.mark.parametrize("inside", ["", "folder"])

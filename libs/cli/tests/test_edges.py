@@ -25,6 +25,16 @@ def test_free_port_is_accepted_and_a_taken_one_refused():
     check_port("127.0.0.1", port)
 
 
+def test_address_of_ipv6_is_checked():
+    """Without IPv6 it is refused, with the remedy."""
+    try:
+        taken = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with taken, pytest.raises(StackError, match="in use"):
+        check_port("::1", taken.getsockname()[1])
+
+
 class Recorded(Processes):
     """Keeps what should run, and runs nothing."""
 

@@ -103,6 +103,15 @@ def test_folder_that_cannot_be_used_is_an_error_with_the_remedy(stacks, tmp_path
     assert stacks == []
 
 
+def test_file_of_the_folder_that_cannot_be_used_is_an_error_with_the_remedy(tmp_path):
+    """A stack of root was there once."""
+    (tmp_path / "up.lock").mkdir()  # root may open any file, but not a folder
+    done = run_command("up", "--data", tmp_path, "--port", "0")
+    assert done.returncode == 1
+    assert f"error: {tmp_path / 'up.lock'} cannot be used (Is a directory)." in done.stderr
+    assert "--data" in done.stderr
+
+
 def test_start_says_what_a_person_needs_in_ten_lines(monkeypatch, tmp_path):
     """Address, folders, what to do next; the services' logs are in files."""
 

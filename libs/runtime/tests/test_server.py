@@ -33,6 +33,23 @@ async def test_free_port_is_taken_and_released():
             await http.get(server.url)
 
 
+@pytest.mark.parametrize(
+    ("host", "addresses"), [("::1", ["[::1]"]), ("::", ["[::1]", "127.0.0.1"])]
+)
+async def test_address_of_ipv6_is_served(host, addresses):
+    """Every address of IPv6 is also every one of IPv4, as with other servers."""
+    try:
+        bind("::1", 0).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    async with (
+        HttpServer.serving(hello, host=host) as server,
+        httpx.AsyncClient(trust_env=False) as http,
+    ):
+        for address in addresses:
+            assert (await http.get(f"http://{address}:{server.port}")).content == b"hello"
+
+
 async def test_signal_handlers_stay_those_of_the_process():
     """uvicorn alone would replace them and end the process in its own order."""
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)

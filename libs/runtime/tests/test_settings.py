@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import SecretStr
+from pydantic import SecretStr, model_validator
 
 from searchbus_contracts.services import Service
 from searchbus_runtime import FollowingSettings, ServiceSettings, load_settings
@@ -30,6 +30,29 @@ def test_every_fault_is_reported_at_once(monkeypatch, capsys):
     for name, given in (("DRAIN_TIMEOUT_S", "soon"), ("LOG_LEVEL", "loud"), ("WORKERS", "many")):
         assert f"SEARCHBUS_{name}" in text
         assert given in text
+
+
+class Together(ServiceSettings):
+    """Two settings of which each needs the other."""
+
+    address: str = ""
+    password: str = ""
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> Together:
+        if bool(self.address) != bool(self.password):
+            raise ValueError("SEARCHBUS_ADDRESS and SEARCHBUS_PASSWORD belong together")
+        return self
+
+
+def test_fault_of_several_settings_shows_no_values(monkeypatch, capsys):
+    """They may be secrets, and no single one of them is wrong."""
+    monkeypatch.setenv("SEARCHBUS_PASSWORD", "sesame")
+    with pytest.raises(SystemExit):
+        load_settings(Together)
+    printed = capsys.readouterr().err.splitlines()
+    assert printed[1] == "  SEARCHBUS_ADDRESS and SEARCHBUS_PASSWORD belong together"
+    assert "sesame" not in "".join(printed)
 
 
 def test_value_that_must_be_json_is_named(monkeypatch, capsys):

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -23,6 +22,7 @@ from searchbus_contracts import Actor, Fault
 from searchbus_contracts.retrieval import ListReply, ListRequest
 from searchbus_runtime import BusAddress, StackState, data_folder, find_bus, read_state
 
+from .edges import check_port
 from .errors import StackError
 from .nats_server import nats_server_binary
 from .output import echo, out
@@ -95,11 +95,10 @@ def _fault_of(folder: Path) -> str:
 
 def _port(port: int) -> Check:
     try:
-        with socket.create_server(("127.0.0.1", port)):
-            return "port", True, f"{port} is free" if port else "any"
-    except OSError as error:
-        advice = "stop the program that uses it, or choose another: searchbus up --port 0"
-        return "port", False, f"{port} cannot be used ({error.strerror}); {advice}"
+        check_port("127.0.0.1", port)
+    except StackError as error:
+        return "port", False, str(error)
+    return "port", True, f"{port} is free" if port else "any"
 
 
 def _plugins() -> Iterator[Check]:

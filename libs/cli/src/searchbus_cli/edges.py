@@ -31,14 +31,14 @@ def check_port(host: str, port: int) -> None:
     """
     if not port:
         return
-    with socket.socket() as probe:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except OSError as error:
             raise StackError(
-                f"{host}:{port} cannot be used ({error.strerror}). "
-                "Choose another --port; 0 takes a free one."
+                f"{host}:{port} cannot be used ({error.strerror}). Choose another --port, where 0 "
+                "takes a free one, or stop the program that uses it."
             ) from None
 
 

@@ -92,6 +92,14 @@ def up(
         asyncio.run(_run(stack, ClientPipe(sys.stdin.fileno()) if for_clients else None))
     except StackError as error:
         raise fail(str(error)) from None
+    except OSError as error:
+        if error.filename is None:
+            raise
+        # The folder itself can be written: a stack of another user, e.g. of root, was here.
+        raise fail(
+            f"{error.filename} cannot be used ({error.strerror}). Make its files yours, or choose "
+            "another folder with --data."
+        ) from None
 
 
 async def _run(stack: Stack, clients: ClientPipe | None) -> None:

@@ -32,6 +32,7 @@ def bind(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
     """A listening socket, for a caller that must know the port before it builds the application.
 
     Args:
+        host: a name or an address; `::` is every address of IPv6 and of IPv4.
         port: 0 takes a free one.
         reuse_port: other processes may listen on the same port, if they say so as well; the kernel
             spreads connections over them (SO_REUSEPORT, Linux 3.9).
@@ -39,7 +40,13 @@ def bind(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
     Raises:
         OSError: the address cannot be bound, e.g. the port is taken.
     """
-    listener = socket.create_server((host, port), backlog=_BACKLOG, reuse_port=reuse_port)
+    listener = socket.create_server(
+        (host, port),
+        family=socket.AF_INET6 if ":" in host else socket.AF_INET,
+        backlog=_BACKLOG,
+        reuse_port=reuse_port,
+        dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
+    )
     # Connections inherit it. asyncio sets it only where the socket names its protocol, and this one
     # does not: a response of two writes waited 40 ms for the client's delayed acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -176,11 +176,15 @@ def _faults(cls: type[ServiceSettings], error: ValidationError) -> list[str]:
     """A line for each, by the names that the user sets."""
     lines = []
     for fault in error.errors():
-        name = str(fault["loc"][0]) if fault["loc"] else "?"
+        message = fault["msg"].removeprefix("Value error, ")
+        if not fault["loc"]:  # of several settings together: its input is all of them
+            lines.append(message)
+            continue
+        name = str(fault["loc"][0])
         field = cls.model_fields.get(name)
         secret = field is not None and "Secret" in str(field.annotation)
         given = "" if secret or isinstance(fault["input"], SecretStr) else f" (got {_short(fault)})"
-        lines.append(f"{PREFIX}{name.upper()}: {fault['msg']}{given}")
+        lines.append(f"{PREFIX}{name.upper()}: {message}{given}")
     return lines
 
 
