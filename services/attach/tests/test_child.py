@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from searchbus_attach import child as module
 from searchbus_attach.child import ALLOWED_VARIABLES, Child, Reaper, child_environment
 from searchbus_testing import eventually, until
 
@@ -82,15 +85,45 @@ async def test_the_reaper_ends_with_the_last_command(reaper):
 
 async def test_what_it_prints_to_standard_error_is_passed_on(reaper):
     """Line by line, cut where a line has no end."""
-    lines: list[str] = []
+    texts: list[str] = []
     code = "import sys; sys.stderr.write('one\\n' + 'x' * 100000 + '\\ntwo')"
     server = plain().__class__(name="x", command=sys.executable, args=("-I", "-S", "-c", code))
-    child = await Child.start(server, reaper, lines.append)
-    await until(lambda: len(lines) == 3)
+    child = await Child.start(server, reaper, texts.append)
+    await until(lambda: texts[-1:] == ["two"])
+    lines = "\n".join(texts).split("\n")
     assert (lines[0], lines[2]) == ("one", "two")
     assert len(lines[1]) <= 2000
     await child.end()
     assert child.code == 0
+
+
+async def test_one_that_prints_without_end_is_read_slowly(monkeypatch):
+    """The others' work goes on meanwhile."""
+    stderr = asyncio.StreamReader()
+    stderr.feed_data(b"x\n" * 50_000)
+    stderr.feed_eof()
+    pauses, texts = [], []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    process = SimpleNamespace(pid=1, stdin=object(), stdout=object(), stderr=stderr)
+    await Child(process, Reaper())._read_stderr(texts.append)
+    assert "\n".join(texts) == "\n".join(["x"] * 50_000)
+    assert sum(pauses) == pytest.approx(50_000 / module._STDERR_LINES_PER_S)
+
+
+async def test_what_it_prints_before_its_end_is_kept(reaper, monkeypatch):
+    """That says why it ended."""
+    monkeypatch.setattr(module, "_STDERR_GRACE_S", 60.0)
+    texts: list[str] = []
+    code = "import sys; sys.stderr.write('line\\n' * 5000 + 'the reason\\n')"
+    server = plain().__class__(name="x", command=sys.executable, args=("-I", "-S", "-c", code))
+    child = await Child.start(server, reaper, texts.append)
+    assert await child.exit_code(60.0) == 0
+    await child.end()
+    assert texts[-1].endswith("the reason")
 
 
 async def test_a_program_that_does_not_exist_is_an_error(reaper):

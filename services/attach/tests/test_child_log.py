@@ -17,6 +17,15 @@ def test_lines_are_in_a_file_of_the_server(tmp_path):
     assert log.where == "attach-files.log"
 
 
+def test_many_lines_at_once_have_a_time_each(tmp_path):
+    """A command can print thousands."""
+    log = ChildLog("files", tmp_path)
+    log.write("one\ntwo")
+    log.close()
+    one, two = (tmp_path / "attach-files.log").read_text().splitlines()
+    assert one.removesuffix("one") == two.removesuffix("two") != ""
+
+
 def test_the_file_does_not_grow_without_end(tmp_path, monkeypatch):
     """One older file is kept."""
     monkeypatch.setattr(child_log, "_MAX_BYTES", 1000)

@@ -36,7 +36,11 @@ _CLOSED_GRACE_S = 2.0
 _TERM_GRACE_S = 2.0
 _KILL_GRACE_S = 5.0
 _POLL_S = 0.02
+_STDERR_GRACE_S = 0.5
+"""To read what it printed last."""
 _STDERR_LINE_CHARS = 2_000
+_STDERR_BYTES_PER_S = 2**20
+_STDERR_LINES_PER_S = 10_000
 
 
 def child_environment(server: Server) -> dict[str, str]:
@@ -111,7 +115,7 @@ class Child:
         """Start the command of a server, whose variables are expanded.
 
         Args:
-            on_stderr: receives each line that it prints to standard error.
+            on_stderr: receives the lines that it prints to standard error, one or many.
 
         Raises:
             OSError: there is no such program, or it cannot be started.
@@ -170,25 +174,29 @@ class Child:
             if not await self._ended_within(_KILL_GRACE_S, self._group_is_gone):
                 log.error("process group %d is still there after SIGKILL", self.pid)
         self._reaper.forget(self.pid)
-        if self._reading is not None:
-            self._reading.cancel()
         # A process that left the group could hold the pipes open.
+        if self._reading is not None:
+            await asyncio.wait([self._reading], timeout=_STDERR_GRACE_S)
+            self._reading.cancel()
         transport = getattr(self._process, "_transport", None)
         if transport is not None:
             with suppress(ProcessLookupError):
                 transport.close()
 
-    async def _read_stderr(self, on_line: Callable[[str], None]) -> None:
+    async def _read_stderr(self, on_lines: Callable[[str], None]) -> None:
         stream = self._process.stderr
         assert stream is not None
         rest = ""
         while chunk := await stream.read(65_536):
             *lines, rest = (rest + chunk.decode("utf-8", "replace")).split("\n")
-            for line in lines:
-                on_line(line[:_STDERR_LINE_CHARS])
+            if lines:
+                on_lines("\n".join(line[:_STDERR_LINE_CHARS] for line in lines))
             rest = rest[:_STDERR_LINE_CHARS]
+            # One that prints more waits for its pipe; other servers do not wait for it.
+            pause_s = max(len(chunk) / _STDERR_BYTES_PER_S, len(lines) / _STDERR_LINES_PER_S)
+            await asyncio.sleep(pause_s)
         if rest:
-            on_line(rest)
+            on_lines(rest)
 
     async def _ended_within(self, seconds: float, ended: Callable[[], bool]) -> bool:
         loop = asyncio.get_running_loop()

@@ -11,6 +11,7 @@ from searchbus_runtime.printable import printable
 __all__ = ["ChildLog"]
 
 _MAX_BYTES = 2**20
+_FORMATTER = logging.Formatter()
 _log = logging.getLogger("searchbus.attach")
 
 
@@ -27,9 +28,9 @@ class ChildLog:
         """The file, for messages."""
         return self._path.name if self._path is not None else "the log of attach"
 
-    def write(self, line: str) -> None:
-        """Append a line; raises nothing."""
-        text = printable(line, one_line=True)
+    def write(self, text: str) -> None:
+        """Append one line or many; raises nothing."""
+        text = printable(text)
         if self._path is None:
             _log.debug("%s: %s", self._server, text)
             return
@@ -37,8 +38,11 @@ class ChildLog:
             if self._handler is None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._handler = RotatingFileHandler(self._path, maxBytes=_MAX_BYTES, backupCount=1)
-                self._handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-            self._handler.emit(logging.makeLogRecord({"msg": text}))
+            # One record: a command can print thousands of lines at once.
+            record = logging.makeLogRecord({})
+            stamp = _FORMATTER.formatTime(record)
+            record.msg = "\n".join(f"{stamp} {line}" for line in text.split("\n"))
+            self._handler.emit(record)
         except OSError as error:
             _log.warning("the log of %s cannot be written: %s", self._server, error)
             self._path = None
