@@ -83,3 +83,15 @@ def test_a_connection_is_shared_by_the_second_caller():
     for caller, shared in [("ann", False), ("ann", False), ("bob", True), ("bob", True)]:
         connection.used_by(caller)
         assert connection.shared is shared
+
+
+def test_many_notices_of_a_change_are_one():
+    """Until the lists are read."""
+    connection = Connection()
+    connection.note_change()
+    connection.attention.clear()
+    connection.note_change()
+    assert not connection.attention.is_set()
+    connection.list_changed = False
+    connection.note_change()
+    assert connection.attention.is_set()

@@ -87,6 +87,27 @@ def test_a_list_without_end_is_cut(monkeypatch):
     assert set(found.refused) == {"t3", "t4"}
 
 
+def test_definitions_have_a_limited_size(monkeypatch):
+    """Each, and those of a server together: the catalogue of the service is limited too."""
+    large = {**GOOD, "name": "large", "inputSchema": {"type": "object", "x": "y" * 2**18}}
+    found = describe(SERVER, [large, GOOD])
+    assert [tool.name for tool in found.descriptors] == ["read"]
+    assert found.refused == {"large": "it is larger than 256 KiB"}
+    monkeypatch.setattr(module, "_MAX_BYTES", 2**20)
+    some = {"type": "object", "x": "y" * 2**17}
+    found = describe(SERVER, [{**GOOD, "name": f"t{n}", "inputSchema": some} for n in range(9)])
+    assert len(found.descriptors) == 7
+    assert set(found.refused.values()) == {"the tools of a server may have 1 MiB together"}
+
+
+def test_what_nobody_waits_for_any_more_is_not_done():
+    """Thousands of tools take seconds of a thread."""
+    late = iter([False, False, True])
+    with pytest.raises(TimeoutError):
+        describe(SERVER, [{**GOOD, "name": f"t{n}"} for n in range(9)], late.__next__)
+    assert list(late) == []
+
+
 def test_names_at_the_server_are_kept_for_calls():
     """A tool may be named in a way that the bus does not know."""
     found = describe(SERVER, [{**GOOD, "name": "read.file"}])

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED
 
+from searchbus_attach import lists as module
+from searchbus_attach.describe import ServerTools
 from searchbus_attach.faults import ServerFault
 from searchbus_attach.lists import Lists
 from searchbus_attach.session import ListedContents
+from searchbus_testing import until
 
 from .conftest import plain
 
@@ -101,3 +108,23 @@ async def test_what_cannot_be_listed_is_logged_once(lists, caplog):
     session.tools.append({"name": "worse", "inputSchema": []})
     await lists.read(session)
     assert caplog.text.count("the tool worse is not listed") == 1
+
+
+async def test_other_servers_do_not_wait_for_a_long_list(lists, monkeypatch):
+    """It is looked at in a thread, which ends when nobody waits for it any more."""
+    described = threading.Event()
+    ends: list[bool] = []
+
+    def slow(server: Any, tools: Any, is_late: Callable[[], bool]) -> ServerTools:
+        described.set()
+        while not is_late():
+            time.sleep(0.001)
+        ends.append(True)
+        raise TimeoutError
+
+    monkeypatch.setattr(module, "describe", slow)
+    reading = asyncio.create_task(lists.read(Session()))
+    await until(described.is_set)
+    reading.cancel()
+    await until(lambda: ends)
+    assert reading.cancelled()

@@ -96,3 +96,12 @@ def test_descriptions_inside_are_text_too():
     """What nobody sees is taken out of them."""
     found = modern_schema({"properties": {"x": {"description": "a\u202eb"}}})
     assert found["properties"]["x"]["description"] == "ab"
+
+
+def test_a_pattern_that_takes_long_to_compile_is_left_out():
+    """The server checks it itself; of names of properties it cannot be left out."""
+    costly = {"type": "string", "pattern": r"\p{L}{200}", "minLength": 1}
+    found = modern_schema({"properties": {"x": costly, "y": {"pattern": "^a$"}}})
+    assert found["properties"] == {"x": {"type": "string", "minLength": 1}, "y": {"pattern": "^a$"}}
+    with pytest.raises(SchemaFault, match="patternProperties"):
+        modern_schema({"patternProperties": {costly["pattern"]: {}}})

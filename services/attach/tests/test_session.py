@@ -8,6 +8,7 @@ import pytest
 from mcp import MCPError
 from mcp.server.mcpserver import MCPServer
 
+from searchbus_attach import session as module
 from searchbus_attach.connection import Surroundings, open_connection
 from searchbus_attach.faults import ServerFault
 from searchbus_attach.remote import HttpNotes
@@ -69,6 +70,19 @@ async def test_pages_without_end_are_an_error():
     with pytest.raises(ExceptionGroup) as error:
         await opened({"tools": [GOOD], "endless": True}, use)
     assert error.group_contains(ServerFault, match="pages")
+
+
+async def test_a_list_that_is_too_large_is_an_error(monkeypatch):
+    """Before the memory is gone."""
+    monkeypatch.setattr(module, "MAX_LIST_BYTES", 4096)
+
+    async def use(session):
+        return await session.list_all()
+
+    tools = [{**GOOD, "name": f"t{n}", "description": "x" * 1000} for n in range(8)]
+    with pytest.raises(ExceptionGroup) as error:
+        await opened({"tools": tools, "page_size": 1}, use)
+    assert error.group_contains(ServerFault, match="larger than")
 
 
 def test_the_sdk_has_what_is_used_of_it():

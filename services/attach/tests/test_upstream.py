@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -249,6 +250,26 @@ async def test_a_tool_that_is_gone_is_not_found(start):
     with pytest.raises(Fault) as fault:
         await upstream.call(Caller(), "nothing", {})
     assert fault.value.code == ErrorCode.NOT_FOUND
+
+
+async def test_a_list_that_is_costly_is_not_read_at_each_notice(start, monkeypatch, tmp_path):
+    """A server could take all of our time with it."""
+    reload = {"name": "reload", "inputSchema": {"type": "object"}}
+    listed = tmp_path / "tools.json"
+    listed.write_text(json.dumps([reload]))
+    monkeypatch.setattr(module, "_CALM", 1e9)
+    upstream = start(plain({"tools_file": str(listed)}))
+    await until(lambda: upstream.state == "up")
+
+    async def change(name: str) -> None:
+        listed.write_text(json.dumps([reload, {**reload, "name": name}]))
+        await upstream.call(Caller(), "reload", {})
+
+    await change("one")
+    await until(lambda: "one" in upstream.lists.tools.own_names)
+    await change("two")
+    await asyncio.sleep(4 * module._DEBOUNCE_S)
+    assert set(upstream.lists.tools.own_names) == {"reload", "one"}
 
 
 async def test_stopping_while_it_starts_leaves_nothing(start):

@@ -106,8 +106,9 @@ class Connection:
 
     def note_change(self) -> None:
         """The lists are to be read again."""
-        self.list_changed = True
-        self.attention.set()
+        if not self.list_changed:
+            self.list_changed = True
+            self.attention.set()
 
     def doubt(self) -> None:
         """A call ended without an answer."""

@@ -5,7 +5,7 @@ One tool that is malformed is left out with a reason; the others of its server s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,9 @@ __all__ = ["MAX_TOOLS", "ServerTools", "describe"]
 
 MAX_TOOLS = 5_000
 """Of one server."""
+_MAX_BYTES = 16 * 2**20
+"""Of all of them: the catalogue of the service, with all of its servers, is limited to 64 MiB."""
+_MAX_TOOL_BYTES = 256 * 1024
 _MAX_NAME_CHARS = 256
 _MAX_TITLE_CHARS = 200
 _MAX_DESCRIPTION_CHARS = 8_000
@@ -43,26 +46,47 @@ class ServerTools:
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
-def describe(server: Server, tools: Sequence[Any]) -> ServerTools:
-    """The tools of a tools/list, as parsed JSON."""
+def describe(
+    server: Server, tools: Sequence[Any], is_late: Callable[[], bool] = lambda: False
+) -> ServerTools:
+    """The tools of a tools/list, as parsed JSON.
+
+    Thousands take seconds: it awaits nothing, so that it can run in a thread.
+
+    Args:
+        is_late: whether nobody needs the answer any more.
+
+    Raises:
+        TimeoutError: it is late.
+    """
     descriptors: dict[str, ToolDescriptor] = {}
     own_names: dict[str, str] = {}
     refused: dict[str, str] = {}
+    size_bytes = 0
     for number, tool in enumerate(tools):
+        if is_late():
+            raise TimeoutError
         own_name = tool.get("name") if isinstance(tool, dict) else None
         shown = clean_line(own_name, 80) if isinstance(own_name, str) else ""
         shown = shown or f"(tool {number + 1})"
         try:
-            descriptor = _descriptor(server, tool, own_name)
+            definition = encode(_descriptor(server, tool, own_name))
+            # Constructors do not check limits, decoding does.
+            descriptor = decode(definition, ToolDescriptor)
         except (SchemaFault, Fault) as error:
             reason = error.failure.message if isinstance(error, Fault) else str(error)
             refused[shown] = clean_line(reason, 300)
             continue
         if descriptor.name in descriptors:
             refused[shown] = "another tool has its name"
+        elif len(definition) > _MAX_TOOL_BYTES:
+            refused[shown] = f"it is larger than {_MAX_TOOL_BYTES // 1024} KiB"
         elif len(descriptors) == MAX_TOOLS:
             refused[shown] = f"a server may have {MAX_TOOLS} tools"
+        elif size_bytes + len(definition) > _MAX_BYTES:
+            refused[shown] = f"the tools of a server may have {_MAX_BYTES // 2**20} MiB together"
         else:
+            size_bytes += len(definition)
             descriptors[descriptor.name] = descriptor
             own_names[descriptor.name] = str(own_name)
     return ServerTools(tuple(descriptors.values()), own_names, refused)
@@ -77,7 +101,7 @@ def _descriptor(server: Server, tool: Any, own_name: Any) -> ToolDescriptor:
         input_schema = modern_schema(tool.get("inputSchema"))
     except SchemaFault as fault:
         raise SchemaFault(f"its input schema: {fault}") from None
-    descriptor = ToolDescriptor(
+    return ToolDescriptor(
         name=name,
         toolset=server.name,
         qualified_name=qualified_name(server.name, name),
@@ -90,8 +114,6 @@ def _descriptor(server: Server, tool: Any, own_name: Any) -> ToolDescriptor:
         timeout_ms=int(server.call_timeout_s * 1000),
         untrusted=True,
     )
-    # Constructors do not check limits, decoding does.
-    return decode(encode(descriptor), ToolDescriptor)
 
 
 def _output_schema(schema: Any) -> dict[str, Any] | None:

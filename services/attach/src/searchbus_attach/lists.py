@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
+import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from mcp import MCPError
 
@@ -32,6 +36,7 @@ class Lists:
         contents: prompts and resources.
         stale: whether the server is away, or could not be asked for its lists again.
         given_up: whether it was away for longer than the grace time.
+        cost_s: our own time for the last reading, without that of the server.
     """
 
     def __init__(self, server: Server, on_change: Callable[[], None]) -> None:
@@ -41,6 +46,7 @@ class Lists:
         self.contents = ServerContents()
         self.stale = False
         self.given_up = False
+        self.cost_s = 0.0
 
     async def read(self, session: ServerSession) -> None:
         """Read what the server offers; without prompts and resources it can still be used.
@@ -49,7 +55,7 @@ class Lists:
             MCPError: the tools cannot be listed, or the session ended.
             ServerFault: the list of tools is not one of MCP.
         """
-        tools = describe(self._server, await session.list_all())
+        tools = await self._described(await session.list_all())
         contents = self.contents
         try:
             contents = describe_contents(self._server, await session.list_contents())
@@ -66,6 +72,15 @@ class Lists:
         if (tools, contents) != (self.tools, self.contents):
             self.tools, self.contents = tools, contents
             self._on_change()
+
+    async def _described(self, listed: list[Any]) -> ServerTools:
+        late, started_s = threading.Event(), time.monotonic()
+        try:
+            # The calls of other servers go on meanwhile.
+            return await asyncio.to_thread(describe, self._server, listed, late.is_set)
+        finally:
+            late.set()
+            self.cost_s = time.monotonic() - started_s
 
     def keep(self) -> None:
         """The server is away: the last lists stay, marked as stale."""

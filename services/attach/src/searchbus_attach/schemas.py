@@ -1,7 +1,8 @@
 """JSON Schemas of servers: of any draft to 2020-12, which the edge and its clients use.
 
 Older drafts say some things in another way: a tuple is `items` with a list, `exclusiveMinimum` a
-boolean. Only keywords are changed, never a property of that name or a value of `enum`.
+boolean. Only keywords are changed, never a property of that name or a value of `enum`. A pattern
+that takes long to compile is left out (patterns.py): the server checks it itself.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import jsonschema_rs
 
 from searchbus_contracts.schemas import check_schema
 
+from .patterns import Patterns
 from .text import clean
 
 __all__ = ["SchemaFault", "modern_schema"]
@@ -45,7 +47,7 @@ def modern_schema(schema: Any) -> dict[str, Any]:
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
         raise SchemaFault(f"its type is {str(kind)[:40]!r}, not 'object'")
-    converted = _convert({**schema, "type": "object"}, 0)
+    converted = _convert({**schema, "type": "object"}, 0, Patterns())
     converted.pop("$schema", None)
     try:
         check_schema(converted)
@@ -56,19 +58,23 @@ def modern_schema(schema: Any) -> dict[str, Any]:
     return converted
 
 
-def _convert(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+def _convert(schema: Mapping[str, Any], depth: int, patterns: Patterns) -> dict[str, Any]:
     if depth > _MAX_DEPTH:
         raise SchemaFault(f"it is nested more than {_MAX_DEPTH} levels deep")
     found: dict[str, Any] = {}
     for key, value in schema.items():
         if key in ("description", "title", "$comment") and isinstance(value, str):
             found[key] = clean(value, MAX_DESCRIPTION_CHARS)
+        elif key == "pattern" and not patterns.keep(value):
+            continue
         elif key in _MAPS and isinstance(value, dict):
-            found[key] = {name: _schema(part, depth + 1) for name, part in value.items()}
+            if key == "patternProperties" and not all(map(patterns.keep, value)):
+                raise SchemaFault("its patternProperties take long to check")
+            found[key] = {name: _schema(part, depth + 1, patterns) for name, part in value.items()}
         elif key in _LISTS and isinstance(value, list):
-            found[key] = [_schema(part, depth + 1) for part in value]
+            found[key] = [_schema(part, depth + 1, patterns) for part in value]
         elif key in _SCHEMAS:
-            found[key] = _schema(value, depth + 1)
+            found[key] = _schema(value, depth + 1, patterns)
         else:
             found[key] = value
     _tuples(found)
@@ -77,8 +83,8 @@ def _convert(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
     return found
 
 
-def _schema(part: Any, depth: int) -> Any:
-    return _convert(part, depth) if isinstance(part, dict) else part
+def _schema(part: Any, depth: int, patterns: Patterns) -> Any:
+    return _convert(part, depth, patterns) if isinstance(part, dict) else part
 
 
 def _tuples(schema: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from mcp import ClientSession, MCPError
 from mcp.client._probe import negotiate_auto
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
@@ -47,6 +48,7 @@ __all__ = ["MAX_PAGES", "ListedContents", "ServerSession"]
 log = logging.getLogger("searchbus.attach")
 MAX_PAGES = 200
 MAX_LISTED = 20_000
+MAX_LIST_BYTES = 64 * 2**20
 CLIENT = Implementation(name="searchbus", version=VERSION)
 
 
@@ -83,7 +85,7 @@ class ServerSession(ClientSession):
 
         Raises:
             MCPError: the server refuses, or the connection ended.
-            ServerFault: the pages do not end.
+            ServerFault: the pages do not end, or are too large.
         """
         offered = self.server_capabilities
         try:
@@ -170,10 +172,14 @@ class ServerSession(ClientSession):
         """All items of a list, under `key` of its results."""
         found: list[Any] = []
         cursor: str | None = None
+        size_bytes = 0
         for _ in range(MAX_PAGES):
             raw = await self._send(request(params=PaginatedRequestParams(cursor=cursor)))
             items = raw.get(key)
             found += items if isinstance(items, list) else []
+            size_bytes += len(msgspec.json.encode(items))
+            if size_bytes > MAX_LIST_BYTES:
+                raise ServerFault(f"its list of {key} is larger than {MAX_LIST_BYTES // 2**20} MiB")
             cursor = raw.get("nextCursor")
             if not isinstance(cursor, str) or len(found) > MAX_LISTED:
                 return found[:MAX_LISTED]

@@ -53,6 +53,9 @@ _STABLE_S = 10.0
 its server answered a call."""
 _DEBOUNCE_S = 0.5
 """Between a notice of change and the reading of the list, for all notices of a burst."""
+_CALM = 10
+"""Between two readings of the list, in times of what one costs: a server that changes a long list
+all the time takes a tenth of our time."""
 _LEAST_WAIT_S = 0.05
 _WORTH_WAITING_S = 2.0
 """A call waits for the next try if that is so soon; otherwise it fails at once."""
@@ -373,11 +376,12 @@ class Upstream:
     async def _follow(self, connection: Connection) -> None:
         """Until the connection is of no use, or nobody has used it for the idle time."""
         self._used_s = time.monotonic()
-        poll_at_s = self._next_poll_s()
+        poll_at_s, notice_at_s, calm_until_s = self._next_poll_s(), math.inf, 0.0
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(connection.follow_changes)
             while True:
-                wait_s = min(poll_at_s - time.monotonic(), self._idle_in_s)
+                read_in_s = min(poll_at_s, notice_at_s) - time.monotonic()
+                wait_s = min(read_in_s, self._idle_in_s)
                 with anyio.move_on_after(max(_LEAST_WAIT_S, wait_s)):
                     await connection.attention.wait()
                 connection.attention.clear()
@@ -385,13 +389,15 @@ class Upstream:
                     await self._ping(connection)
                 if connection.over or self._idle_in_s <= 0:
                     break
-                if connection.list_changed:
-                    await asyncio.sleep(_DEBOUNCE_S)
-                    connection.list_changed = False
-                elif time.monotonic() < poll_at_s:
+                now_s = time.monotonic()
+                if connection.list_changed and notice_at_s == math.inf:
+                    notice_at_s = max(now_s + _DEBOUNCE_S, calm_until_s)
+                if now_s < min(poll_at_s, notice_at_s):
                     continue
+                connection.list_changed = False
                 await self._read_again(connection)
-                poll_at_s = self._next_poll_s()
+                poll_at_s, notice_at_s = self._next_poll_s(), math.inf
+                calm_until_s = time.monotonic() + _CALM * self.lists.cost_s
             tasks.cancel_scope.cancel()
 
     async def _ping(self, connection: Connection) -> None:
