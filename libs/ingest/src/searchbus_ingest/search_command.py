@@ -45,7 +45,7 @@ def search(
 ) -> None:
     """Search the documents of the running stack.
 
-    Example: searchbus search "how is a request cancelled" --collection docs --explain
+    Example: searchbus search "how does a caller cancel a request" --collection docs --explain
     """
     folder = data_folder(data)
     address = find_bus(folder)
