@@ -52,10 +52,13 @@ def test_what_attaches_toolsets_is_denied_the_toolsets_of_others():
         "ddg": Service(name="ddg", toolsets=("ddg",)),
     }
     found = accounts({"attach": "UA", "ddg": "UD"}, {}, services)
-    attach, ddg = (user["permissions"]["subscribe"] for user in found["BUS"]["users"])
-    assert attach["deny"] == sorted(
+    attach, ddg = (user["permissions"] for user in found["BUS"]["users"])
+    assert attach["subscribe"]["deny"] == sorted(
         f"sb.v1.{to}{family}.ddg.*"
         for to in ("", "at.*.")
         for family in ("tool", "resource", "prompt")
     )
-    assert "deny" not in ddg
+    assert attach["publish"]["deny"] == sorted(
+        f"sb.v1.at.*.{family}.ddg.*" for family in ("tool", "resource", "prompt")
+    )
+    assert "deny" not in ddg["publish"] | ddg["subscribe"]

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts.inboxes import inbox_prefix
-from searchbus_contracts.permissions import publishes, subscribes, subscribes_not
+from searchbus_contracts.permissions import (
+    publishes,
+    publishes_not,
+    subscribes,
+    subscribes_not,
+)
 from searchbus_contracts.services import Service
 
 EDGE = Service(
@@ -130,3 +135,21 @@ def test_what_attaches_toolsets_may_serve_those_that_nobody_declares():
         for toolset in ("connector", "ddg", "web")
     )
     assert subscribes_not(DDG, (*ALL, attach)) == []
+
+
+def test_what_attaches_toolsets_may_ask_another_of_its_instances():
+    """For a caller's session there; never for a toolset of another service."""
+    attach = Service(name="attach", endpoints=("status",), attaches_toolsets=True)
+    found = publishes(attach, (*ALL, attach))
+    assert {
+        "_INBOX_attach.*.$PART.*", "_INBOX_attach.*.attach.>", "sb.v1.at.*.prompt.*.*",
+        "sb.v1.at.*.resource.*.*", "sb.v1.at.*.tool.*.*", "sb.v1.ctl.cancel.attach",
+        "sb.v1.ctl.ping.attach.*",
+    } <= set(found)  # fmt: skip
+    assert not any(subject.startswith(("sb.v1.tool.", "sb.v1.resource.")) for subject in found)
+    assert publishes_not(attach, (*ALL, attach)) == sorted(
+        f"sb.v1.at.*.{family}.{toolset}.*"
+        for family in ("tool", "resource", "prompt")
+        for toolset in ("connector", "ddg", "web")
+    )
+    assert publishes_not(DDG, (*ALL, attach)) == []

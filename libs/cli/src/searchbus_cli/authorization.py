@@ -12,7 +12,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from searchbus_contracts.permissions import publishes, subscribes, subscribes_not
+from searchbus_contracts.permissions import (
+    publishes,
+    publishes_not,
+    subscribes,
+    subscribes_not,
+)
 from searchbus_contracts.services import Service
 from searchbus_contracts.subjects import DEFAULT_PREFIX
 
@@ -65,14 +70,13 @@ def accounts(
 
 
 def _user(services: Mapping[str, Service], name: str, key: str, prefix: str) -> dict[str, object]:
-    receives = {"allow": subscribes(services[name], prefix)}
-    denied = subscribes_not(services[name], services.values(), prefix)
-    if denied:
-        receives["deny"] = denied
-    return {
-        "nkey": key,
-        "permissions": {
-            "publish": {"allow": publishes(services[name], services.values(), prefix)},
-            "subscribe": receives,
-        },
-    }
+    service, everybody = services[name], services.values()
+    sends = _list(
+        publishes(service, everybody, prefix), but=publishes_not(service, everybody, prefix)
+    )
+    receives = _list(subscribes(service, prefix), but=subscribes_not(service, everybody, prefix))
+    return {"nkey": key, "permissions": {"publish": sends, "subscribe": receives}}
+
+
+def _list(subjects: list[str], *, but: list[str]) -> dict[str, list[str]]:
+    return {"allow": subjects, "deny": but} if but else {"allow": subjects}

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from .inboxes import DISCOVERY, PART, inbox_prefix
-from .services import Service, may_call
+from .services import ATTACHED_FAMILIES, Service, may_call
 from .subjects import DEFAULT_PREFIX
 
-__all__ = ["publishes", "subscribes", "subscribes_not"]
+__all__ = ["publishes", "publishes_not", "subscribes", "subscribes_not"]
 
 
 def publishes(
@@ -28,6 +28,9 @@ def publishes(
     root = f"{prefix}.v1"
     # To the queue group, and to one instance of it.
     found = {f"{root}.{to}{subject}" for subject in service.calls for to in ("", "at.*.")}
+    if service.attaches_toolsets:
+        # To another instance of its own, which has the session of a caller.
+        found |= {f"{root}.at.*.{family}.*.*" for family in ATTACHED_FAMILIES}
     # A follower requests catalogs of every service, and cancels a request that took too long.
     everybody = "*" in service.callees or service.follows_catalog
     for name in ["*"] if everybody else service.callees:
@@ -55,6 +58,17 @@ def publishes(
     return sorted(found)
 
 
+def publishes_not(
+    service: Service, services: Collection[Service], prefix: str = DEFAULT_PREFIX
+) -> list[str]:
+    """Subjects below those of `publishes` that are denied: toolsets that others declare.
+
+    Args:
+        services: all that share the bus.
+    """
+    return _of_others(service, services, prefix, to=("at.*.",))
+
+
 def subscribes_not(
     service: Service, services: Collection[Service], prefix: str = DEFAULT_PREFIX
 ) -> list[str]:
@@ -63,16 +77,22 @@ def subscribes_not(
     Args:
         services: all that share the bus.
     """
+    return _of_others(service, services, prefix, to=("", "at.*."))
+
+
+def _of_others(
+    service: Service, services: Collection[Service], prefix: str, to: Collection[str]
+) -> list[str]:
     if not service.attaches_toolsets:
         return []
     taken = {
         toolset for other in services if other.name != service.name for toolset in other.offers
     }
     return sorted(
-        f"{prefix}.v1.{to}{family}.{toolset}.*"
+        f"{prefix}.v1.{where}{family}.{toolset}.*"
         for toolset in taken
-        for to in ("", "at.*.")
-        for family in ("tool", "resource", "prompt")
+        for where in to
+        for family in ATTACHED_FAMILIES
     )
 
 

@@ -24,6 +24,7 @@ import msgspec
 from .subjects import check_tokens
 
 __all__ = [
+    "ATTACHED_FAMILIES",
     "ENTRY_POINT_GROUP",
     "OPERATOR",
     "Container",
@@ -37,8 +38,8 @@ __all__ = [
 
 ENTRY_POINT_GROUP = "searchbus.services"
 _ANY = "*"
-_ATTACHED = ("tool.*.*", "resource.*.*", "prompt.*.*")
-"""What a service serves that attaches toolsets."""
+ATTACHED_FAMILIES = ("tool", "resource", "prompt")
+"""Of the subjects that a service serves that attaches toolsets: `<family>.<toolset>.*`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,7 @@ class Service:
         follows_catalog: whether it keeps a directory of all workers.
         serves_every_endpoint: whether every MCP endpoint of the edge uses it, whatever its toolset.
         attaches_toolsets: whether it also serves toolsets that are known only at run time: any that
-            no service declares.
+            no service declares. One of its instances may send a request for these to another one.
         started_by: (environment variable, file): `searchbus up` starts it once that file exists,
             which the variable names, and otherwise `file` in the data folder. Empty: always.
         buckets: of the key-value store that it reads and writes, without the prefix.
@@ -130,7 +131,7 @@ class Service:
     def serves(self) -> tuple[str, ...]:
         """Subjects whose requests it handles."""
         return (
-            *(_ATTACHED if self.attaches_toolsets else ()),
+            *(f"{family}.*.*" for family in ATTACHED_FAMILIES if self.attaches_toolsets),
             *(f"tool.{toolset}.*" for toolset in self.toolsets),
             *(f"resource.{toolset}.*" for toolset in self.resources),
             *(f"{self.name}.{verb}" for verb in self.endpoints),
@@ -140,7 +141,8 @@ class Service:
     def callees(self) -> frozenset[str]:
         """Names of the services that it sends requests to; `*` stands for any of them."""
         first = {subject.split(".")[0] for subject in self.calls}
-        return frozenset(_ANY if name in ("tool", "resource", "prompt") else name for name in first)
+        own = {self.name} if self.attaches_toolsets else set()
+        return frozenset(_ANY if name in ATTACHED_FAMILIES else name for name in first) | own
 
 
 def may_call(caller: Service, service: Service) -> bool:

@@ -11,6 +11,7 @@ SERVICE = Service(
     settings="searchbus_attach.settings:AttachSettings",
     endpoints=("status",),
     attaches_toolsets=True,
+    buckets=("attach_sessions",),
     started_by=("SEARCHBUS_ATTACH_FILE", "attach.toml"),
     container=Container(
         memory="128Mi", memory_limit="1Gi", replicas=0, internet=True, volume="attach"
