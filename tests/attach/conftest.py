@@ -12,6 +12,8 @@ import pytest
 from searchbus_attach.attach_file import AttachFile
 from searchbus_attach.connection import Surroundings
 from searchbus_attach.gateway import Gateway
+from searchbus_attach.handover import Handover
+from searchbus_attach.leases import Leases
 from searchbus_attach.pinning import Approvals
 from searchbus_bus import MemoryBroker, Worker
 from searchbus_contracts import Actor
@@ -48,11 +50,13 @@ async def serve_attached(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
                     AttachFile(path),
                     Approvals(PinFile(tmp_path / "attach-pins.json")),
                     Surroundings(logs=tmp_path),
+                    await Leases.over(bus),
+                    Handover(bus),
                 )
             )
             serving = await bus.serve(worker)
             resources.push_async_callback(serving.drain, 1.0)
-            gateway.follow(serving.refresh)
+            gateway.follow(serving.refresh, serving.instance)
             edge = await resources.enter_async_context(
                 open_edge(broker.connect(name="edge"), EdgeSettings(), default_actor=EVERYBODY)
             )

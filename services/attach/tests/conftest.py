@@ -18,10 +18,12 @@ from searchbus_attach import child, gateway
 from searchbus_attach.attach_file import AttachFile
 from searchbus_attach.connection import Surroundings
 from searchbus_attach.gateway import Gateway
+from searchbus_attach.handover import Handover
+from searchbus_attach.leases import Leases
 from searchbus_attach.pinning import Approvals
 from searchbus_attach.servers import Server, parse_server
 from searchbus_attach.service import AttachEndpoints
-from searchbus_bus import Bus, Directory, MemoryBroker, Worker
+from searchbus_bus import Bus, Directory, MemoryBroker, Request, Serving, Worker
 from searchbus_contracts import Actor, ToolCall, ToolDescriptor, ToolReply
 from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_runtime.pin_file import PinFile
@@ -84,6 +86,10 @@ class World:
     gateway: Gateway
     path: Path
     pins: Path
+    broker: MemoryBroker
+    leases: Leases
+    serving: Serving
+    worker_bus: Bus
 
     def write(self, **servers: dict[str, Any]) -> None:
         """Replace the file."""
@@ -106,12 +112,26 @@ class World:
         actor: Actor = EVERYBODY,
         **arguments: Any,
     ):
-        """Call a tool over the bus."""
+        """Call a tool over the bus, at this world's worker."""
         request = ToolCall(tool=tool, arguments=msgspec.Raw(json.dumps(arguments).encode()))
-        return await self.bus.request(
+        return await self.ask(
             self.bus.subjects.tool(toolset, tool), request, ToolReply,
-            service="attach", timeout_s=timeout_s, actor=actor,
+            timeout_s=timeout_s, actor=actor,
         )  # fmt: skip
+
+    async def ask(self, subject: str, message: Any, reply_type: Any, **options: Any) -> Any:
+        """Send a request to this world's worker."""
+        options = {"timeout_s": 60.0, "actor": EVERYBODY, **options}
+        return await self.bus.send(
+            Request(
+                subject, message, reply_type, service="attach",
+                instance=self.serving.instance, **options,
+            )
+        )  # fmt: skip
+
+    def sessions(self, name: str = "plain") -> int:
+        """How many callers have their session at this worker."""
+        return len(self.gateway._attached[name]._sessions.callers)
 
     async def status(self, server: str | None = None) -> StatusReply:
         """What the service says of its servers."""
@@ -133,36 +153,47 @@ class World:
 
 @pytest.fixture
 async def new_world(tmp_path) -> AsyncIterator[Callable[..., Any]]:
-    """Make a gateway: `world = await new_world(plain=plain_keys())`."""
+    """Make a gateway: `world = await new_world(plain=plain_keys())`.
+
+    A second worker with the same file: `other = await new_world(broker=world.broker)`.
+    """
     async with AsyncExitStack() as resources:
 
-        async def make(poll_s: float = 300.0, grace_s: float = 3600.0, **servers: Any) -> World:
+        async def make(
+            poll_s: float = 300.0,
+            grace_s: float = 3600.0,
+            broker: MemoryBroker | None = None,
+            **servers: Any,
+        ) -> World:
             path, pins = tmp_path / "attach.toml", tmp_path / "attach-pins.json"
             if servers or not path.exists():
                 write_toml(path, servers)
-            broker = MemoryBroker()
+            broker = broker or MemoryBroker()
             bus = broker.connect(name="attach")
             resources.push_async_callback(bus.close)
             worker = Worker("attach", max_in_flight=2048)
+            leases = await Leases.over(bus)
             gateway = await resources.enter_async_context(
                 Gateway(
                     worker,
                     AttachFile(path, {"web"}),
                     Approvals(PinFile(pins)),
                     Surroundings(logs=tmp_path / "logs"),
+                    leases,
+                    Handover(bus),
                     poll_s=poll_s,
                     grace_s=grace_s,
                 )
             )
             worker.add(AttachEndpoints(gateway))
             serving = await bus.serve(worker)
-            gateway.follow(serving.refresh)
+            gateway.follow(serving.refresh, serving.instance)
             client = broker.connect(name="client")
             resources.push_async_callback(client.close)
             directory = Directory(client, refresh_s=0.5)
             await directory.start()
             resources.push_async_callback(directory.close)
             resources.push_async_callback(serving.drain, 1.0)
-            return World(client, directory, gateway, path, pins)
+            return World(client, directory, gateway, path, pins, broker, leases, serving, bus)
 
         yield make

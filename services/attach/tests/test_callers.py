@@ -9,7 +9,9 @@ import pytest
 
 from searchbus_attach.callers import Callers
 from searchbus_attach.connection import Surroundings
+from searchbus_attach.leases import Leases
 from searchbus_attach.upstream import Upstream
+from searchbus_bus import MemoryBroker
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_testing import until
 
@@ -20,17 +22,24 @@ from .test_upstream import Caller, text
 @pytest.fixture
 async def new_callers(tmp_path) -> AsyncIterator:
     around = Surroundings(logs=tmp_path / "logs")
+    bus = MemoryBroker().connect()
+    leases = await Leases.over(bus)
+    leases.start("here")
     made: list[Callers] = []
 
     def new(**keys) -> Callers:
         server = plain({}, state="stateful", **keys)
-        made.append(Callers(server, lambda _: Upstream(server, around, on_list=lambda _: None)))
+        made.append(
+            Callers(server, lambda _: Upstream(server, around, on_list=lambda _: None), leases)
+        )
         return made[-1]
 
     yield new
     for callers in made:
         await callers.stop()
     assert children() == []
+    assert len(leases) == 0
+    await leases.stop()
     around.reaper.close()
 
 
@@ -38,7 +47,7 @@ async def test_each_caller_has_a_process_of_its_own(new_callers):
     """The same one for all calls."""
     callers = new_callers()
     for name in ("ann", "bob", "ann"):
-        assert text(await callers.of(name).call(Caller(), "echo", {"text": name})) == name
+        assert text(await (await callers.of(name)).call(Caller(), "echo", {"text": name})) == name
     assert (len(callers), len(children())) == (2, 2)
 
 
@@ -46,19 +55,19 @@ async def test_the_connection_that_was_used_least_recently_makes_space(new_calle
     """Where as many callers as there may be have one."""
     callers = new_callers(max_callers=2)
     for name in ("ann", "bob", "ann", "eve"):
-        await callers.of(name).call(Caller(), "echo", {"text": "x"})
-    assert set(callers._upstreams) == {"ann", "eve"}
+        await (await callers.of(name)).call(Caller(), "echo", {"text": "x"})
+    assert set(callers._sessions) == {"ann", "eve"}
     await until(lambda: len(children()) == 2)
 
 
 async def test_connections_with_calls_are_not_closed(new_callers):
     """A further caller fails at once."""
     callers = new_callers(max_callers=1)
-    upstream = callers.of("ann")
+    upstream = await callers.of("ann")
     running = asyncio.create_task(upstream.call(Caller(), "slow", {}))
     await until(lambda: callers.in_flight == 1)
     with pytest.raises(Fault, match="for 1 callers") as fault:
-        callers.of("bob")
+        await callers.of("bob")
     assert fault.value.code == ErrorCode.OVERLOADED
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -67,7 +76,7 @@ async def test_connections_with_calls_are_not_closed(new_callers):
 async def test_what_a_caller_does_not_use_is_closed(new_callers):
     """After the idle time."""
     callers = new_callers(idle_s=0.2)
-    await callers.of("ann").call(Caller(), "echo", {"text": "x"})
+    await (await callers.of("ann")).call(Caller(), "echo", {"text": "x"})
 
     async def closed() -> bool:
         callers.end_unused()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from searchbus_attach import metrics
+from searchbus_contracts import Fault
 
 
 def test_each_count_is_labelled_with_the_server(monkeypatch):
@@ -13,14 +16,24 @@ def test_each_count_is_labelled_with_the_server(monkeypatch):
     reader = InMemoryMetricReader()
     meter = MeterProvider([reader]).get_meter("test")
     monkeypatch.setattr(metrics, "_calls", meter.create_histogram("calls"))
-    for name in ("_restarts", "_refused", "_changes", "_mismatches", "_file_faults"):
+    for name in (
+        "_restarts", "_refused", "_changes", "_mismatches", "_file_faults", "_handovers",
+        "_sessions",
+    ):  # fmt: skip
         monkeypatch.setattr(metrics, name, meter.create_counter(name[1:]))
-    metrics.record_call(0.1, "files", "ok")
+    with metrics.measured_call("files"):
+        pass
+    with metrics.measured_call("files", failures_only=True):
+        pass
+    with suppress(Fault), metrics.measured_call("files", failures_only=True):
+        raise Fault("not_found", "m")
     metrics.count_restart("files")
     metrics.count_refused("files", 3)
     metrics.count_change("files", "hold")
     metrics.count_mismatch("files")
     metrics.count_file_fault()
+    metrics.count_handover("files", "ok")
+    metrics.count_session("files", "lost")
     (resource,) = reader.get_metrics_data().resource_metrics
     found = {
         metric.name: [dict(point.attributes) for point in metric.data.data_points]
@@ -28,10 +41,12 @@ def test_each_count_is_labelled_with_the_server(monkeypatch):
         for metric in scope.metrics
     }
     assert found == {
-        "calls": [{"server": "files", "code": "ok"}],
+        "calls": [{"server": "files", "code": "ok"}, {"server": "files", "code": "not_found"}],
         "restarts": [{"server": "files"}],
         "refused": [{"server": "files"}],
         "changes": [{"server": "files", "policy": "hold"}],
         "mismatches": [{"server": "files"}],
         "file_faults": [{}],
+        "handovers": [{"server": "files", "code": "ok"}],
+        "sessions": [{"server": "files", "event": "lost"}],
     }

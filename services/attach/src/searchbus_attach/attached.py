@@ -7,11 +7,9 @@ list changes, and never held as a change of the server.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import jsonschema_rs
 import msgspec
@@ -21,19 +19,21 @@ from searchbus_contracts import ErrorCode, Fault, ToolCall, ToolDescriptor, Tool
 from searchbus_contracts.attach import AttachedServer, AttachedTool
 from searchbus_runtime.pins import Reviewed
 
-from .callers import Callers
 from .contents import Contents
 from .describe import ServerTools
-from .metrics import count_mismatch, record_call
+from .handover import Onward
+from .metrics import count_mismatch, measured_call
 from .pinning import Approvals
 from .replies import reply_of
+from .sessions import Sessions
 from .upstream import Upstream
-from .viewing import shown_tools
+from .viewing import Shown, shown_tools
 from .views import View
 
 __all__ = ["Attached"]
 
 log = logging.getLogger("searchbus.attach")
+T = TypeVar("T")
 
 
 class Attached:
@@ -41,10 +41,10 @@ class Attached:
 
     Args:
         upstream: the connection whose list counts, and which all callers share unless there are
-            `callers`.
+            `sessions`.
         approvals: says what may be listed; it is asked again by `review`.
         on_change: called when `descriptors` changed because of an answer.
-        callers: the connections of a server that has one for each caller.
+        sessions: of a server that has one for each caller.
 
     Attributes:
         contents: its prompts and resources as they are listed.
@@ -56,10 +56,10 @@ class Attached:
         approvals: Approvals,
         view: View,
         on_change: Callable[[], None],
-        callers: Callers | None = None,
+        sessions: Sessions | None = None,
     ) -> None:
         self.upstream = upstream
-        self.callers = callers
+        self._sessions = sessions
         self.server = upstream.server
         self._approvals = approvals
         # Until the server has been asked, the list of the last run.
@@ -68,12 +68,16 @@ class Attached:
         self._output_schemas: dict[str, dict[str, Any]] = {}
         self._without_schema: set[str] = set()
         self._validators: dict[str, jsonschema_rs.Validator] = {}
-        self.source = Contents(self.server.name, self.upstream_of, lambda: self.contents)
+        self.source = Contents(self.server.name, self.do, lambda: self.contents)
         self.look_through(view)
 
-    def upstream_of(self, call: Call) -> Upstream:
-        """The connection for a call. Raises Fault(overloaded), see Callers."""
-        return self.upstream if self.callers is None else self.callers.of(call.actor.subject)
+    async def do(
+        self, call: Call, here: Callable[[Upstream], Awaitable[T]], onward: Onward[T]
+    ) -> T:
+        """Do a call with the connection that is for it; see `Sessions.do`."""
+        if self._sessions is None:
+            return await here(self.upstream)
+        return await self._sessions.do(call, here, onward)
 
     @property
     def held(self) -> int:
@@ -83,14 +87,23 @@ class Attached:
     def try_now(self) -> None:
         """End the pauses of connections that failed."""
         self.upstream.try_now()
-        if self.callers is not None:
-            self.callers.try_now()
+        if self._sessions is not None:
+            self._sessions.callers.try_now()
+
+    def end_unused(self) -> None:
+        """Close the sessions of callers that did not use them for long."""
+        if self._sessions is not None:
+            self._sessions.callers.end_unused()
+
+    async def end_sessions(self) -> None:
+        """Close the sessions of callers, so that another worker can open them."""
+        if self._sessions is not None:
+            await self._sessions.callers.stop()
 
     async def stop(self) -> None:
         """Close all connections."""
         await self.upstream.stop()
-        if self.callers is not None:
-            await self.callers.stop()
+        await self.end_sessions()
 
     @property
     def descriptors(self) -> tuple[ToolDescriptor, ...]:
@@ -138,23 +151,24 @@ class Attached:
         Raises:
             Fault: unavailable while its definition is held or the server is away; or the failure.
         """
-        started_s = time.perf_counter()
-        code = "ok"
-        try:
-            return await self._call(call, request)
-        except Fault as fault:
-            code = fault.code
-            raise
-        except asyncio.CancelledError:
-            code = "cancelled"
-            raise
-        except Exception:
-            code = ErrorCode.INTERNAL.value
-            raise
-        finally:
-            record_call(time.perf_counter() - started_s, self.server.name, code)
+        name = self.server.name
+        with measured_call(name, failures_only=True):
+            shown = self._callable(request)
+            arguments = decode(bytes(request.arguments), dict[str, object])
 
-    async def _call(self, call: Call, request: ToolCall) -> ToolReply:
+        async def here(upstream: Upstream) -> ToolReply:
+            with measured_call(name):
+                given = {**arguments, **shown.arguments}
+                raw = await upstream.call(call, shown.name, given, may_repeat=shown.may_repeat)
+                reply = reply_of(name, raw, links=bool(self.contents.templates))
+                self._compare(shown.name, reply)
+                return reply
+
+        onward = Onward("tool", name, request.tool, request, ToolReply, shown.may_repeat)
+        return await self.do(call, here, onward)
+
+    def _callable(self, request: ToolCall) -> Shown:
+        """The tool that a call names. Raises Fault where it cannot be called."""
         shown = self._shown.tools.get(request.tool)
         name = request.tool if shown is None else shown.name
         held = self._reviewed.held.get(name)
@@ -168,13 +182,7 @@ class Attached:
             )
         if shown is None:
             raise Fault(ErrorCode.NOT_FOUND, f"{self.server.name} has no such tool any more.")
-        arguments = decode(bytes(request.arguments), dict[str, object])
-        raw = await self.upstream_of(call).call(
-            call, name, {**arguments, **shown.arguments}, may_repeat=shown.may_repeat
-        )
-        reply = reply_of(self.server.name, raw, links=bool(self.contents.templates))
-        self._compare(name, reply)
-        return reply
+        return shown
 
     def _compare(self, name: str, reply: ToolReply) -> None:
         """Stop listing an output schema that a good answer does not fit: clients would refuse the
@@ -198,7 +206,7 @@ class Attached:
 
     def status(self, *, with_tools: bool) -> AttachedServer:
         """Its state, for the operator."""
-        upstream, lists = self.upstream, self.upstream.lists
+        upstream, lists, sessions = self.upstream, self.upstream.lists, self._sessions
         tools = lists.tools or ServerTools()
         refused = {**tools.refused, **lists.contents.refused}
         changed = self._approvals.changed(self.server, tools.descriptors)
@@ -238,6 +246,6 @@ class Attached:
             server_info=upstream.server_info,
             protocol=upstream.protocol,
             restarts=upstream.restarts,
-            in_flight=upstream.in_flight + (self.callers.in_flight if self.callers else 0),
+            in_flight=upstream.in_flight + (sessions.callers.in_flight if sessions else 0),
             tool_list=tuple(tool_list),
         )

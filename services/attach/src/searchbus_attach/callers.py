@@ -1,23 +1,38 @@
 """One connection for each caller, to a server that keeps state in its session.
 
-    callers = Callers(server, connect)
-    raw = await callers.of(call.actor.subject).call(call, name, arguments)
+    callers = Callers(server, connect, leases)
+    found = await callers.of(call.actor.subject)    # a Holder: another worker has the session
 
-A connection is opened by its caller's first call. It is closed when the caller has not used it for
-the server's idle time, or when others need its place.
+A connection is opened by its caller's first call, by the worker that gets the lease (leases.py). It
+is closed when the caller has not used it for the server's idle time, when others need its place, or
+when another worker holds the lease.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import functools
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
 
+from .leases import Holder, Lease, Leases, lease_key
+from .metrics import count_session
 from .servers import Server
 from .upstream import Upstream
 
 __all__ = ["Callers"]
+
+log = logging.getLogger("searchbus.attach")
+
+
+@dataclass(slots=True)
+class _Session:
+    upstream: Upstream
+    lease: Lease
 
 
 class Callers:
@@ -27,56 +42,98 @@ class Callers:
         connect: makes the connection of a caller; its first request starts it.
     """
 
-    def __init__(self, server: Server, connect: Callable[[str], Upstream]) -> None:
+    def __init__(self, server: Server, connect: Callable[[str], Upstream], leases: Leases) -> None:
         self._server = server
         self._connect = connect
+        self._leases = leases
         # The one that was used last is the last.
-        self._upstreams: dict[str, Upstream] = {}
+        self._sessions: dict[str, _Session] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        return len(self._upstreams)
+        return len(self._sessions)
 
     @property
     def in_flight(self) -> int:
         """Calls that run or wait."""
-        return sum(upstream.in_flight for upstream in self._upstreams.values())
+        return sum(session.upstream.in_flight for session in self._sessions.values())
 
-    def of(self, caller: str) -> Upstream:
-        """The caller's connection.
+    async def of(self, caller: str) -> Upstream | Holder:
+        """The caller's connection, or the worker that has it.
 
         Raises:
             Fault: overloaded where `max_callers` others have calls that run.
         """
-        found = self._upstreams.pop(caller, None)
-        if found is None:
-            if len(self._upstreams) >= self._server.max_callers:
-                self._end_one()
-            found = self._connect(caller)
-        self._upstreams[caller] = found
-        return found
+        session = self._sessions.get(caller)
+        if session is not None and self._leases.is_valid(session.lease):
+            return self._use(caller, session.lease)
+        lease = await self._leases.take(
+            lease_key(self._server.name, caller), functools.partial(self._lost, caller)
+        )
+        return lease if isinstance(lease, Holder) else await self._opened(caller, lease)
+
+    async def take_over(self, caller: str, holder: Holder) -> None:
+        """Take the session of a worker that has left the bus, unless another one was first."""
+        on_lost = functools.partial(self._lost, caller)
+        try:
+            lease = await self._leases.take_over(
+                lease_key(self._server.name, caller), holder, on_lost
+            )
+        except Fault:
+            return  # the next look at the store says who has it
+        if lease is not None:
+            count_session(self._server.name, "taken_over")
+            log.warning(
+                "%s: the worker %s with the session of a caller is gone; its state is lost",
+                self._server.name, holder.instance,
+            )  # fmt: skip
+            await self._opened(caller, lease)
 
     def end_unused(self) -> None:
         """Close what was not used for the idle time."""
         if self._server.idle_s:
-            for caller, upstream in list(self._upstreams.items()):
-                if upstream.unused_s > self._server.idle_s:
+            for caller, session in list(self._sessions.items()):
+                if session.upstream.unused_s > self._server.idle_s:
                     self._end(caller)
 
     def try_now(self) -> None:
         """End the pauses of connections that failed."""
-        for upstream in self._upstreams.values():
-            upstream.try_now()
+        for session in self._sessions.values():
+            session.upstream.try_now()
 
     async def stop(self) -> None:
         """Close all."""
-        for caller in list(self._upstreams):
+        for caller in list(self._sessions):
             self._end(caller)
         await asyncio.gather(*self._ending)
 
+    async def _opened(self, caller: str, lease: Lease) -> Upstream:
+        try:
+            return self._use(caller, lease)
+        except Fault:
+            await self._leases.release(lease)
+            raise
+
+    def _use(self, caller: str, lease: Lease) -> Upstream:
+        session = self._sessions.pop(caller, None)
+        if session is None:
+            if len(self._sessions) >= self._server.max_callers:
+                self._end_one()
+            session = _Session(self._connect(caller), lease)
+            if not self._leases.is_valid(lease):
+                count_session(self._server.name, "without_lease")
+                log.warning(
+                    "%s: the session of a caller is opened without a lease, because the key-value "
+                    "store is unreachable; another worker may open one too",
+                    self._server.name,
+                )
+        session.lease = lease
+        self._sessions[caller] = session
+        return session.upstream
+
     def _end_one(self) -> None:
-        for caller, upstream in self._upstreams.items():
-            if not upstream.in_flight:
+        for caller, session in self._sessions.items():
+            if not session.upstream.in_flight:
                 self._end(caller)
                 return
         raise Fault(
@@ -86,6 +143,26 @@ class Callers:
         )
 
     def _end(self, caller: str) -> None:
-        task = asyncio.get_running_loop().create_task(self._upstreams.pop(caller).stop())
+        self._in_background(self._close(self._sessions.pop(caller)))
+
+    async def _close(self, session: _Session) -> None:
+        await session.upstream.stop()
+        await self._leases.release(session.lease)
+
+    def _lost(self, caller: str, lease: Lease) -> None:
+        """Close the connection of a caller whose session another worker has now."""
+        session = self._sessions.get(caller)
+        if session is None or session.lease is not lease:
+            return
+        count_session(self._server.name, "lost")
+        log.warning(
+            "%s: another worker has the session of a caller now; the one here is closed",
+            self._server.name,
+        )
+        del self._sessions[caller]
+        self._in_background(session.upstream.stop())
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)

@@ -5,9 +5,8 @@ They only read, so that one whose connection ended is sent again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from searchbus_bus import Call
 from searchbus_contracts import ErrorCode, Fault, ResourceReadReply, ResourceReadRequest
@@ -21,7 +20,8 @@ from searchbus_contracts.prompts import (
 from .addresses import own_uri
 from .content_replies import completion_of, prompt_of, resource_of
 from .describe_contents import ServerContents
-from .metrics import record_call
+from .handover import Onward
+from .metrics import measured_call
 from .session import ServerSession
 from .upstream import Upstream
 
@@ -30,22 +30,26 @@ __all__ = ["Contents"]
 T = TypeVar("T")
 
 
+class Do(Protocol):
+    """Does a call with the connection that is for it; see `Sessions.do`."""
+
+    async def __call__(
+        self, call: Call, here: Callable[[Upstream], Awaitable[T]], onward: Onward[T], /
+    ) -> T:
+        """Do a call; raises Fault."""
+        ...
+
+
 class Contents:
     """Reads the resources of one server, and fills in its prompts.
 
     Args:
-        upstream_of: the connection for a call.
         offered: what is offered now.
     """
 
-    def __init__(
-        self,
-        server: str,
-        upstream_of: Callable[[Call], Upstream],
-        offered: Callable[[], ServerContents],
-    ) -> None:
+    def __init__(self, server: str, do: Do, offered: Callable[[], ServerContents]) -> None:
         self._server = server
-        self._upstream_of = upstream_of
+        self._do = do
         self._offered = offered
 
     async def read(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
@@ -57,8 +61,12 @@ class Contents:
         uri = own_uri(self._server, request.uri)
         if uri is None or not self._offered().templates:
             raise Fault(ErrorCode.NOT_FOUND, "There is no such resource.")
-        raw = await self._ask(call, lambda session: session.read(uri))
-        return resource_of(self._server, raw)
+        return await self._ask(
+            call,
+            lambda session: session.read(uri),
+            lambda raw: resource_of(self._server, raw),
+            Onward("resource", self._server, "read", request, ResourceReadReply),
+        )
 
     async def get_prompt(self, call: Call, request: PromptGetRequest) -> PromptGetReply:
         """Fill in a prompt of the server.
@@ -67,9 +75,12 @@ class Contents:
             Fault: not_found, or why the server cannot be asked.
         """
         name = self._own_name(request.prompt)
-        raw = await self._ask(call, lambda session: session.fill(name, request.arguments))
-        links = bool(self._offered().templates)
-        return prompt_of(self._server, raw, links=links)
+        return await self._ask(
+            call,
+            lambda session: session.fill(name, request.arguments),
+            lambda raw: prompt_of(self._server, raw, links=bool(self._offered().templates)),
+            Onward("prompt", self._server, "get", request, PromptGetReply),
+        )
 
     async def complete(self, call: Call, request: CompleteRequest) -> CompleteReply:
         """Ask the server for values of an argument.
@@ -77,16 +88,20 @@ class Contents:
         Raises:
             Fault: not_found, or why the server cannot be asked.
         """
+        family: Literal["resource", "prompt"]
         uri_template = own_uri(self._server, request.name)
         if uri_template is not None:
-            reference = {"type": "ref/resource", "uri": uri_template}
+            family, reference = "resource", {"type": "ref/resource", "uri": uri_template}
         else:
-            reference = {"type": "ref/prompt", "name": self._own_name(request.name)}
+            name = self._own_name(request.name)
+            family, reference = "prompt", {"type": "ref/prompt", "name": name}
         argument = {"name": request.argument, "value": request.value}
-        raw = await self._ask(
-            call, lambda session: session.suggest(reference, argument, request.arguments)
+        return await self._ask(
+            call,
+            lambda session: session.suggest(reference, argument, request.arguments),
+            lambda raw: completion_of(self._server, raw),
+            Onward(family, self._server, "complete", request, CompleteReply),
         )
-        return completion_of(self._server, raw)
 
     def _own_name(self, prompt: str) -> str:
         name = self._offered().own_names.get(prompt)
@@ -94,17 +109,19 @@ class Contents:
             raise Fault(ErrorCode.NOT_FOUND, f"{self._server} has no such prompt any more.")
         return name
 
-    async def _ask(self, call: Call, send: Callable[[ServerSession], Awaitable[T]]) -> T:
+    async def _ask(
+        self,
+        call: Call,
+        send: Callable[[ServerSession], Awaitable[Any]],
+        read: Callable[[Any], T],
+        onward: Onward[T],
+    ) -> T:
         missing = call.actor.missing(self._offered().required_roles)
         if missing is not None:
             raise Fault(ErrorCode.FORBIDDEN, f"The role {missing} is needed.")
-        started_s, code = time.perf_counter(), "cancelled"
-        try:
-            reply = await self._upstream_of(call).request(call, lambda session, _: send(session))
-            code = "ok"
-            return reply
-        except Fault as fault:
-            code = fault.code
-            raise
-        finally:
-            record_call(time.perf_counter() - started_s, self._server, code)
+
+        async def here(upstream: Upstream) -> T:
+            with measured_call(self._server):
+                return read(await upstream.request(call, lambda session, _: send(session)))
+
+        return await self._do(call, here, onward)

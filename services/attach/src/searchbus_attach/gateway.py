@@ -21,10 +21,13 @@ from .attached import Attached
 from .auth.credentials import OURSELVES
 from .callers import Callers
 from .connection import Surroundings
+from .handover import Handover
+from .leases import Leases
 from .metrics import count_file_fault, meter
 from .offering import Offering
 from .pinning import Approvals
 from .servers import DeclarationFault, Server
+from .sessions import Sessions
 from .upstream import Upstream
 from .views import View
 
@@ -41,6 +44,7 @@ class Gateway:
     """The servers of a file as toolsets of a worker.
 
     Args:
+        leases, handover: of the sessions of callers, which workers share.
         poll_s, grace_s: see Upstream.
     """
 
@@ -50,6 +54,8 @@ class Gateway:
         file: AttachFile,
         approvals: Approvals,
         around: Surroundings,
+        leases: Leases,
+        handover: Handover,
         *,
         poll_s: float = 300.0,
         grace_s: float = 86_400.0,
@@ -58,6 +64,8 @@ class Gateway:
         self._file = file
         self._approvals = approvals
         self._around = around
+        self._leases = leases
+        self._handover = handover
         self._times: dict[str, Any] = {"poll_s": poll_s, "grace_s": grace_s}
         self._attached: dict[str, Attached] = {}
         self._problem = ""
@@ -82,17 +90,24 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(attached.stop() for attached in self._attached.values()))
+        await self._leases.stop()
         await self._around.aclose()
 
-    def follow(self, announce: Callable[[], Awaitable[None]]) -> None:
-        """Follow the file and the servers from now on.
+    def follow(self, announce: Callable[[], Awaitable[None]], instance: str) -> None:
+        """Follow the file and the servers from now on, and open sessions of callers.
 
         Args:
             announce: tells the bus that the worker's tools changed.
+            instance: of the worker: others send it the calls of these callers.
         """
         self._announce = announce
+        self._leases.start(instance)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._look()), loop.create_task(self._announce_changes())]
+
+    async def end_sessions(self) -> None:
+        """Close the sessions of callers and release their leases, while the bus is connected."""
+        await asyncio.gather(*(attached.end_sessions() for attached in self._attached.values()))
 
     def status(self, request: StatusRequest) -> StatusReply:
         """The state of all servers, or of one with its tools."""
@@ -118,8 +133,7 @@ class Gateway:
                 self._look_at_pins()
                 self._look_at_logins()
                 for attached in self._attached.values():
-                    if attached.callers is not None:
-                        attached.callers.end_unused()
+                    attached.end_unused()
             except Exception:
                 log.exception("the file of attached servers could not be followed")
 
@@ -160,7 +174,7 @@ class Gateway:
                     self._approvals,
                     view,
                     functools.partial(self._list, name),
-                    self._callers(server),
+                    self._sessions(server),
                 )
                 upstream.start()
                 self._list(name)
@@ -170,8 +184,8 @@ class Gateway:
             log.info("%d servers are stopped or started anew", len(stopped))
         await asyncio.gather(*(attached.stop() for attached in stopped))
 
-    def _callers(self, server: Server) -> Callers | None:
-        """The connections of callers, where these do not share one."""
+    def _sessions(self, server: Server) -> Sessions | None:
+        """The sessions of callers, where these do not share one."""
         if server.state == "stateless":
             return None
 
@@ -185,7 +199,7 @@ class Gateway:
                 **self._times,
             )
 
-        return Callers(server, connect)
+        return Sessions(server.name, Callers(server, connect, self._leases), self._handover)
 
     def _look_at_pins(self) -> None:
         stamp = self._approvals.stamp()

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from opentelemetry import metrics
 
 from searchbus_bus.metrics import SECONDS
+from searchbus_contracts import ErrorCode, Fault
 
 __all__ = [
     "count_change",
     "count_file_fault",
+    "count_handover",
     "count_mismatch",
     "count_refused",
     "count_restart",
+    "count_session",
+    "measured_call",
     "meter",
-    "record_call",
 ]
 
 meter = metrics.get_meter("searchbus.attach")
@@ -37,15 +45,52 @@ _mismatches = meter.create_counter(
     "searchbus.attach.mismatches",
     description="Answers of attached servers that do not fit their own output schema.",
 )
+_handovers = meter.create_counter(
+    "searchbus.attach.handovers",
+    description="Calls sent on to the worker that has the caller's session, by server and code.",
+)
+_sessions = meter.create_counter(
+    "searchbus.attach.session.events",
+    description="Sessions of callers that were taken over, lost, or opened without a lease.",
+)
 _file_faults = meter.create_counter(
     "searchbus.attach.file_faults",
     description="Versions of the file of attached servers that cannot be used.",
 )
 
 
-def record_call(seconds: float, server: str, code: str) -> None:
-    """Count one call and its duration."""
-    _calls.record(seconds, {"server": server, "code": code})
+@contextmanager
+def measured_call(server: str, *, failures_only: bool = False) -> Iterator[None]:
+    """Record a call and its duration.
+
+    Args:
+        failures_only: for what comes before a call, which another worker may do.
+    """
+    started_s, code = time.perf_counter(), "ok"
+    try:
+        yield
+    except Fault as fault:
+        code = fault.code
+        raise
+    except asyncio.CancelledError:
+        code = "cancelled"
+        raise
+    except Exception:
+        code = ErrorCode.INTERNAL.value
+        raise
+    finally:
+        if code != "ok" or not failures_only:
+            _calls.record(time.perf_counter() - started_s, {"server": server, "code": code})
+
+
+def count_handover(server: str, code: str) -> None:
+    """Count a call that another worker did, which has the caller's session."""
+    _handovers.add(1, {"server": server, "code": code})
+
+
+def count_session(server: str, event: str) -> None:
+    """Count what befell a caller's session: `taken_over`, `lost` or `without_lease`."""
+    _sessions.add(1, {"server": server, "event": event})
 
 
 def count_restart(server: str) -> None:

@@ -16,6 +16,8 @@ from .auth.opening import credentials_of
 from .auth.pages import login_app
 from .connection import Surroundings
 from .gateway import Gateway
+from .handover import Handover
+from .leases import Leases
 from .pinning import Approvals
 from .settings import AttachSettings
 from .taken import taken_names
@@ -57,13 +59,16 @@ async def start(process: Process[AttachSettings]) -> None:
                 logs=settings.data_dir / "logs" if settings.data_dir else None,
                 credentials=credentials,
             ),
+            await Leases.over(process.bus),
+            Handover(process.bus),
             poll_s=settings.attach_poll_s,
             grace_s=settings.attach_grace_s,
         )
     )
     worker.add(AttachEndpoints(gateway))
     serving = await process.serve(worker)
-    gateway.follow(serving.refresh)
+    gateway.follow(serving.refresh, serving.instance)
+    process.after_drain(gateway.end_sessions)
     if credentials.logins is not None and settings.attach_login_port is not None:
         await process.run_server(
             login_app(credentials.logins, gateway.server),

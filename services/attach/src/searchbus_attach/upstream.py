@@ -130,8 +130,9 @@ class Upstream:
         self._hurry.set()
 
     async def stop(self) -> None:
-        """Close the connection, and end the command."""
+        """Close the connection, and end the command; calls that wait fail."""
         self._life.cancel()
+        self._become("down", "its session was closed")
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
@@ -229,6 +230,8 @@ class Upstream:
         try:
             async with asyncio.timeout(max(0.0, call.remaining_s - _REPLY_MARGIN_S)):
                 while self._connection is None or self._connection.over:
+                    if self._life.cancel_called:
+                        raise self._unavailable()
                     if self.state == "down" and self._next_try_in_s > _WORTH_WAITING_S:
                         raise self._unavailable()
                     self._wanted.set()
