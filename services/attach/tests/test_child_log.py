@@ -38,6 +38,21 @@ def test_the_file_does_not_grow_without_end(tmp_path, monkeypatch):
     assert sum(file.stat().st_size for file in files) < 3000
 
 
+def test_several_that_write_to_one_file_replace_it_once(tmp_path, monkeypatch):
+    """No line is lost between the older file and this one."""
+    monkeypatch.setattr(child_log, "_MAX_BYTES", 1000)
+    logs = [ChildLog("files", tmp_path) for _ in range(3)]
+    for number in range(200):
+        logs[number % 3].write(f"line {number}")
+    for log in logs:
+        log.close()
+    older = tmp_path / "attach-files.log.1"
+    assert older.stat().st_size >= 1000
+    lines = (older.read_text() + (tmp_path / "attach-files.log").read_text()).splitlines()
+    numbers = [int(line.rpartition(" ")[2]) for line in lines]
+    assert numbers == list(range(200 - len(numbers), 200))
+
+
 def test_without_a_folder_lines_are_in_our_own_log(caplog):
     """At debug."""
     caplog.set_level(logging.DEBUG)

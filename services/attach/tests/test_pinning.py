@@ -42,6 +42,23 @@ def test_the_first_definitions_are_approved(approvals, policy):
     assert approvals.pinned(server(policy)) == tools(policy, SAFE)
 
 
+def test_the_first_definitions_are_those_of_one_worker(tmp_path, monkeypatch):
+    """Of two that start at the same moment; what the other one has is a change."""
+    one, other = (Approvals(PinFile(tmp_path / "pins.json")) for _ in range(2))
+    unread, read = other._read(), other._read
+    one.review(server("hold"), tools("hold", SAFE))
+    monkeypatch.setattr(other, "_read", iter_first(unread, read))
+    reviewed = other.review(server("hold"), tools("hold", CHANGED))
+    assert reviewed.tools == tools("hold", SAFE)
+    assert set(reviewed.held) == {"echo"}
+
+
+def iter_first(first, then):
+    """A function that returns `first` once, and then what `then` returns."""
+    results = iter([first])
+    return lambda: next(results, None) or then()
+
+
 def test_hold_lists_the_approved_one_and_nothing_new(approvals):
     """A removal and an addition can stand for a change."""
     approvals.review(server("hold"), tools("hold", SAFE))

@@ -1,9 +1,13 @@
-"""What a command prints to standard error: a file of limited size for each server."""
+"""What a command prints to standard error: a file of limited size for each server.
+
+Several callers, and several workers, can have a command of the same server: all append to one file.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import logging
-from logging.handlers import RotatingFileHandler
+from logging.handlers import WatchedFileHandler
 from pathlib import Path
 
 from searchbus_runtime.printable import printable
@@ -15,13 +19,28 @@ _FORMATTER = logging.Formatter()
 _log = logging.getLogger("searchbus.attach")
 
 
+class _SharedFile(WatchedFileHandler):
+    """A file that others append to as well: who makes it too large replaces it, once."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+        if self.stream is None or self.stream.tell() < _MAX_BYTES:
+            return
+        fcntl.flock(self.stream, fcntl.LOCK_EX)
+        # Whoever waited for the lock has the file that was replaced, and opens the new one.
+        path = Path(self.baseFilename)
+        if path.exists() and path.stat().st_ino == self.ino:
+            path.replace(f"{path}.1")
+        self.reopenIfNeeded()
+
+
 class ChildLog:
     """`<folder>/attach-<server>.log` and one older file; without a folder, our own log at debug."""
 
     def __init__(self, server: str, folder: Path | None) -> None:
         self._server = server
         self._path = None if folder is None else folder / f"attach-{server}.log"
-        self._handler: RotatingFileHandler | None = None
+        self._handler: _SharedFile | None = None
 
     @property
     def where(self) -> str:
@@ -37,7 +56,7 @@ class ChildLog:
         try:
             if self._handler is None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._handler = RotatingFileHandler(self._path, maxBytes=_MAX_BYTES, backupCount=1)
+                self._handler = _SharedFile(self._path)
             # One record: a command can print thousands of lines at once.
             record = logging.makeLogRecord({})
             stamp = _FORMATTER.formatTime(record)

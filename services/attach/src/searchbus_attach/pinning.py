@@ -51,8 +51,10 @@ class Approvals:
         Where the file cannot be read or written, nothing new is approved.
         """
         pins = self._read()
-        if server.name not in pins.toolsets and self._approve(server, tools, "are pinned"):
-            return Reviewed(tools)
+        if server.name not in pins.toolsets:
+            if self._approve(server, tools, "are pinned", first=True):
+                return Reviewed(tools)
+            pins = self._read()
         reviewed = pins.review(server.name, server.target, tools)
         self._tell(server, reviewed)
         if server.change_policy == "hold" or not reviewed.held:
@@ -65,9 +67,18 @@ class Approvals:
         """What differs from the approved definitions, whatever the policy."""
         return dict(self._read().review(server.name, server.target, tools).held)
 
-    def _approve(self, server: Server, tools: tuple[ToolDescriptor, ...], what: str) -> bool:
+    def _approve(
+        self, server: Server, tools: tuple[ToolDescriptor, ...], what: str, *, first: bool = False
+    ) -> bool:
+        """Pin definitions; whether they are pinned.
+
+        Args:
+            first: not where another worker pinned those of this server just before.
+        """
         try:
             with self._file.changing() as pins:
+                if first and server.name in pins.toolsets:
+                    return False
                 pins.approve(server.name, server.target, tools)
         except (OSError, ValueError) as error:
             log.error("%s. New definitions of %s are not approved.", error, server.name)
