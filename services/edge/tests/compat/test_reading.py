@@ -24,7 +24,7 @@ async def test_page_is_read_by_the_tool(tools):
 @pytest.mark.parametrize(
     "query",
     [{}, {"url": " "}, {"url": URL, "max_tokens": "x"}, {"url": URL, "max_tokens": "99"},
-     {"url": URL, "max_tokens": "9" * 5000}],
+     {"url": URL, "max_tokens": "9" * 5000}, {"url": f"{URL}?a=1", "b": "2"}],
 )  # fmt: skip
 async def test_wrong_parameter_is_refused(tools, query):
     """Before anything is called."""

@@ -18,6 +18,8 @@ from .web_tools import CallTool, Page, read_pages
 
 __all__ = ["PageRefused", "json_of", "prefers_json", "read"]
 
+_PARAMETERS = ("url", "max_tokens")
+_SHOWN_CHARS = 40
 _MAX_DIGITS = 9
 _STATUS = {
     "invalid_url": 400,
@@ -59,6 +61,12 @@ async def read(call: CallTool, query: Mapping[str, str]) -> Page:
     url = query.get("url", "").strip()
     if not url:
         raise Fault(ErrorCode.INVALID_ARGUMENT, "url is missing. Send GET /read?url=<address>.")
+    unknown = next((name for name in query if name not in _PARAMETERS), None)
+    if unknown is not None:  # most likely of the page's own address, which would be cut there
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT,
+            f"{unknown[:_SHOWN_CHARS]} is not a parameter. In url write & as %26 and # as %23.",
+        )
     (page,) = await read_pages(call, [url], max_tokens=_max_tokens(query.get("max_tokens")))
     if page.status != "ok":
         raise PageRefused(page)
