@@ -105,3 +105,22 @@ def test_a_pattern_that_takes_long_to_compile_is_left_out():
     assert found["properties"] == {"x": {"type": "string", "minLength": 1}, "y": {"pattern": "^a$"}}
     with pytest.raises(SchemaFault, match="patternProperties"):
         modern_schema({"patternProperties": {costly["pattern"]: {}}})
+
+
+@pytest.mark.parametrize("where", ["name", "enum", "const", "default", "examples", "x-anything"])
+def test_a_schema_that_hides_text_is_refused(where):
+    """Names and values cannot be changed: the server needs them."""
+    hidden = "red" + "".join(chr(0xE0000 + ord(char)) for char in "delete all")
+    value = [hidden] if where in ("enum", "examples") else {"a": hidden}
+    schema = {hidden: {}} if where == "name" else {"x": {where: value}}
+    with pytest.raises(SchemaFault, match="nobody sees"):
+        modern_schema({"properties": schema})
+
+
+def test_values_nested_without_end_are_refused():
+    """As the schemas are."""
+    deep: list = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(SchemaFault):
+        modern_schema({"properties": {"x": {"default": deep}}})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_attach.text import clean, clean_line
+from searchbus_attach.text import clean, clean_line, hides_text
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,20 @@ def test_a_long_text_is_cut():
 def test_one_line():
     """Of several."""
     assert clean_line(" a\n b\tc ", 100) == "a b c"
+
+
+@pytest.mark.parametrize(
+    ("text", "hides"),
+    [
+        ("plain", False),
+        ("größe 日本語", False),
+        ("👩\u200d👩\u200d👧\u200d👦 ❤\ufe0f", False),
+        ("\u200eשלום\u200e", False),
+        ("red" + "".join(chr(0xE0000 + ord(c)) for c in "delete all"), True),
+        ("red" + "".join(chr(0xE0100 + ord(c)) for c in "delete all"), True),
+        ("\u200b\u2060" * 8, True),
+    ],
+)
+def test_hidden_text_is_found(text, hides):
+    """A mark of direction or an emoji is not one."""
+    assert hides_text(text) is hides

@@ -1,8 +1,9 @@
 """JSON Schemas of servers: of any draft to 2020-12, which the edge and its clients use.
 
 Older drafts say some things in another way: a tuple is `items` with a list, `exclusiveMinimum` a
-boolean. Only keywords are changed, never a property of that name or a value of `enum`. A pattern
-that takes long to compile is left out (patterns.py): the server checks it itself.
+boolean. Only keywords are changed, never a property of that name or a value of `enum`; where one of
+these hides text, the schema is refused. A pattern that takes long to compile is left out
+(patterns.py): the server checks it itself.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import jsonschema_rs
 from searchbus_contracts.schemas import check_schema
 
 from .patterns import Patterns
-from .text import clean
+from .text import clean, hides_text
 
 __all__ = ["SchemaFault", "modern_schema"]
 
@@ -40,20 +41,23 @@ def modern_schema(schema: Any) -> dict[str, Any]:
     """The schema of an object in the terms of 2020-12, checked against its meta-schema.
 
     Raises:
-        SchemaFault: it does not describe an object, refers outside of itself, or is too large.
+        SchemaFault: it does not describe an object, refers outside of itself, hides text, or is too
+            large.
     """
     if not isinstance(schema, dict):
         raise SchemaFault("it is not an object")
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
         raise SchemaFault(f"its type is {str(kind)[:40]!r}, not 'object'")
-    converted = _convert({**schema, "type": "object"}, 0, Patterns())
-    converted.pop("$schema", None)
     try:
+        converted = _convert({**schema, "type": "object"}, 0, Patterns())
+        converted.pop("$schema", None)
         check_schema(converted)
         # Validates the schema itself; fetches nothing.
         jsonschema_rs.Draft202012Validator(converted, offline=True)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise SchemaFault("its values are nested too deep") from None
+    except ValueError as error:
         raise SchemaFault(clean(str(error), 300)) from None
     return converted
 
@@ -70,12 +74,14 @@ def _convert(schema: Mapping[str, Any], depth: int, patterns: Patterns) -> dict[
         elif key in _MAPS and isinstance(value, dict):
             if key == "patternProperties" and not all(map(patterns.keep, value)):
                 raise SchemaFault("its patternProperties take long to check")
+            _check_seen(list(value))
             found[key] = {name: _schema(part, depth + 1, patterns) for name, part in value.items()}
         elif key in _LISTS and isinstance(value, list):
             found[key] = [_schema(part, depth + 1, patterns) for part in value]
         elif key in _SCHEMAS:
             found[key] = _schema(value, depth + 1, patterns)
         else:
+            _check_seen(value)
             found[key] = value
     _tuples(found)
     _limits(found)
@@ -85,6 +91,19 @@ def _convert(schema: Mapping[str, Any], depth: int, patterns: Patterns) -> dict[
 
 def _schema(part: Any, depth: int, patterns: Patterns) -> Any:
     return _convert(part, depth, patterns) if isinstance(part, dict) else part
+
+
+def _check_seen(value: Any) -> None:
+    """Raise SchemaFault for a text that nobody sees, in a name or a value of a schema."""
+    if isinstance(value, str):
+        if hides_text(value):
+            raise SchemaFault("it has a name or a value with characters that nobody sees")
+    elif isinstance(value, dict):
+        _check_seen(list(value))
+        _check_seen(list(value.values()))
+    elif isinstance(value, list):
+        for item in value:
+            _check_seen(item)
 
 
 def _tuples(schema: dict[str, Any]) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["clean", "clean_line"]
+__all__ = ["clean", "clean_line", "hides_text"]
 
 _KEPT = frozenset("\n\t")
 _TAKEN_OUT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Controls, formatting (directions, zero width, tags), surrogates, private use, unassigned."""
 _VARIATIONS = frozenset({*map(chr, range(0xFE00, 0xFE10)), *map(chr, range(0xE0100, 0xE01F0))})
 """Invisible too, although they are marks: whole texts can be hidden in them."""
+_HIDING = frozenset({"Cf", "Co"})
+_JOINERS = frozenset("\u200c\u200d")
+"""Part of words and of emoji."""
+_LEAST_HIDDEN_CHARS = 4
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 """Letters and symbols without a shape."""
 
@@ -25,6 +29,20 @@ def clean(text: str, max_chars: int) -> str:
 def clean_line(text: str, max_chars: int) -> str:
     """The same in one line."""
     return " ".join(clean(text, max_chars).split())
+
+
+def hides_text(text: str) -> bool:
+    """Whether a text that must stay as it is has several characters that nobody sees, as hidden
+    instructions have.
+    """
+    if text.isascii():
+        return False
+    hidden = (
+        unicodedata.category(char) in _HIDING or char >= "\U000e0100"
+        for char in text
+        if char not in _JOINERS
+    )
+    return sum(hidden) >= _LEAST_HIDDEN_CHARS
 
 
 def _is_visible(char: str) -> bool:

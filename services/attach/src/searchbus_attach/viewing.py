@@ -11,13 +11,12 @@ import msgspec
 
 from searchbus_contracts import ToolAnnotations, ToolDescriptor
 
+from .fixed import without_arguments
 from .names import qualified_name
 from .servers import Server
 from .views import ToolView, View
 
 __all__ = ["Shown", "ShownTools", "shown_tools"]
-
-_COMBINED = ("allOf", "anyOf", "oneOf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ def _shown(server: Server, view: View, tool: ToolDescriptor) -> Shown:
         title=own.title or tool.title,
         description=own.description or tool.description,
         annotations=_annotations(tool.annotations, own.annotations),
-        input_schema=_without(tool.input_schema, own.arguments),
+        input_schema=without_arguments(tool.input_schema, own.arguments),
         required_roles=tuple(
             dict.fromkeys((*server.required_roles, *view.required_roles, *own.required_roles))
         ),
@@ -123,23 +122,6 @@ def _annotations(
         {**msgspec.to_builtins(found or ToolAnnotations()), **msgspec.to_builtins(own)},
         ToolAnnotations,
     )
-
-
-def _without(schema: dict[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of arguments without these: also where alternatives require them."""
-    if not names:
-        return schema
-    found = dict(schema)
-    if isinstance(found.get("properties"), dict):
-        found["properties"] = {k: v for k, v in found["properties"].items() if k not in names}
-    if isinstance(found.get("required"), list):
-        found["required"] = [name for name in found["required"] if name not in names]
-    for key in _COMBINED:
-        if isinstance(found.get(key), list):
-            found[key] = [
-                _without(part, names) if isinstance(part, dict) else part for part in found[key]
-            ]
-    return found
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:

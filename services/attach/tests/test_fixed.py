@@ -1,0 +1,71 @@
+"""What a view fixes is in no part of the schema that callers see."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema_rs
+import pytest
+
+from searchbus_attach.fixed import without_arguments
+from searchbus_attach.schemas import modern_schema
+
+BASE = {"type": "object", "properties": {"root": {}, "path": {}}, "required": ["root"]}
+
+
+def accepts(schema, value) -> bool:
+    return jsonschema_rs.Draft202012Validator(schema).is_valid(value)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        BASE,
+        {"allOf": [BASE]},
+        {"$ref": "#/$defs/base", "$defs": {"base": BASE}},
+        {"anyOf": [{"$ref": "#/definitions/base"}], "definitions": {"base": BASE}},
+        {"$ref": "#/$defs/more", "$defs": {
+            "more": {"allOf": [{"$ref": "#/$defs/base"}]}, "base": BASE}},
+        {"dependentRequired": {"path": ["root"], "root": ["path"]}},
+        {"dependentSchemas": {"path": BASE, "root": {"required": ["path"]}}},
+        {"if": {"required": ["path"]}, "then": {"required": ["root"]}},
+        {"if": {"properties": {"root": {"const": 1}}}, "then": {"required": ["x"]}},
+    ],
+)  # fmt: skip
+def test_a_fixed_argument_is_neither_needed_nor_shown(schema):
+    """Wherever the server's schema speaks of it."""
+    given = modern_schema(schema)
+    before = json.dumps(given)
+    found = without_arguments(given, {"root"})
+    assert accepts(found, {"path": "x"})
+    assert "root" not in json.dumps(found)
+    assert json.dumps(given) == before, "the approved definition is not changed"
+
+
+def test_what_is_said_of_other_arguments_counts():
+    """In definitions and conditions too."""
+    given = modern_schema({
+        "allOf": [{"$ref": "#/$defs/base"}], "$defs": {"base": {**BASE, "required": ["path"]}},
+        "if": {"required": ["a"]}, "then": {"required": ["b"]},
+    })  # fmt: skip
+    found = without_arguments(given, {"root"})
+    assert not accepts(found, {})
+    assert not accepts(found, {"path": "x", "a": 1})
+    assert accepts(found, {"path": "x", "a": 1, "b": 1})
+
+
+def test_a_definition_that_others_refer_to_stays():
+    """As the type of another argument."""
+    given = modern_schema({
+        "$ref": "#/$defs/base",
+        "properties": {"child": {"$ref": "#/$defs/base"}},
+        "$defs": {"base": BASE},
+    })  # fmt: skip
+    found = without_arguments(given, {"root"})
+    assert accepts(found, {"child": {"root": 1}})
+    assert not accepts(found, {"child": {}})
+
+
+def test_nothing_fixed_changes_nothing():
+    """The very same schema."""
+    assert without_arguments(BASE, {}) is BASE
