@@ -69,6 +69,8 @@ def test_pages_are_joined():
     [
         (httpx.Response(200, json={"id": 1, "error": {"code": -32602, "message": "Unknown tool"}}),
          r"Unknown tool \(-32602\)"),
+        (httpx.Response(401, json={"id": None, "error": {"code": -31401, "message": "No."}}),
+         r"No\. \(-31401\) .* SEARCHBUS_TOKEN"),
         (httpx.Response(404, json={"detail": "Not Found"}), r"no MCP reply \(HTTP 404\)"),
         (httpx.Response(502, text="<html>"), r"no MCP reply \(HTTP 502\)"),
         (httpx.Response(200, json=[1]), "no MCP reply"),

@@ -68,7 +68,10 @@ class McpHttp:
         reply = _reply(response)
         if "error" in reply:
             error_ = reply["error"]
-            raise McpError(f"{error_.get('message', 'unknown error')} ({error_.get('code')})")
+            text = f"{error_.get('message', 'unknown error')} ({error_.get('code')})"
+            if response.status_code == httpx.codes.UNAUTHORIZED:
+                text += " This command sends the key or token in SEARCHBUS_TOKEN."
+            raise McpError(text)
         result: dict[str, Any] = reply["result"]
         return result
 
