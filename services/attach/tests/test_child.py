@@ -13,9 +13,12 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+import uvloop
 
 from searchbus_attach import child as module
 from searchbus_attach.child import ALLOWED_VARIABLES, Child, Reaper, child_environment
+from searchbus_attach.connection import HttpNotes, why
+from searchbus_attach.servers import parse_server
 from searchbus_testing import eventually, until
 
 from .conftest import PROGRAM, plain
@@ -126,11 +129,18 @@ async def test_what_it_prints_before_its_end_is_kept(reaper, monkeypatch):
     assert texts[-1].endswith("the reason")
 
 
-async def test_a_program_that_does_not_exist_is_an_error(reaper):
-    """At the start."""
-    server = plain().__class__(name="x", command="/no/such/program")
-    with pytest.raises(OSError):
-        await Child.start(server, reaper, print)
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [({"command": "no-such-program"}, "there is no program no-such-program"),
+     ({"command": "true", "cwd": "/no/such/folder"}, "there is no folder /no/such/folder")],
+)  # fmt: skip
+def test_what_does_not_exist_is_named(reaper, loop, keys, said):
+    """The program, or the folder that it should start in; uvloop does not say which."""
+    server = parse_server("x", keys)
+    with asyncio.Runner(loop_factory=loop) as runner, pytest.raises(OSError) as raised:
+        runner.run(Child.start(server, reaper, print))
+    assert why(raised.value, HttpNotes()) == said
 
 
 KILLED = """

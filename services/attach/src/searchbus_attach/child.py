@@ -133,18 +133,25 @@ class Child:
                 most = most if hard == resource.RLIM_INFINITY else min(most, hard)
                 resource.setrlimit(kind, (most, most))
 
-        process = await asyncio.create_subprocess_exec(
-            server.command,
-            *server.args,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=child_environment(server),
-            cwd=server.cwd or None,
-            limit=MAX_LINE_BYTES,
-            start_new_session=True,
-            preexec_fn=limit,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                server.command,
+                *server.args,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=child_environment(server),
+                cwd=server.cwd or None,
+                limit=MAX_LINE_BYTES,
+                start_new_session=True,
+                preexec_fn=limit,
+            )
+        except FileNotFoundError as error:
+            # uvloop does not say which file.
+            if server.cwd and not await asyncio.to_thread(os.path.isdir, server.cwd):
+                message = f"there is no folder {server.cwd}"
+                raise NotADirectoryError(error.errno, message) from None
+            raise FileNotFoundError(error.errno, error.strerror, server.command) from None
         reaper.watch(process.pid)
         child = cls(process, reaper)
         child._reading = asyncio.get_running_loop().create_task(child._read_stderr(on_stderr))
