@@ -3,7 +3,7 @@
 `doc:<collection>:<percent-encoded document id>` names a document; access is checked when it is
 read.
 `web:<base64url of the URL>.<signature>` names a page that search has returned; without the
-signature, fetch would be a proxy for any address.
+signature (HMAC-SHA256, cut), fetch would be a proxy for any address.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from searchbus_contracts import ErrorCode, Fault, is_token
 
-from ..signing import Signer, from_base64url, to_base64url
+from ..signing import derived_key, from_base64url, to_base64url
 
 __all__ = ["Ids", "unknown_id"]
 
@@ -29,7 +29,7 @@ class Ids:
     """
 
     def __init__(self, key: bytes) -> None:
-        self._signer = Signer(key, "ids", size_bytes=_SIGNATURE_BYTES)
+        self._key = derived_key(key, "ids")
 
     def of_document(self, collection: str, document_id: str) -> str:
         """The id of a document."""
@@ -65,7 +65,7 @@ class Ids:
             raise unknown_id() from None
 
     def _signature(self, name: str) -> str:
-        return to_base64url(self._signer.sign(name.encode()))
+        return to_base64url(hmac.digest(self._key, name.encode(), "sha256")[:_SIGNATURE_BYTES])
 
 
 def unknown_id() -> Fault:
