@@ -33,11 +33,12 @@ from opentelemetry.trace import (
     TraceFlags,
 )
 
-__all__ = ["LightSpan", "LightTracer", "LightTracerProvider"]
+__all__ = ["UNSET", "LightSpan", "LightTracer", "LightTracerProvider"]
 
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _NOT_SAMPLED = TraceFlags(TraceFlags.DEFAULT)
-_UNSET = Status(StatusCode.UNSET)
+UNSET = Status(StatusCode.UNSET)
+"""Of every span whose outcome nobody has set."""
 _LOW_64_BITS = (1 << 64) - 1
 
 
@@ -93,11 +94,13 @@ class LightTracer(trace.Tracer):
     ) -> trace.Span:
         """Start a span; one that is not sampled records nothing."""
         parent: SpanContext | None = None
+        valid = False
         if context is None or context:  # an empty one has no span
             parent = trace.get_current_span(context).get_span_context()
-        if parent is not None and parent.is_valid:
-            trace_id, state = parent.trace_id, parent.trace_state
-            sampled = parent.trace_flags.sampled
+            # A tuple, whose fields cost a call each by name.
+            trace_id, _, _, parent_flags, state, valid = parent
+        if valid:
+            sampled = bool(parent_flags & TraceFlags.SAMPLED)
         else:
             parent, state = None, DEFAULT_TRACE_STATE
             trace_id = random.getrandbits(128) or 1
@@ -180,7 +183,7 @@ class LightSpan(trace.Span):
         self.attributes = attributes
         self.links = links
         self.events: list[Event] = []
-        self.status = _UNSET
+        self.status = UNSET
         self.start_time = start_time
         self.end_time: int | None = None
         self.instrumentation_scope = scope

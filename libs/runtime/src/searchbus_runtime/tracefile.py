@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from .line_queue import LineQueue
-from .spans import LightSpan
+from .spans import UNSET, LightSpan
 from .traces import SpanRecord
 
 __all__ = ["TraceFile"]
@@ -29,7 +29,7 @@ log = logging.getLogger("searchbus.process")
 FLUSH_S = 0.2
 """So that `searchbus trace --last` finds a call that has just ended."""
 _encoder = msgspec.json.Encoder(enc_hook=str)
-_kinds = {kind: kind.name.lower() for kind in SpanKind}
+_kinds = {kind.value: kind.name.lower() for kind in SpanKind}
 # The name and the attribute that the SDK's processor has for a collector.
 _processed = metrics.get_meter("searchbus.runtime").create_counter(
     "otel.sdk.processor.span.processed",
@@ -112,11 +112,11 @@ class TraceFile(SpanProcessor):
             ids[36:52],
             f"{span.parent.span_id:016x}" if span.parent else None,
             span.name,
-            _kinds[span.kind],
+            _kinds[span.kind._value_],  # `value`, and the hash of a member, are Python functions
             self._service,
             span.start_time,
             span.end_time,
-            _error(span.status),
+            None if span.status is UNSET else _error(span.status),
             span.attributes,
         )
 

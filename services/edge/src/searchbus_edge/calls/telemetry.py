@@ -126,7 +126,10 @@ class Tracing:
         self, header: tuple[str, str], meta: Mapping[str, Any]
     ) -> tuple[Context, Sequence[Link]]:
         """The parent and the links of a span: the context in `_meta`, else in the header."""
-        remote = _remote(meta.get("traceparent"), meta.get("tracestate")) or _remote(*header)
+        sent = meta.get("traceparent")
+        if not sent and not header[0]:
+            return _NO_CONTEXT, ()
+        remote = _remote(sent, meta.get("tracestate")) or _remote(*header)
         if remote is None:
             return _NO_CONTEXT, ()
         if self._trust:
