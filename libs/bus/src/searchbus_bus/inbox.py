@@ -196,22 +196,26 @@ class Inbox:
             pending.end(Failed(fault, "connection_lost"))
 
     def _on_message(self, message: Message) -> None:
-        tokens = message.subject[len(self._subject) + 1 :].split(".")
-        token, rest = ".".join(tokens[:2]), tokens[2:]
-        collector = self._collectors.get(token)
+        token = message.subject[len(self._subject) + 1 :]
         pending = self._pending.get(token)
-        if collector is not None:
-            collector(message)
-        elif pending is None or pending.outcome.done():
-            return
-        elif rest:
-            task = asyncio.get_running_loop().create_task(self._send_part(pending, message))
-            self._background.add(task)
-            task.add_done_callback(self._background.discard)
-        else:
+        if pending is None:
+            self._on_other(token, message)
+        elif not pending.outcome.done():
             outcome = read_reply(pending, message)
             if outcome is not None:
                 pending.end(outcome)
+
+    def _on_other(self, token: str, message: Message) -> None:
+        """Take the reply to a question, or a worker's request for a part of a large request."""
+        collector = self._collectors.get(token)
+        if collector is not None:
+            collector(message)
+            return
+        pending = self._pending.get(token.rpartition(".")[0])
+        if pending is not None and not pending.outcome.done():
+            task = asyncio.get_running_loop().create_task(self._send_part(pending, message))
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
 
     async def _send_part(self, pending: Pending, message: Message) -> None:
         digits = message.data[:8]

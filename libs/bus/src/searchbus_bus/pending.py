@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from searchbus_contracts import ErrorCode, Failure, Fault, ToolEvent, decode, is_token
 from searchbus_contracts.headers import ACK, CHUNK, ERROR_CODE, ERROR_TEXT, EVENT
@@ -38,8 +40,7 @@ class Failed:
     instance: str = ""
 
 
-@dataclass(slots=True)
-class Pending:
+class Pending(Struct):
     """One attempt that waits for its reply.
 
     Attributes:
@@ -54,7 +55,7 @@ class Pending:
     since_s: float
     instance: str = ""
     watch: asyncio.Task[None] | None = None
-    request_parts: list[memoryview] = field(default_factory=list)
+    request_parts: list[memoryview] = []
     assembly: Assembly | None = None
 
     def end(self, outcome: bytes | Failed) -> None:
@@ -69,6 +70,8 @@ OnSilence = Callable[[Pending], Coroutine[Any, Any, None]]
 def read_reply(pending: Pending, message: Message) -> bytes | Failed | None:
     """The outcome that a message brings; None where more messages follow."""
     headers = message.headers
+    if not headers:  # a whole reply; everything else says in a header what it is
+        return message.data
     if message.no_responders:
         return Failed(
             Fault(

@@ -27,7 +27,7 @@ from .identity import ActorSigner, Sent, received_delegation
 from .ids import RandomIds
 from .inbox import Inbox, Question
 from .parts import MAX_BODY_BYTES
-from .pending import Failed, OnSilence
+from .pending import Failed, Pending
 from .request import InstanceGone, Request
 from .transport import Transport
 from .watching import ACK_AFTER_MS, watch
@@ -160,7 +160,7 @@ class Requester:
                 headers=self._headers(request, subject, deadline, req_id, body, span),
                 deadline=deadline,
                 on_event=request.on_event,
-                on_silence=self._watching(request, last=attempt >= _ATTEMPTS),
+                on_silence=functools.partial(self._watch, request, attempt >= _ATTEMPTS),
             )
             if isinstance(outcome, bytes):
                 if instance is not None:
@@ -192,17 +192,16 @@ class Requester:
     def _is_work(self, request: Request[Any]) -> bool:
         return not request.replier and self._subjects.is_work(request.subject)
 
-    def _watching(self, request: Request[Any], *, last: bool) -> OnSilence | None:
-        if not self._is_work(request):
-            return None
-        may_repeat = request.idempotent and not last and not request.instance_only
-        return functools.partial(
-            watch,
-            fleet=self.fleet,
-            service=request.service,
-            may_repeat=may_repeat,
-            only=request.instance or "" if request.instance_only else "",
-        )
+    async def _watch(self, request: Request[Any], last: bool, pending: Pending) -> None:
+        """Watch an attempt that has been silent for long, if instances take such requests."""
+        if self._is_work(request):
+            await watch(
+                pending,
+                fleet=self.fleet,
+                service=request.service,
+                may_repeat=request.idempotent and not last and not request.instance_only,
+                only=request.instance or "" if request.instance_only else "",
+            )
 
     def _pause_s(self, failed: Failed, request: Request[Any], attempt: int) -> float | None:
         """Seconds until the next attempt; None where the request must not be repeated."""
