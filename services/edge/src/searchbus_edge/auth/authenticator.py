@@ -51,11 +51,8 @@ class Authenticator:
         self._keys = keys
         self.resource_url = resource_url.rstrip("/")
         self._audiences = tuple(audiences)
-
-    @property
-    def open(self) -> bool:
+        self.open = tokens is None and keys is None
         """Whether requests need no credential."""
-        return self._tokens is None and self._keys is None
 
     async def identify(self, authorization: str, path: str) -> Actor:
         """The caller of a request to `path`; raises Unauthenticated.

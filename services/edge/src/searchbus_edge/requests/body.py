@@ -42,6 +42,8 @@ class BodyLimits:
     ) -> None:
         self._most_bytes = most_bytes
         self._call_bytes = min(most_bytes, call_bytes)
+        # A smaller body has neither too many bytes nor too many texts, whatever it asks for.
+        self._small_bytes = min(self._call_bytes, 2 * _MAX_STRINGS)
         self._timeout_s = timeout_s
         self._free_bytes = held_bytes
 
@@ -101,6 +103,9 @@ class BodyLimits:
             offered: the tools of the endpoint; only a body over the usual limit needs them.
             everything: those that call_tool calls.
         """
+
+        if len(body) <= self._small_bytes:
+            return None
 
         def declared() -> int:
             request = read_request(body)

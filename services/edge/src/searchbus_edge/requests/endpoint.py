@@ -130,10 +130,8 @@ class Endpoint:
                 )
 
     async def _request(self, received: Received, request: Request, answer: Answer) -> None:
-        if not (
-            await self._fast.serve(received, request, answer)
-            or await self._search.serve(received, request, answer)
-        ):
+        fast = self._search if request.method == "tools/search" else self._fast
+        if not await fast.serve(received, request, answer):
             await self._kernel.request(received, request, answer)
 
     async def _cancel(self, received: Received, message: Notification) -> None:
@@ -142,10 +140,13 @@ class Endpoint:
 
     async def _lacks_role(self, received: Received, message: Any, send: Any) -> bool:
         """Refuse a call whose tool needs a role that an identified caller lacks."""
-        if self._policy.authenticator.open or not isinstance(message, Request):
+        if (
+            self._policy.authenticator.open
+            or not isinstance(message, Request)
+            or message.method != "tools/call"
+        ):
             return False
-        name = message.called_tool()
-        listed = self._server.view.tools.get(name) if name else None
+        listed = self._server.view.tools.get(message.called_tool())
         if listed is not None and is_call_tool(listed):
             listed = self._calls.everything.tools.get(message.named_argument())
         descriptor = listed.descriptor if listed is not None else None

@@ -44,13 +44,14 @@ class FastSearch:
         self._server = server
         self._tracing = tracing
         self._stamp: dict[str, Any] = server.mcp.server_info_stamp
+        # By the name of the tool, of one version of the view.
         self._rendered: dict[str, Raw] = {}
-        self._rendered_of: Any = None
+        self._version: Any = None
 
     async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
-        """Serve a request; False, and nothing done, where that is the kernel's part."""
+        """Serve a tools/search; False, and nothing done, where that is the kernel's part."""
         head = received.head
-        if request.method != "tools/search" or head.revision not in REVISIONS:
+        if head.revision not in REVISIONS:
             return False
         params = decode_params(_search_params, request)
         if params is None or client_of(received, request, params.meta, None) is None:
@@ -67,7 +68,8 @@ class FastSearch:
         except MCPError as raised:
             await finish_error(answer, request, raised.error, modern=modern)
             return True
-        tools = [self._render(view, tool) for tool in found]
+        rendered = self._rendered_of(view)
+        tools = [rendered.get(tool.name) or self._render(tool) for tool in found]
         result = {**_empty(head.revision), "tools": tools}
         if cursor is not None:
             result["nextCursor"] = cursor
@@ -85,15 +87,17 @@ class FastSearch:
         except Exception as error:
             raise shown_error(error, "tools/search") from None
 
-    def _render(self, view: View, tool: ListedTool) -> Raw:
-        """The tool as tools/list shows it."""
-        if self._rendered_of != view.version or len(self._rendered) > _MAX_RENDERED:
-            self._rendered_of = view.version
+    def _rendered_of(self, view: View) -> dict[str, Raw]:
+        """The tools of a view that were rendered so far."""
+        if self._version != view.version or len(self._rendered) > _MAX_RENDERED:
+            self._version = view.version
             self._rendered = {}
-        found = self._rendered.get(tool.name)
-        if found is None:
-            dumped = render.tool(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
-            found = self._rendered[tool.name] = Raw(msgspec.json.encode(dumped))
+        return self._rendered
+
+    def _render(self, tool: ListedTool) -> Raw:
+        """The tool as tools/list shows it."""
+        dumped = render.tool(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
+        found = self._rendered[tool.name] = Raw(msgspec.json.encode(dumped))
         return found
 
 
