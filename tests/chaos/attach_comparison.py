@@ -1,8 +1,12 @@
-"""The faults of the row `attached` at searchbus and at fastmcp's proxy, side by side.
+"""The faults of the row `attached` at searchbus and at fastmcp's proxy, one after the other in one run.
 
-    python -m tests.chaos.attach_comparison [--short]
+    python -m tests.chaos.attach_comparison [--short] [client] [request]
 
-Prints a table; fastmcp is installed into build/peers at the first run.
+Each gateway has the same five servers, gets the same calls in the same order, each fault before the same call, and has
+the same deadline, after which the client soon gives up; a server that does not answer within five seconds after its
+fault costs a restart of the gateway. So a run ends by itself. fastmcp's proxy is measured with a session for each
+`client`, and for each `request`, which is its default. It prints tables. fastmcp is installed into build/peers at the
+first run.
 """
 
 from __future__ import annotations
@@ -13,75 +17,182 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import httpx
 
 from searchbus_testing import free_port, until, watch_this_process
 from tests.bench.peers.environments import environment, versions
 
-from .attach_faults import DEADLINE_S, inject
-from .client import Client, counts
+from .attach_faults import COMPARED, SHORT, Limits, inject
+from .client import Client, Outcome, counts
 from .faulty import FAULTS, FaultyServers
 from .fleet import READY_S
+from .left import Left, left_of
 from .rows_attach import Run, at_searchbus
+from .watched import holdings
 
 GATEWAY = Path(__file__).parents[1] / "bench" / "peers" / "servers" / "fastmcp_gateway.py"
-_PATIENCE_S = 15.0
-"""For a server to answer again; fastmcp's may never do."""
+SESSIONS = ("client", "request")
+"""What has a session of its own with all servers."""
+_REVISION = "2025-11-25"
+"""With the newest one this version lists no tools of servers that are older."""
+_STOP_S = 10.0
 
 
-async def at_fastmcp(folder: Path, *, short: bool) -> Run:
-    """Give the faults to servers behind fastmcp's proxy."""
-    python = environment("fastmcp")
-    port = free_port()
-    deadline_s = DEADLINE_S["short" if short else "normal"]
-    with FaultyServers(folder / "servers") as servers:
-        file = folder / "mcp.json"
-        file.write_text(json.dumps({"mcpServers": servers.keys()}))
-        with (folder / "log").open("wb") as log:
-            gateway = subprocess.Popen([python, GATEWAY, str(port), file], stdout=log, stderr=log)
+@dataclass
+class Proxy:
+    """fastmcp's proxy in a process of its own.
+
+    Args:
+        sessions: `client` or `request`.
+        folder: for its files and its log.
+    """
+
+    sessions: str
+    folder: Path
+    servers: FaultyServers
+    limits: Limits
+
+    def __post_init__(self) -> None:
+        self.report = self.folder / "tasks.json"
+        self._file = self.folder / "mcp.json"
+        # In milliseconds; searchbus has the same limit of a call.
+        timeout = {"timeout": round(self.limits.deadline_s * 1000)}
+        servers = {name: keys | timeout for name, keys in self.servers.keys().items()}
+        self._file.write_text(json.dumps({"mcpServers": servers}))
+        self.client = Client([free_port()], revision=_REVISION, give_up_s=self.limits.give_up_s)
+        self.tasks_before = 0
+
+    async def start(self) -> None:
+        """Start it, wait until it listens, and begin the client's session."""
+        arguments = [str(self.client.ports[0]), self._file, self.sessions, self.report]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [environment("fastmcp"), GATEWAY, *arguments], stdout=log, stderr=log
+            )
+        await until(self._listens, timeout_s=READY_S, interval_s=0.1)
+        self.tasks_before = sum((await holdings(self.pid, self.report))["tasks"].values())
+        if self.sessions == "client":
+            self.client.session = await self._begin()
+
+    async def restart(self) -> None:
+        """End it, by force where it does not end by itself, and start it again."""
+        await self.stop()
+        await self.start()
+
+    async def stop(self) -> None:
+        """End it."""
+        self._process.terminate()
         try:
-            # With the newest revision this version lists no tools of servers that are older.
-            async with Client([port], revision="2025-11-25") as client:
+            await asyncio.to_thread(self._process.wait, _STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
-                async def answers() -> bool:
-                    found = await client.echo("s0_echo", deadline_s=deadline_s)
-                    return found.kind == "answer"
+    async def left(self) -> Left:
+        """What is left when its client has gone."""
+        if self.client.session:
+            async with self._http() as http:
+                await http.delete("/mcp", headers={"Mcp-Session-Id": self.client.session})
+        self.client.close()
+        return await left_of(
+            self.pid, self.report, self.servers.ports,
+            tasks_before=self.tasks_before, settle_s=self.limits.settle_s,
+        )  # fmt: skip
 
-                await until(answers, timeout_s=READY_S, interval_s=0.5)
-                found = await inject(
-                    client, servers, "{}_{}".format,
-                    deadline_s=deadline_s, patience_s=_PATIENCE_S, short=short,
-                )  # fmt: skip
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
+    async def _listens(self) -> bool:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", self.client.ports[0])
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+    async def _begin(self) -> str:
+        """A session of MCP."""
+        params = {"protocolVersion": _REVISION, "capabilities": {},
+                  "clientInfo": {"name": "chaos", "version": "1"}}  # fmt: skip
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+        async with self._http() as http:
+            found = await http.post("/mcp", json=message)
+            session = found.raise_for_status().headers["Mcp-Session-Id"]
+            done = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            head = {"Mcp-Session-Id": session, "MCP-Protocol-Version": _REVISION}
+            (await http.post("/mcp", json=done, headers=head)).raise_for_status()
+        return session
+
+    def _http(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{self.client.ports[0]}", timeout=READY_S, trust_env=False,
+            headers={"Accept": "application/json, text/event-stream"},
+        )  # fmt: skip
+
+
+@asynccontextmanager
+async def proxy(sessions: str, folder: Path, limits: Limits) -> AsyncIterator[Proxy]:
+    """fastmcp's proxy of five servers; both end with the context."""
+    with FaultyServers(folder / "servers") as servers:
+        found = Proxy(sessions, folder, servers, limits)
+        await found.start()
+        try:
+            yield found
         finally:
-            gateway.terminate()
-            gateway.wait(30)
-        return Run(found, servers.done_twice(), 0, len(servers.commands()))
+            found.client.close()
+            await found.stop()
 
 
-def table(runs: dict[str, Run]) -> str:
-    """The comparison in Markdown."""
+async def at_fastmcp(sessions: str, folder: Path, limits: Limits, *, short: bool) -> Run:
+    """Give the faults to servers behind fastmcp's proxy, with a session for each client or request."""
+    async with proxy(sessions, folder, limits) as gateway:
+        found = await inject(
+            gateway.client, gateway.servers, "{}_{}".format,
+            limits=limits, short=short, restart=gateway.restart,
+        )  # fmt: skip
+        return Run(found, gateway.servers.done_twice(), held=None, left=await gateway.left())
+
+
+def table(runs: Mapping[str, Run]) -> str:
+    """The comparison in Markdown: all calls, then those of each fault."""
     rows: dict[str, list[str]] = {}
     for run in runs.values():
-        every = counts([outcome for _, _, outcome in run.found.outcomes])
-        others = counts(run.found.others())
+        found, left = run.found, run.left
+        others = [outcome for _, own, outcome in found.outcomes if not own]
+        every = [outcome for _, _, outcome in found.outcomes]
+        again = [seconds for _, seconds in found.again_s]
         cells = {
-            "calls": f"{sum(every[kind] for kind in KINDS)}",
-            "own answer": f"{every['answer']}",
-            "error in time": f"{every['error'] + every['refused']}",
-            "neither by the deadline": f"{every['broken']}",
-            "failed, of servers without the fault": f"{others['failed']}",
-            "their p99 / before": f"{run.found.others_p99_ratio:.2f}",
+            "calls": f"{len(every)}",
+            "all: answers / errors in time / late / neither": _became(every),
+            "of servers without the fault": _became(others),
+            "their p99, s: before, and while others had faults": (
+                f"{found.before_p99_s:.3f}, {found.others_p99_s:.3f}"
+            ),
             "calls done twice, though they may not be": f"{run.twice}",
-            "servers that did not answer within 15 s after a fault": f"{len(run.found.lost)}",
-            "changed definitions shown to the operator": f"{run.held}",
-            "processes left": f"{run.left}",
+            "servers without an answer 5 s after a fault; the gateway was restarted": (
+                f"{len(found.lost)} of {len(found.lost) + len(again)}"
+            ),
+            "median time until an answer after a fault, of the others": (
+                f"{statistics.median(again):.1f} s" if again else ""
+            ),
+            "changes of definitions shown as held": (
+                "not offered" if run.held is None else f"{run.held}"
+            ),
+            "left at the end: processes, connections, tasks": (
+                f"{left.processes}, {left.connections}, {left.tasks}"
+            ),
         }
         for fault in FAULTS:
-            own = counts([o for f, own, o in run.found.outcomes if f == fault and own])
-            again = [seconds for f, seconds in run.found.again_s if f == fault]
-            after = f"{statistics.median(again):.1f} s" if again else "never"
-            cells[f"{fault}: answers, errors, neither; again after"] = (
-                f"{own['answer']}, {own['error'] + own['refused']}, {own['broken']}; {after}"
+            of = [(own, outcome) for name, own, outcome in found.outcomes if name == fault]
+            cells[f"{fault}: its server; others"] = "; ".join(
+                _became([outcome for own, outcome in of if own is whose]) for whose in (True, False)
             )
         for name, cell in cells.items():
             rows.setdefault(name, []).append(cell)
@@ -90,19 +201,28 @@ def table(runs: dict[str, Run]) -> str:
     return "\n".join(lines)
 
 
-KINDS = ("answer", "error", "refused", "late", "silent", "lost", "wrong")
+def _became(outcomes: Sequence[Outcome]) -> str:
+    """Answers / errors in time / late / neither."""
+    found = counts(outcomes)
+    errors = found["error"] + found["refused"]
+    return f"{found['answer']} / {errors} / {found['late']} / {found['broken'] - found['late']}"
 
 
-async def main(*, short: bool) -> None:
-    """Run both and print the table."""
+async def main(*, sessions: Sequence[str], short: bool) -> None:
+    """Run all and print the tables."""
+    limits = replace(COMPARED, deadline_s=SHORT.deadline_s) if short else COMPARED
     runs = {}
-    fastmcp = f"fastmcp {versions('fastmcp')['fastmcp']}, proxy"
-    for name, run in (("searchbus", at_searchbus), (fastmcp, at_fastmcp)):
-        with tempfile.TemporaryDirectory(prefix="searchbus-attach-") as folder:
-            runs[name] = await run(Path(folder) / "run", short=short)
+    with tempfile.TemporaryDirectory(prefix="searchbus-attach-") as name:
+        folder = Path(name)
+        runs["searchbus"] = await at_searchbus(folder / "searchbus", limits, short=short)
+        for each in sessions:
+            runs[
+                f"fastmcp {versions('fastmcp')['fastmcp']}, a session for each {each}"
+            ] = await at_fastmcp(each, folder / each, limits, short=short)
     sys.stdout.write(table(runs) + "\n")
 
 
 if __name__ == "__main__":
     watch_this_process()
-    asyncio.run(main(short="--short" in sys.argv))
+    given = [argument for argument in sys.argv[1:] if argument in SESSIONS]
+    asyncio.run(main(sessions=given or SESSIONS, short="--short" in sys.argv))

@@ -1,6 +1,6 @@
 """The faults of attached servers in turn, under load, at whatever gateway is in front of them.
 
-found = await inject(client, servers, name_of="{}__{}".format, patience_s=300)
+found = await inject(client, servers, name_of="{}__{}".format, limits=ROW)
 found.outcomes, found.others_p99_ratio
 """
 
@@ -11,13 +11,35 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from .client import Client, Outcome
+from .client import GIVE_UP_S, Client, Outcome
 from .faulty import FAULTS, FaultyServers
+from .fleet import READY_S
 
-__all__ = ["CALLS", "DEADLINE_S", "Findings", "inject"]
+__all__ = ["CALLS", "COMPARED", "ROW", "SHORT", "Findings", "Limits", "inject"]
 
-DEADLINE_S = {"normal": 3.0, "short": 15.0}
-"""Of a call; the short form also runs on busy machines."""
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long is waited.
+
+    Args:
+        deadline_s: of each call.
+        give_up_s: for an answer after the deadline.
+        patience_s: for a server's first answer after its fault.
+        settle_s: for processes, connections and tasks to end.
+    """
+
+    deadline_s: float
+    give_up_s: float = GIVE_UP_S
+    patience_s: float = READY_S
+    settle_s: float = 60.0
+
+
+ROW = Limits(deadline_s=3.0)
+SHORT = Limits(deadline_s=15.0)
+"""Also for busy machines."""
+COMPARED = Limits(deadline_s=3.0, give_up_s=1.0, patience_s=5.0, settle_s=15.0)
+"""Ends in minutes, whatever the gateway does."""
 CALLS = 34
 """During one fault of one server, over all five; 30 of these are 1,020 calls."""
 _SECONDS = {"hung": 6.0}
@@ -49,7 +71,17 @@ class Findings:
     @property
     def others_p99_ratio(self) -> float:
         """Their p99, in multiples of that before the faults."""
-        return _p99([outcome.took_s for outcome in self.others()]) / _p99(self.before_s)
+        return self.others_p99_s / self.before_p99_s
+
+    @property
+    def others_p99_s(self) -> float:
+        """Of their calls, also of those that failed."""
+        return _p99([outcome.took_s for outcome in self.others()])
+
+    @property
+    def before_p99_s(self) -> float:
+        """Of the calls before the first fault."""
+        return _p99(self.before_s)
 
 
 async def inject(
@@ -57,19 +89,18 @@ async def inject(
     servers: FaultyServers,
     name_of: Callable[[str, str], str],
     *,
-    patience_s: float,
-    deadline_s: float,
+    limits: Limits,
     short: bool = False,
     while_it_lasts: Callable[[str, str], Awaitable[None]] | None = None,
+    restart: Callable[[], Awaitable[None]] | None = None,
 ) -> Findings:
     """Call all servers evenly while each has each fault in turn.
 
     Args:
         name_of: server and tool → the tool's name at the gateway.
-        deadline_s: of each call.
-        patience_s: for the first answer after a fault.
         short: each fault at one server only.
         while_it_lasts: awaited with server and fault before that ends.
+        restart: of the gateway, where a server does not answer again in time.
     """
     found = Findings()
 
@@ -82,12 +113,12 @@ async def inject(
             name = servers.names[number % len(servers.names)]
             tool = ("echo", "note")[number // len(servers.names) % 2]
             tasks.append((name, asyncio.create_task(
-                client.echo(name_of(name, tool), deadline_s=deadline_s)
+                client.echo(name_of(name, tool), deadline_s=limits.deadline_s)
             )))  # fmt: skip
         return [(name, await task) for name, task in tasks]
 
     async def answers(name: str) -> bool:
-        outcome = await client.echo(name_of(name, "echo"), deadline_s=deadline_s)
+        outcome = await client.echo(name_of(name, "echo"), deadline_s=limits.deadline_s)
         return outcome.kind == "answer"
 
     await load(_OTHERWISE_S)  # warms up
@@ -104,8 +135,10 @@ async def inject(
             servers[name].end(fault)
             ended_s = time.monotonic()
             while not await answers(name):
-                if time.monotonic() - ended_s > patience_s:
+                if time.monotonic() - ended_s > limits.patience_s:
                     found.lost.append(f"{name} after {fault}")
+                    if restart is not None:
+                        await restart()
                     break
                 await asyncio.sleep(_AGAIN_S)
             else:

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["REVISION", "SPARE_S", "Client", "Outcome", "counts"]
+__all__ = ["GIVE_UP_S", "REVISION", "SPARE_S", "Client", "Outcome", "counts"]
 
 REVISION = "2026-07-28"
 _META = {
@@ -33,7 +33,7 @@ _BUFFER_BYTES = 32 * 2**20
 """With less, reading a large answer would take longer than serving it."""
 SPARE_S = 0.25
 """An answer may come this long after the deadline."""
-_GIVE_UP_S = 60.0
+GIVE_UP_S = 60.0
 """After the deadline; in the short form, which also runs on busy machines, an answer may come so late."""
 
 
@@ -43,7 +43,7 @@ class Outcome:
 
     Attributes:
         kind: answer; error (a typed one); refused (HTTP); lost (no connection); late (after the
-            deadline and a little); silent (not even a minute later); wrong (another answer than was
+            deadline and a little); silent (the client gave up); wrong (another answer than was
             asked for).
         code: of an error.
         started_s, took_s: on the monotonic clock, with all attempts.
@@ -74,19 +74,26 @@ class Client:
         path: of the endpoint.
         token: of the caller.
         short: the form of the row; in the short one a call may end late.
-        revision: of MCP; servers of an older one need no session.
+        revision: of MCP; servers of an older one may need a session.
+        give_up_s: how long after its deadline the client waits for a call.
+
+    Attributes:
+        ports: of the edges.
+        session: the Mcp-Session-Id of its requests; empty without one.
     """
 
     def __init__(
         self, ports: Sequence[int], *, path: str = "/mcp", token: str = "",
-        short: bool = False, revision: str = REVISION,
+        short: bool = False, revision: str = REVISION, give_up_s: float = GIVE_UP_S,
     ) -> None:  # fmt: skip
-        self._ports = list(ports)
+        self.session = ""
+        self.ports = list(ports)
         self._path = path
         self._token = token
         self._revision = revision
         self._meta = {"_meta": _META} if revision == REVISION else {}
-        self._spare_s = _GIVE_UP_S if short else SPARE_S
+        self._spare_s = GIVE_UP_S if short else SPARE_S
+        self._give_up_s = give_up_s
         self._turn = itertools.count()
         self._numbers = itertools.count()
         self._idle: dict[int, list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]] = {
@@ -97,9 +104,13 @@ class Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
         for connections in self._idle.values():
-            for _, writer in connections:
-                writer.close()
+            while connections:
+                connections.pop()[1].close()
 
     async def load(
         self, *, rate_per_s: float, seconds: float, tool: str = "echo", attempts: int = 1,
@@ -149,7 +160,7 @@ class Client:
         params = {"name": tool, "arguments": arguments}
         started_s = time.monotonic()
         try:
-            async with asyncio.timeout(deadline_s + _GIVE_UP_S):
+            async with asyncio.timeout(deadline_s + self._give_up_s):
                 status, body = await self.post("tools/call", params, name=tool)
         except TimeoutError:
             return "silent", "", ""
@@ -180,8 +191,8 @@ class Client:
         body = self._body(method, params)
         first = next(self._turn)
         error: Exception = ConnectionError("no edge")
-        for offset in range(len(self._ports)):
-            port = self._ports[(first + offset) % len(self._ports)]
+        for offset in range(len(self.ports)):
+            port = self.ports[(first + offset) % len(self.ports)]
             try:
                 return await self._send(port, method, name, body)
             except (OSError, asyncio.IncompleteReadError) as failed:
@@ -194,7 +205,7 @@ class Client:
         It blocks, on a connection of its own, and decodes nothing in this time: a client that
         shares the machine with what it measures should take little of it.
         """
-        port = self._ports[0]
+        port = self.ports[0]
         body = self._body("tools/call", {"name": tool, "arguments": arguments})
         request = self._head(port, "tools/call", tool, len(body)) + body
         received = bytearray(_BUFFER_BYTES)
@@ -254,6 +265,8 @@ class Client:
         ]  # fmt: skip
         if name:
             lines.append(f"Mcp-Name: {name}")
+        if self.session:
+            lines.append(f"Mcp-Session-Id: {self.session}")
         if self._token:
             lines.append(f"Authorization: Bearer {self._token}")
         return ("\r\n".join(lines) + "\r\n\r\n").encode()

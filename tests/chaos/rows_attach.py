@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from searchbus_bus import Bus, connect
 from searchbus_contracts import Actor
 from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_testing import until
 
-from .attach_faults import DEADLINE_S, Findings, inject
+from .attach_faults import ROW, SHORT, Findings, Limits, inject
 from .client import Client, counts
 from .faulty import FaultyServers
 from .fleet import READY_S, Fleet
+from .left import Left, left_of
 from .scorecard import Measurement, at_least, at_most
 from .watched import holdings
 
 __all__ = ["Run", "at_searchbus", "attached", "qualified"]
 
 OPERATOR = Actor(subject="chaos", roles=("*",))
-ROW = "attached"
-_SETTLE_S = 60.0
-"""For processes that end, and connections that close."""
+NAME = "attached"
 
 
 def qualified(server: str, tool: str) -> str:
@@ -42,44 +37,44 @@ class Run:
 
     Args:
         twice: calls that were done twice, of a tool that may not be repeated.
-        held: changes of definitions that were shown to the operator.
-        left: processes, connections and tasks that are left of removed servers.
+        held: changes of definitions that were shown as held; None at a gateway that does not
+            compare definitions.
+        left: of removed servers.
     """
 
     found: Findings
     twice: int
-    held: int
-    left: int
+    held: int | None
+    left: Left
 
 
 async def attached(folder: Path, *, short: bool) -> list[Measurement]:
     """Each fault at each of five servers, in turn, while all of them are called."""
-    run = await at_searchbus(folder, short=short)
+    run = await at_searchbus(folder, SHORT if short else ROW, short=short)
     found = run.found
     outcomes = [outcome for _, _, outcome in found.outcomes]
     others = found.others()
     changes = 2 if short else 10
     return [
-        at_most(ROW, f"silent, late, untyped or wrong of {len(outcomes)} calls of five servers",
+        at_most(NAME, f"silent, late, untyped or wrong of {len(outcomes)} calls of five servers",
                 counts(outcomes)["broken"], 0),
-        at_most(ROW, f"failed of {len(others)} calls of the servers without the fault",
+        at_most(NAME, f"failed of {len(others)} calls of the servers without the fault",
                 counts(others)["failed"], 0),
-        at_most(ROW, "their p99 / before the faults", found.others_p99_ratio, 2, "x"),
-        at_most(ROW, "servers that do not answer after a fault", len(found.lost), 0),
-        at_most(ROW, "calls done twice, of a tool that may not be repeated", run.twice, 0),
-        at_least(ROW, f"of {changes} changes shown as held", run.held, changes),
-        at_most(ROW, "longest time without answers after a fault",
+        at_most(NAME, "their p99 / before the faults", found.others_p99_ratio, 2, "x"),
+        at_most(NAME, "servers that do not answer after a fault", len(found.lost), 0),
+        at_most(NAME, "calls done twice, of a tool that may not be repeated", run.twice, 0),
+        at_least(NAME, f"of {changes} changes shown as held", run.held or 0, changes),
+        at_most(NAME, "longest time without answers after a fault",
                 max((seconds for _, seconds in found.again_s), default=0.0), 15, "s"),
-        at_most(ROW, "processes, connections and tasks left of removed servers", run.left, 0),
+        at_most(NAME, "processes, connections and tasks left of removed servers", run.left.total, 0),
     ]  # fmt: skip
 
 
-async def at_searchbus(folder: Path, *, short: bool) -> Run:
+async def at_searchbus(folder: Path, limits: Limits, *, short: bool) -> Run:
     """Give the faults to servers that are attached."""
     file, report = folder / "attach.toml", folder / "held.json"
-    deadline_s = DEADLINE_S["short" if short else "normal"]
     # A server that hangs is given up after the deadline of its calls and that of a ping.
-    limits = {"call_timeout_s": deadline_s, "ping_timeout_s": 1.0, "policy": "hold"}
+    given = {"call_timeout_s": limits.deadline_s, "ping_timeout_s": 1.0, "policy": "hold"}
     async with Fleet(folder) as fleet:
         with FaultyServers(folder / "servers") as servers:
             file.write_text("")
@@ -93,7 +88,7 @@ async def at_searchbus(folder: Path, *, short: bool) -> Run:
                 await _status(bus)
                 before = await _tasks(service.pid, report)
                 file.write_text(
-                    _toml({name: keys | limits for name, keys in servers.keys().items()})
+                    _toml({name: keys | given for name, keys in servers.keys().items()})
                 )
                 for name in servers.names:
                     await fleet.ready(qualified(name, "echo"))
@@ -104,14 +99,17 @@ async def at_searchbus(folder: Path, *, short: bool) -> Run:
                         await until(lambda: _holds(bus, name), timeout_s=READY_S)
                         held.append(name)
 
-                async with Client(fleet.ports, short=short) as client:
+                async with Client(fleet.ports, short=short, give_up_s=limits.give_up_s) as client:
                     found = await inject(
                         client, servers, qualified,
-                        deadline_s=deadline_s, patience_s=READY_S, short=short, while_it_lasts=look,
+                        limits=limits, short=short, while_it_lasts=look,
                     )  # fmt: skip
                 file.write_text("")
-                left = await _left(bus, service.pid, servers)
-                left += max(0, await _tasks(service.pid, report, at_most=before) - before)
+                await until(lambda: _all_removed(bus), timeout_s=READY_S)
+                left = await left_of(
+                    service.pid, report, servers.ports,
+                    tasks_before=before, settle_s=limits.settle_s,
+                )  # fmt: skip
             finally:
                 await bus.close()
             return Run(found, servers.done_twice(), len(held), left)
@@ -148,37 +146,18 @@ async def _holds(bus: Bus, name: str) -> bool:
     return any(server.held for server in (await _status(bus)).servers if server.name == name)
 
 
-async def _tasks(pid: int, report: Path, *, at_most: int | None = None) -> int:
-    """Tasks of the service, as soon as it follows its file.
-
-    Args:
-        at_most: wait until there are no more.
-    """
-    end_s = time.monotonic() + _SETTLE_S
-    while True:
-        tasks = (await holdings(pid, report))["tasks"]
-        number = sum(tasks.values())
-        if "Gateway._look" in tasks and (at_most is None or number <= at_most):
-            return number
-        if time.monotonic() > end_s:
-            return number
-        await asyncio.sleep(0.5)
+async def _all_removed(bus: Bus) -> bool:
+    return not (await _status(bus)).servers
 
 
-async def _left(bus: Bus, pid: int, servers: FaultyServers) -> int:
-    """Processes and connections that the service has of servers once all are removed."""
+async def _tasks(pid: int, report: Path) -> int:
+    """Tasks of the service, as soon as it follows its file."""
+    found: dict[str, int] = {}
 
-    async def removed() -> bool:
-        return not (await _status(bus)).servers
+    async def follows() -> bool:
+        nonlocal found
+        found = (await holdings(pid, report))["tasks"]
+        return "Gateway._look" in found
 
-    def left() -> int:
-        process = psutil.Process(pid)
-        ports = [c.raddr.port for c in process.net_connections("tcp") if c.raddr]
-        connections = sum(port in servers.ports for port in ports)
-        return len(process.children(recursive=True)) + connections
-
-    await until(removed, timeout_s=READY_S)
-    end_s = time.monotonic() + _SETTLE_S
-    while left() and time.monotonic() < end_s:
-        await asyncio.sleep(0.1)
-    return left()
+    await until(follows, timeout_s=READY_S, interval_s=0.5)
+    return sum(found.values())
