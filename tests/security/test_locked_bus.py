@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from searchbus_bus import Bus, connect
+from searchbus_attach.command_status import ask_status
+from searchbus_bus import Bus, Call, Worker, connect, endpoint
 from searchbus_bus.inbox import Question
 from searchbus_bus.transport import ServiceRecord
 from searchbus_cli.seeds import new_seed, public_key
 from searchbus_contracts import CATALOG_KEY, CONTRACT_KEY, Fault
+from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_contracts.inboxes import DISCOVERY, inbox_prefix
 from searchbus_contracts.permissions import publishes, subscribes
+from searchbus_runtime import ServiceSettings, bus_options, load_settings
 from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command, until
 
@@ -148,8 +152,6 @@ async def test_written_configuration_serves_tls_and_the_settings_connect(
     own_nats_server: Callable, tmp_path, monkeypatch
 ):
     """The connection works with the CA file and fails without it."""
-    from searchbus_runtime import ServiceSettings, bus_options, load_settings
-
     out = tmp_path / "nats"
     cert_file, key_file = certificate(tmp_path)
     done = run_command("nats-config", "--out", out, "--tls-cert", cert_file, "--tls-key", key_file)
@@ -165,6 +167,39 @@ async def test_written_configuration_serves_tls_and_the_settings_connect(
     del options["tls"]
     with pytest.raises(Fault):
         await connect(settings.nats_url, name="ddg", connect_timeout_s=2.0, **options)
+
+
+class States:
+    """The endpoint of the service `attach`, without servers."""
+
+    @endpoint
+    async def status(self, call: Call, request: StatusRequest) -> StatusReply:
+        assert call.actor.roles == ()
+        return StatusReply(file_problem="asked")
+
+
+@pytest.mark.parametrize("holder", ["attach", "cli"])
+async def test_the_state_of_attached_servers_is_asked_with_the_keys_at_hand(
+    own_nats_server: Callable, tmp_path, monkeypatch, holder
+):
+    """`searchbus attach list` runs in the service's container, with its key, which signs no actors."""
+    out = tmp_path / "nats"
+    assert run_command("nats-config", "--out", out).returncode == 0
+    server = own_nats_server("-c", str(out / "nats" / "nats.conf"), "-sd", str(tmp_path / "js"))
+    monkeypatch.setenv("SEARCHBUS_SECRETS_DIR", str(out / "attach"))
+    options = bus_options(load_settings(ServiceSettings))
+    assert options["verifier"]
+    bus = await connect(server.url, name="attach", **options)
+    worker = Worker("attach")
+    worker.add(States())
+    serving = await bus.serve(worker)
+    monkeypatch.setenv("SEARCHBUS_SECRETS_DIR", str(out / holder))
+    monkeypatch.setenv("SEARCHBUS_NATS_URL", server.url)
+    found = await asyncio.to_thread(ask_status, tmp_path)
+    assert found is not None
+    assert found.file_problem == "asked"
+    await serving.drain()
+    await bus.close()
 
 
 async def test_buckets_work_with_the_second_key_only(locked_bus):

@@ -10,6 +10,8 @@ SERVICE = Service(
     start="searchbus_attach.service:start",
     settings="searchbus_attach.settings:AttachSettings",
     endpoints=("status",),
+    # `searchbus attach list` runs beside the service where that is a container, with its key.
+    calls=("attach.status",),
     attaches_toolsets=True,
     buckets=("attach_sessions",),
     started_by=("SEARCHBUS_ATTACH_FILE", "attach.toml"),

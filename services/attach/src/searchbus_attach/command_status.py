@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from searchbus_bus import connect
-from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_runtime import BusAddress, find_bus
 
@@ -36,9 +36,11 @@ def ask_status(data: Path, server: str | None = None) -> StatusReply | None:
 async def _ask(address: BusAddress, server: str | None) -> StatusReply | None:
     bus = await connect(address.url, name="cli", **address.options)
     try:
+        # Without an actor: no role is needed, and in the service's container the command has its
+        # keys, which cannot sign one.
         return await bus.request(
             bus.subjects.endpoint("attach", "status"), StatusRequest(server=server), StatusReply,
-            service="attach", timeout_s=_TIMEOUT_S, actor=Actor(subject="cli", roles=("*",)),
+            service="attach", timeout_s=_TIMEOUT_S,
         )  # fmt: skip
     except Fault as fault:
         if fault.code == ErrorCode.UNAVAILABLE:
