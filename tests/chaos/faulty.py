@@ -52,7 +52,11 @@ class FaultyServer:
     def start(self) -> None:
         """Start it where that is not the gateway's work."""
         if self.port is not None:
-            self._process = subprocess.Popen([sys.executable, *self._arguments, str(self.port)])
+            with (self._folder / f"{self.name}.log").open("ab") as log:
+                # It prints what clients do that leave in the middle of a request.
+                self._process = subprocess.Popen(
+                    [sys.executable, *self._arguments, str(self.port)], stderr=log
+                )
 
     def stop(self) -> None:
         """End it; a command that its gateway left behind too."""

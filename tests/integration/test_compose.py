@@ -1,4 +1,5 @@
-"""docker-compose.yml with the fakes: a call of each toolset, shared load, rolling updates, nothing left."""
+"""docker-compose.yml with the fakes: a call of each toolset, shared load, rolling updates, attached servers,
+nothing left."""
 
 from __future__ import annotations
 
@@ -25,6 +26,8 @@ from .metrics_known import known_metrics
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 STARTED = [name for name, service in installed_services().items() if not service.started_by]
 """The others are in a profile, since they need a file first."""
+PROGRAM = "/programs/broad_server.py"
+"""A server that the service `attach` runs in its container."""
 
 
 class Stack:
@@ -35,12 +38,13 @@ class Stack:
         self._command = [*command, "-p", self.project, "-f", "docker-compose.yml"]
         if offline:
             self._command += ["-f", "deploy/offline/compose.yml"]
+        self._command += ["-f", "tests/integration/attached.yml"]
         self._command += ["--env-file", "deploy/compose/fakes.env"]
 
     def __call__(self, *arguments: str, timeout_s: float = 300, check: bool = True) -> str:
         done = subprocess.run(
             [*self._command, *arguments], capture_output=True, text=True, timeout=timeout_s,
-            cwd=ROOT, stdin=subprocess.DEVNULL, env={**os.environ, "TAG": "test", "PORT": "0"},
+            cwd=ROOT, stdin=subprocess.DEVNULL, env={**os.environ, "TAG": "test", "PORT": "0", "ATTACH_LOGIN_PORT": "0"},
         )  # fmt: skip
         if check:
             assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
@@ -87,6 +91,17 @@ def call(stack: Stack, endpoint: str, tool: str, **arguments: Any) -> str:
     )
     assert not result.get("isError"), result
     return result["content"][0]["text"]
+
+
+def listed(stack: Stack) -> set[str]:
+    """The names of all tools on /mcp."""
+    found, cursor = set(), {}
+    while True:
+        page = McpHttp(f"{stack.url}/mcp").request("tools/list", cursor)
+        found |= {tool["name"] for tool in page["tools"]}
+        if page.get("nextCursor") is None:
+            return found
+        cursor = {"cursor": page["nextCursor"]}
 
 
 def test_one_call_of_each_toolset(stack, tmp_path):
@@ -237,6 +252,46 @@ def test_every_metric_of_dashboard_and_alerts_is_measured(stack):
     never_here |= {name for name in known_metrics() if name.startswith("searchbus_attach_")}
     missing = {n for n in known_metrics() if n.startswith(("searchbus_", "mcp_"))} - own
     assert missing <= never_here
+
+
+def test_attached_servers_in_containers(stack):
+    """A command and a remote server, by the commands of docs/attach.md: listed and called, also
+    after a restart; SIGTERM ends the service in time, and a removed server leaves no process."""
+    profile = ("--profile", "attach")
+    stack(*profile, "up", "-d", "--no-recreate", "--wait", "attach", "far")
+
+    def attach(*arguments: str) -> str:
+        return stack("exec", "-T", "attach", "searchbus", "attach", *arguments)
+
+    def are_up() -> bool:
+        rows = json.loads(attach("list", "--json"))
+        return {row["name"]: row["state"] for row in rows} == {"near": "up", "far": "up"}
+
+    def answers(tool: str, **arguments: Any) -> str:
+        # The edge lists the tools of a server shortly after the service.
+        engine.wait_for(lambda: tool in listed(stack), f"{tool} on /mcp")
+        return call(stack, "/mcp", tool, **arguments)
+
+    attach("add", "near", "--", "python3", "-I", "-S", PROGRAM)
+    attach("add", "far", "--url", "http://far:3001/mcp")
+    engine.wait_for(are_up, "both are attached")
+    assert "5" in answers("near__sum", a=2, b=3)
+    assert answers("far__reverse", text="tea") == "aet"
+    assert "near works" in attach("test", "near")
+    container = stack("ps", "-q", "attach")
+    docker("stop", "-t", "35", container)
+    state = json.loads(docker("inspect", "-f", "{{json .State}}", container))
+    assert (state["ExitCode"], state["OOMKilled"]) == (0, False)
+    stack(*profile, "up", "-d", "--no-recreate", "--wait", "attach")
+    engine.wait_for(are_up, "both are attached again")
+    assert answers("near__echo", text="tea") == "tea"
+    assert PROGRAM in docker("top", container)
+    attach("remove", "near")
+    engine.wait_for(lambda: PROGRAM not in docker("top", container), "its process has ended")
+    logs = stack("logs", "--no-color", "attach", "nats")
+    assert "permissions violation" not in logs.lower()
+    assert "Traceback" not in logs
+    stack(*profile, "rm", "-s", "-f", "attach", "far")
 
 
 def test_down_leaves_nothing(stack):

@@ -97,6 +97,20 @@ def test_compose_accepts_the_files(files):
     assert set(yaml.safe_load(done.stdout)["services"]) >= set(installed_services())
 
 
+def test_without_a_registry_no_service_sends_traces():
+    """Jaeger's image comes from one."""
+    offline = yaml.load((ROOT / "deploy/offline/compose.yml").read_text(), _WithTags)
+    for name in SERVICES:
+        assert offline["services"][name]["environment"]["SEARCHBUS_OTLP_ENDPOINT"] == "", name
+
+
+class _WithTags(yaml.SafeLoader):
+    """Also reads values with Compose's tag `!override`."""
+
+
+_WithTags.add_multi_constructor("!", lambda loader, tag, node: None)
+
+
 def test_attached_servers_are_reached_and_hardened():
     """Each URL of the file is a container without keys, on a network without a way out; each command is in the
     image of the service."""
