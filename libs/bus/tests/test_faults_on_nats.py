@@ -233,8 +233,8 @@ async def test_what_a_lost_worker_held_is_answered_by_the_other(two_workers, num
     bus = await connect(server.url, name="caller")
     directory = Directory(bus)
     await directory.start()
-    held = [asyncio.create_task(call_echo(bus, wait_s=1, timeout_s=3600)) for _ in range(40)]
-    await asyncio.sleep(0.6)
+    held = [asyncio.create_task(call_echo(bus, wait_s=6, timeout_s=3600)) for _ in range(40)]
+    await asyncio.sleep(1)
     workers[0].send_signal(number)
     held += [asyncio.create_task(call_echo(bus, timeout_s=3600)) for _ in range(40)]
     async with asyncio.timeout(300):

@@ -139,7 +139,7 @@ async def test_caller_without_the_role_fetches_nothing(web):
 async def test_hostile_pages_do_not_stop_the_others(web_with_processes):
     """Every other page is extracted."""
     web = web_with_processes
-    await web.start(extract_page_timeout_s=1.0, extract_processes=2)
+    await web.start(extract_page_timeout_s=60.0, extract_processes=2)
     hostile = [web.extract("/attributes", timeout_s=100.0), web.extract("/nested", timeout_s=100.0)]
     good = [web.extract(f"/page{n}", timeout_s=100.0) for n in range(10)]
     answers = await asyncio.gather(*hostile, *good)
