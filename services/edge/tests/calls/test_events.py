@@ -62,6 +62,35 @@ async def test_failed_call_stops_the_forwarding(context):
     assert asyncio.all_tasks() == before
 
 
+async def test_client_that_leaves_without_reading_leaves_no_task(context, monkeypatch):
+    """The call has ended, and its events wait; then the client's connection closes."""
+    monkeypatch.setattr(events, "MAX_PENDING_EVENTS", 1)
+    ctx = context()
+
+    async def block(*_):
+        await asyncio.Event().wait()
+
+    ctx.session.report_progress = block
+    before = asyncio.all_tasks()
+
+    async def call():
+        async with ForwardedEvents(sending(ctx)) as on_event:
+            for step in range(3):
+                on_event(progress(step))
+                await asyncio.sleep(0)
+
+    calling = asyncio.create_task(call())
+    while len(asyncio.all_tasks()) < len(before) + 2:
+        await asyncio.sleep(0)
+    for _ in range(5):  # until it waits for a place in the queue
+        await asyncio.sleep(0)
+    calling.cancel()
+    await asyncio.wait([calling])
+    await asyncio.sleep(0)
+    assert calling.cancelled()
+    assert asyncio.all_tasks() == before
+
+
 async def test_pending_events_are_limited(context, monkeypatch):
     """Events beyond the limit are lost."""
     monkeypatch.setattr(events, "MAX_PENDING_EVENTS", 3)

@@ -52,8 +52,11 @@ class ForwardedEvents:
         if kind is not None:
             self._forwarding.cancel()
             return
-        await self._queue.put(None)
-        await self._forwarding
+        try:
+            await self._queue.put(None)
+            await self._forwarding
+        finally:  # the call may be cancelled while a client that does not read holds it here
+            self._forwarding.cancel()
 
     def _on_event(self, event: ToolEvent) -> None:
         if self._queue is None:
