@@ -17,6 +17,7 @@ from searchbus_attach.upstream import Upstream
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_testing import until
 
+from .http.scripted import scripted
 from .remote_server import Remote, remote_server
 from .test_upstream import Caller, text
 
@@ -84,6 +85,16 @@ async def test_an_expired_session_is_replaced_inside_the_call(remote, start):
         assert not remote.forget
     assert (remote.called, upstream.restarts) == (3, 3)
     assert upstream.protocol < "2026"
+
+
+async def test_a_proxy_of_the_environment_is_used(start, monkeypatch):
+    """By httpx2's own transport."""
+    async with scripted() as proxy:
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/mcp"))
+        start("http://far.invalid/mcp")
+        await until(lambda: proxy.requests)
+    assert proxy.requests[0].startswith(b"POST http://far.invalid/mcp HTTP/1.1\r\n")
 
 
 async def test_an_address_where_nothing_listens(start):

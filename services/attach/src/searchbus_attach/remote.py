@@ -1,7 +1,8 @@
 """The transports of a URL: the SDK's clients for streamable HTTP and for the older SSE.
 
 Their HTTP client is ours: it sends the declared headers and nothing of searchbus's callers, accepts
-no compressed bodies, and ends a plain body that is too large.
+no compressed bodies, and ends a plain body that is too large. Below it is a transport of ours, or
+httpx2's where the environment names a proxy.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.request import getproxies
 
 import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from .auth.bearer import BearerAuth, BearerClient
+from .http.transport import Http1Transport
 from .servers import Server
 
 __all__ = ["MAX_BODY_BYTES", "HttpNotes", "remote_transport"]
@@ -24,6 +27,8 @@ MAX_BODY_BYTES = 32 * 2**20
 MAX_EVENT_BYTES = 8 * 2**20
 _CONNECT_TIMEOUT_S = 10.0
 _IDLE_STREAM_S = 300.0
+_PROXIED = {"http", "https", "all"}
+"""Keys of the environment's proxies."""
 _END_TIMEOUT_S = 2.0
 """For the request that ends a session, which a server that hangs does not answer."""
 
@@ -105,13 +110,16 @@ async def remote_transport(server: Server, notes: HttpNotes) -> AsyncGenerator[A
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
+        connections = 2 * server.max_in_flight + 8
+        proxied = not _PROXIED.isdisjoint(getproxies())
         return BearerClient(
+            transport=None if proxied else Http1Transport(max_connections=connections),
             auth=notes.auth,
             headers={"Accept-Encoding": "identity", **server.headers},
             timeout=httpx2.Timeout(
                 _CONNECT_TIMEOUT_S, read=max(_IDLE_STREAM_S, server.call_timeout_s + 30)
             ),
-            limits=httpx2.Limits(max_connections=2 * server.max_in_flight + 8),
+            limits=httpx2.Limits(max_connections=connections),
             event_hooks={"request": [_limit_end], "response": [notes.look_at]},
         )
 

@@ -1,0 +1,218 @@
+"""One HTTP/1.1 connection: a request, then its response, then the next request.
+
+connection = await connect("127.0.0.1", 8000, None)
+await connection.send(b"GET / HTTP/1.1\\r\\nHost: x.example\\r\\n\\r\\n", write_s=10, read_s=30)
+while data := await connection.receive(read_s=30):
+    ...
+if not connection.reusable:
+    connection.close()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from typing import Any
+
+import httptools
+import httpx2
+
+__all__ = ["MAX_SILENT_BYTES", "Http1Connection"]
+
+MAX_SILENT_BYTES = 100 * 1024
+"""What a server may send without any of the body: of a head, or between two chunks."""
+_MAX_WAITING_BYTES = 256 * 1024
+"""Of a body that nobody has received yet; reading stops above it."""
+
+
+class Http1Connection(asyncio.Protocol):
+    """A connection, which `connect` makes; for one task at a time.
+
+    Attributes:
+        status, headers: of the response.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: httpx2.TransportError | None = None
+        self._writable = self._reading = True
+        self._begin()
+        self._complete = True
+
+    def _begin(self) -> None:
+        """Expect a response."""
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self._parser = httptools.HttpResponseParser(self)
+        self._body: list[bytes] = []
+        self._waiting_bytes = self._silent_bytes = 0
+        self._has_head = self._has_length = self._complete = self._kept_alive = False
+
+    @property
+    def reusable(self) -> bool:
+        """Whether it can send another request: the response ended, and the server stays."""
+        return self._complete and self._kept_alive and self._reading and self._error is None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the server closed it, or sent what nobody asked for, since the response."""
+        if self._error is not None:
+            return True
+        # What has come since the loop looked last.
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket"), select.POLLIN)
+        return bool(poll.poll(0))
+
+    async def send(self, request: bytes, *, write_s: float | None, read_s: float | None) -> None:
+        """Send a request, and wait for the head of its response.
+
+        Args:
+            write_s: for the system to take it; None: no limit.
+            read_s: until the server sends something; None: no limit.
+
+        Raises:
+            httpx2.WriteTimeout, httpx2.ReadTimeout: not in time.
+            httpx2.ReadError, httpx2.RemoteProtocolError: the connection ended, or what came is not
+                a response of HTTP/1.1.
+        """
+        if self._error is not None:
+            raise self._error
+        self._begin()
+        self._transport.write(request)
+        while not self._has_head:
+            if self._error is not None:
+                raise self._error
+            if self._writable:
+                await self._change(read_s, httpx2.ReadTimeout)
+            else:
+                await self._change(write_s, httpx2.WriteTimeout)
+
+    async def receive(self, *, read_s: float | None) -> bytes:
+        """The next part of the body; empty at its end.
+
+        Raises:
+            httpx2.ReadTimeout, httpx2.ReadError, httpx2.RemoteProtocolError: as `send`.
+        """
+        while not self._body:
+            if self._complete:
+                return b""
+            if self._error is not None:
+                raise self._error
+            await self._change(read_s, httpx2.ReadTimeout)
+        data = b"".join(self._body)
+        self._body.clear()
+        self._waiting_bytes = 0
+        if not self._reading:
+            self._reading = True
+            self._transport.resume_reading()
+        return data
+
+    def close(self) -> None:
+        """Close it at once."""
+        self._transport.abort()
+
+    async def _change(self, timeout_s: float | None, late: type[httpx2.TimeoutException]) -> None:
+        """Wait until something happens; raises `late` where nothing does in time."""
+        waiter = self._waiter = self._loop.create_future()
+        timer = None if timeout_s is None else self._loop.call_later(timeout_s, _fail, waiter, late)
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _end(self, error: httpx2.TransportError) -> None:
+        """It is of no more use; the first reason counts."""
+        self._error = self._error or error
+        self._transport.abort()
+        self._wake()
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: Any) -> None:
+        """See asyncio.Protocol."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        if self._complete:
+            self._end(httpx2.RemoteProtocolError("the server sent more than its response"))
+            return
+        self._silent_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._end(httpx2.RemoteProtocolError(f"the response is not HTTP/1.1: {error}"))
+            return
+        if self._silent_bytes > MAX_SILENT_BYTES and not self._complete:
+            self._end(httpx2.RemoteProtocolError("the head of the response is too large"))
+            return
+        if self._waiting_bytes > _MAX_WAITING_BYTES and self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+        self._wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        if error is not None:
+            self._end(httpx2.ReadError(str(error)))
+            return
+        if self._has_head and not self._has_length and self._error is None:
+            self._complete = True  # its end is that of the body
+        self._end(httpx2.RemoteProtocolError("the server closed the connection"))
+
+    def pause_writing(self) -> None:
+        """See asyncio.Protocol."""
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        """See asyncio.Protocol."""
+        self._writable = True
+        self._wake()
+
+    # httptools.HTTPProtocol
+
+    def on_message_begin(self) -> None:
+        """See httptools.HTTPProtocol."""
+        if self._complete:
+            raise ValueError("a second response")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """See httptools.HTTPProtocol."""
+        if self._has_head:
+            return  # a trailer
+        self.headers.append((name, value.rstrip(b" \t")))
+        if name.lower() in (b"content-length", b"transfer-encoding"):
+            self._has_length = True
+
+    def on_headers_complete(self) -> None:
+        """See httptools.HTTPProtocol."""
+        self.status = self._parser.get_status_code()
+        if self.status == httpx2.codes.SWITCHING_PROTOCOLS:
+            raise ValueError("another protocol")
+        self._has_head = self.status >= httpx2.codes.OK
+
+    def on_body(self, data: bytes) -> None:
+        """See httptools.HTTPProtocol."""
+        self._silent_bytes = 0
+        self._waiting_bytes += len(data)
+        self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        """See httptools.HTTPProtocol."""
+        if self._has_head:
+            self._complete, self._kept_alive = True, self._parser.should_keep_alive()
+        else:
+            self.headers = []  # 1xx: the response is still to come
+
+
+def _fail(waiter: asyncio.Future[None], late: type[httpx2.TimeoutException]) -> None:
+    if not waiter.done():
+        waiter.set_exception(late("not in time"))

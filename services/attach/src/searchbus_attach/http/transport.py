@@ -1,0 +1,169 @@
+"""A transport of httpx2 for HTTP/1.1, which keeps connections for the next requests.
+
+httpx2.AsyncClient(transport=Http1Transport(max_connections=40))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import httpx2
+
+from .connecting import connect
+from .connection import Http1Connection
+
+__all__ = ["Http1Transport"]
+
+_KEPT_S = 5.0
+"""How long an unused connection is kept; as by httpx2's own transport."""
+_PORTS = {"http": 80, "https": 443}
+_METHODS = {"DELETE", "GET", "PATCH", "POST", "PUT"}
+"""Others have responses of another shape."""
+_LINE = re.compile(rb"[A-Z]+ [!-~]+ HTTP/1\.1\r\n|[!#-'*+\-.0-9A-Z^-z|~]+: [\t -~\x80-\xff]*\r\n")
+_Origin = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    connection: Http1Connection
+    origin: _Origin
+    since_s: float
+
+
+class Http1Transport(httpx2.AsyncBaseTransport):
+    """Sends requests whose bodies are in memory. A request is never sent twice.
+
+    Args:
+        max_connections: at once; further requests wait for one, for their pool timeout.
+    """
+
+    def __init__(self, *, max_connections: int) -> None:
+        self._slots = asyncio.Semaphore(max_connections)
+        self._busy: set[Http1Connection] = set()
+        self._kept: deque[_Kept] = deque()
+        self._tls: ssl.SSLContext | None = None
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """See httpx2.AsyncBaseTransport.
+
+        Raises:
+            httpx2.UnsupportedProtocol, httpx2.LocalProtocolError: it cannot be sent.
+            httpx2.PoolTimeout, httpx2.ConnectTimeout, httpx2.ConnectError: it was not sent.
+            httpx2.WriteTimeout, httpx2.ReadTimeout, httpx2.ReadError, httpx2.RemoteProtocolError:
+                it may have been received.
+        """
+        message, origin = _message(request), _origin(request.url)
+        times = request.extensions.get("timeout", {})
+        await self._take_slot(times.get("pool"))
+        try:
+            connection = self._reused(origin) or await self._connected(origin, times.get("connect"))
+        except BaseException:
+            self._slots.release()
+            raise
+        self._busy.add(connection)
+        body = _Body(self, connection, origin, times.get("read"))
+        try:
+            await connection.send(message, write_s=times.get("write"), read_s=times.get("read"))
+        except BaseException:
+            await body.aclose()
+            raise
+        return httpx2.Response(connection.status, headers=connection.headers, stream=body)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for connection in (*self._busy, *(kept.connection for kept in self._kept)):
+            connection.close()
+        self._kept.clear()
+
+    def give_back(self, connection: Http1Connection, origin: _Origin) -> None:
+        """A response is not read any further: keep its connection, or close it."""
+        self._busy.discard(connection)
+        if connection.reusable:
+            now_s = asyncio.get_running_loop().time()
+            self._kept.append(_Kept(connection, origin, now_s))
+        else:
+            connection.close()
+        self._slots.release()
+
+    async def _take_slot(self, timeout_s: float | None) -> None:
+        if not self._slots.locked():
+            await self._slots.acquire()
+            return
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise httpx2.PoolTimeout("all connections are in use") from None
+
+    def _reused(self, origin: _Origin) -> Http1Connection | None:
+        """The kept connection that was used last, if the server has not closed it."""
+        oldest_s = asyncio.get_running_loop().time() - _KEPT_S
+        while self._kept and self._kept[0].since_s < oldest_s:
+            self._kept.popleft().connection.close()
+        for kept in [kept for kept in reversed(self._kept) if kept.origin == origin]:
+            self._kept.remove(kept)
+            if not kept.connection.ended:
+                return kept.connection
+            kept.connection.close()
+        return None
+
+    async def _connected(self, origin: _Origin, timeout_s: float | None) -> Http1Connection:
+        scheme, host, port = origin
+        if scheme == "https" and self._tls is None:
+            self._tls = httpx2.create_ssl_context()  # takes 20 ms
+            self._tls.set_alpn_protocols(["http/1.1"])
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await connect(host, port, self._tls if scheme == "https" else None)
+        except TimeoutError:
+            raise httpx2.ConnectTimeout("the server does not accept the connection") from None
+        except (OSError, UnicodeError) as error:
+            raise httpx2.ConnectError(str(error)) from error
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The body of a response; closing it gives the connection back."""
+
+    def __init__(
+        self,
+        transport: Http1Transport,
+        connection: Http1Connection,
+        origin: _Origin,
+        read_s: float | None,
+    ) -> None:
+        self._transport = transport
+        self._connection = connection
+        self._origin = origin
+        self._read_s = read_s
+        self._closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while data := await self._connection.receive(read_s=self._read_s):
+            yield data
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._transport.give_back(self._connection, self._origin)
+
+
+def _origin(url: httpx2.URL) -> _Origin:
+    if url.scheme not in _PORTS:
+        raise httpx2.UnsupportedProtocol(f"{url.scheme} is not http or https")
+    return url.scheme, url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme]
+
+
+def _message(request: httpx2.Request) -> bytes:
+    """The request as it is sent."""
+    if request.method not in _METHODS:
+        raise httpx2.UnsupportedProtocol(f"requests with {request.method} are not sent")
+    lines = [b"%b %b HTTP/1.1\r\n" % (request.method.encode(), request.url.raw_path)]
+    lines += [b"%b: %b\r\n" % header for header in request.headers.raw]
+    if not all(map(_LINE.fullmatch, lines)):
+        raise httpx2.LocalProtocolError("a header or the path has characters that are not allowed")
+    return b"%b\r\n%b" % (b"".join(lines), request.content)
