@@ -25,13 +25,8 @@ from tokenizers import Tokenizer
 
 from searchbus_bus import Bus, connect
 from searchbus_contracts.errors import Fault
-from searchbus_contracts.retrieval import (
-    ListReply,
-    ListRequest,
-    NewDocument,
-    SearchReply,
-    SearchRequest,
-)
+from searchbus_contracts.ingest import NewDocument
+from searchbus_contracts.retrieval import ListReply, ListRequest, SearchReply, SearchRequest
 from searchbus_ingest.sending import send
 from searchbus_ingest.sources.item import Item
 from searchbus_ingest.sources.jsonl import read_jsonl

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from searchbus_contracts.retrieval import Chunk, NewDocument
+from searchbus_contracts.ingest import Chunk, NewDocument
 from searchbus_retrieval.library import Library
 from searchbus_vectors import load_embedder, open_store
 

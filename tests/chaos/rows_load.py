@@ -16,7 +16,7 @@ import psutil
 from searchbus_bus import connect
 from searchbus_contracts import Actor
 from searchbus_contracts.document_ids import document_id
-from searchbus_contracts.retrieval import Chunk, IngestReply, IngestRequest, NewDocument
+from searchbus_contracts.ingest import Chunk, IngestReply, IngestRequest, NewDocument
 
 from .client import Client, Outcome
 from .fleet import Fleet, monitor, rss_mib

@@ -16,6 +16,7 @@ from searchbus_contracts import (
     decode,
     decode_catalog,
     encode,
+    ingest,
     prompts,
     retrieval,
     toolindex,
@@ -28,7 +29,7 @@ EXTRA = {"Actor": Actor, "Parts": Parts, "Failure": Failure}
 
 
 def kind_of(name: str):
-    modules = (searchbus_contracts, attach, prompts, retrieval, toolindex, web)
+    modules = (searchbus_contracts, attach, ingest, prompts, retrieval, toolindex, web)
     return EXTRA.get(name) or next(getattr(m, name) for m in modules if hasattr(m, name))
 
 
@@ -74,7 +75,7 @@ def test_catalogue_decodes_descriptor_by_descriptor():
         (retrieval.SearchRequest, b'{"query":"a","limit":51}', "limit"),
         (retrieval.SearchRequest, b'{"query":"a","limit":"5"}', "limit"),
         (retrieval.SearchRequest, b'{"limit":5}', "query"),
-        (retrieval.IngestRequest, b'{"collection":"a b","documents":[]}', "collection"),
+        (ingest.IngestRequest, b'{"collection":"a b","documents":[]}', "collection"),
         (Parts, b'{"subject":"s","count":0,"size_bytes":1,"sha256":""}', "count"),
     ],
 )

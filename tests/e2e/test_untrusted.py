@@ -41,7 +41,7 @@ async def test_results_of_tools_say_so(stack, documents, name, arguments):
 
 
 async def test_texts_that_a_model_reads_say_so_too(stack, documents):
-    """Where the contract of a tool leaves room: a field, or marks around the text."""
+    """Where the contract of a tool allows it: a field, or marks around the text."""
     async with Client(stack.url + "/mcp") as client:
 
         async def call(name, **arguments):

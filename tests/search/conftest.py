@@ -147,7 +147,7 @@ class SecretPrompts(Toolset, name="vault"):
 
 async def add_document(library: Library, collection: str, key: str, title: str, text: str) -> None:
     """Store one document."""
-    from searchbus_contracts.retrieval import NewDocument
+    from searchbus_contracts.ingest import NewDocument
 
     await library.store(
         collection,

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from searchbus_contracts.retrieval import NewDocument, SearchHit
+from searchbus_contracts.ingest import NewDocument
+from searchbus_contracts.retrieval import SearchHit
 from searchbus_ingest.chunking import cut
 from searchbus_ingest.sources.files import read_path
 from searchbus_ingest.sources.jsonl import read_jsonl

@@ -22,7 +22,7 @@ from searchbus_bus import (
 from searchbus_bus.transport import Message
 from searchbus_contracts import Actor, ErrorCode, Failure, decode, encode
 from searchbus_contracts.headers import ACTOR, ACTOR_GRANT, ACTOR_KEY, ACTOR_SIG, ERROR_CODE, REQ_ID
-from searchbus_contracts.retrieval import DeleteReply, DeleteRequest
+from searchbus_contracts.ingest import DeleteReply, DeleteRequest
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 from searchbus_testing import until
 

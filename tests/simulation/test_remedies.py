@@ -15,13 +15,8 @@ import pytest
 
 from searchbus_bus import Bus, Call, Directory, Worker, endpoint, inbox, requests
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.retrieval import (
-    IngestReply,
-    IngestRequest,
-    IngestResult,
-    ListReply,
-    ListRequest,
-)
+from searchbus_contracts.ingest import IngestReply, IngestRequest, IngestResult
+from searchbus_contracts.retrieval import ListReply, ListRequest
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.requests.running import RunningRequests
 from searchbus_edge.settings import EdgeSettings

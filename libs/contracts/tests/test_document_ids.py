@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from searchbus_contracts.document_ids import document_id, hash_of_text, revision_of
-from searchbus_contracts.retrieval import Chunk, NewDocument
+from searchbus_contracts.ingest import Chunk, NewDocument
 
 DOCUMENT = NewDocument(
     document_id="d", title="t", text="text", chunks=(Chunk(start=0, end=4),),

@@ -15,13 +15,12 @@ from searchbus_contracts import (
     ResourceSearchReply,
     ResourceSearchRequest,
 )
+from searchbus_contracts.ingest import Chunk, NewDocument
 from searchbus_contracts.retrieval import (
-    Chunk,
     Document,
     GetRequest,
     ListReply,
     ListRequest,
-    NewDocument,
     SearchReply,
     SearchRequest,
 )

@@ -6,13 +6,10 @@ import pytest
 
 from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor, Fault
+from searchbus_contracts.ingest import DeleteReply, DeleteRequest, IngestReply, IngestRequest
 from searchbus_contracts.retrieval import (
-    DeleteReply,
-    DeleteRequest,
     Document,
     GetRequest,
-    IngestReply,
-    IngestRequest,
     ListReply,
     ListRequest,
     SearchReply,

@@ -6,12 +6,8 @@ import pytest
 
 from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor, Fault
-from searchbus_contracts.retrieval import (
-    IngestReply,
-    IngestRequest,
-    ListReply,
-    ListRequest,
-)
+from searchbus_contracts.ingest import IngestReply, IngestRequest
+from searchbus_contracts.retrieval import ListReply, ListRequest
 from searchbus_retrieval import SERVICE
 from searchbus_retrieval.service import build_worker, load_model, start
 from searchbus_retrieval.settings import RetrievalSettings

@@ -8,6 +8,7 @@ from typing import Any
 from .attach import StatusReply, StatusRequest
 from .catalog import Catalog, CatalogEvent, CatalogRequest
 from .control import Cancel, Ping, Pong
+from .ingest import DeleteReply, DeleteRequest, IngestReply, IngestRequest
 from .prompts import CompleteReply, CompleteRequest, PromptGetReply, PromptGetRequest
 from .resources import (
     ResourceListReply,
@@ -18,12 +19,8 @@ from .resources import (
     ResourceSearchRequest,
 )
 from .retrieval import (
-    DeleteReply,
-    DeleteRequest,
     Document,
     GetRequest,
-    IngestReply,
-    IngestRequest,
     ListReply,
     ListRequest,
     QuoteReply,

@@ -9,7 +9,7 @@ import hashlib
 import uuid
 
 from .codec import canonical
-from .retrieval import NewDocument
+from .ingest import NewDocument
 
 __all__ = ["NAMESPACE", "document_id", "hash_of_text", "revision_of"]
 

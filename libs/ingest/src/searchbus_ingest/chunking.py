@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from searchbus_contracts.retrieval import Chunk
+from searchbus_contracts.ingest import Chunk
 
 from .headings import find_headings
 from .tokens import TokenEstimate

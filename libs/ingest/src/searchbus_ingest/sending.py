@@ -17,16 +17,14 @@ from searchbus_bus import Bus
 from searchbus_contracts import Actor
 from searchbus_contracts.document_ids import document_id, revision_of
 from searchbus_contracts.errors import ErrorCode, Fault
-from searchbus_contracts.retrieval import (
+from searchbus_contracts.ingest import (
     DeleteReply,
     DeleteRequest,
-    FieldType,
     IngestReply,
     IngestRequest,
-    ListReply,
-    ListRequest,
     NewDocument,
 )
+from searchbus_contracts.retrieval import FieldType, ListReply, ListRequest
 
 from .sources.item import Item, Reason
 

@@ -7,17 +7,19 @@ import asyncio
 import msgspec
 
 from searchbus_bus import Call, endpoint
-from searchbus_contracts.retrieval import (
+from searchbus_contracts.ingest import (
     DeleteReply,
     DeleteRequest,
-    Document,
-    GetRequest,
     IngestReply,
     IngestRequest,
     IngestResult,
+    NewDocument,
+)
+from searchbus_contracts.retrieval import (
+    Document,
+    GetRequest,
     ListReply,
     ListRequest,
-    NewDocument,
     QuoteReply,
     QuoteRequest,
     SearchReply,

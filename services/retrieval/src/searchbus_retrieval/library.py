@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.ingest import IngestResult, NewDocument
 from searchbus_contracts.retrieval import (
     CollectionInfo,
     Document,
     DocumentSummary,
     FieldType,
-    IngestResult,
-    NewDocument,
     SearchHit,
 )
 from searchbus_vectors import CollectionDamaged, CollectionMissing, Embedder, Equals, VectorStore

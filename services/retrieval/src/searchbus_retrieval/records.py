@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from searchbus_contracts.retrieval import DocumentSummary, FieldType, Metadata, NewDocument
+from searchbus_contracts.ingest import NewDocument
+from searchbus_contracts.retrieval import DocumentSummary, FieldType, Metadata
 from searchbus_vectors import AllOf, Equals, Filter
 
 from .where import FieldSpec

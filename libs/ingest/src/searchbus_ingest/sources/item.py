@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from searchbus_contracts.document_ids import document_id
-from searchbus_contracts.retrieval import MAX_DOCUMENT_BYTES, Metadata, NewDocument
+from searchbus_contracts.ingest import MAX_DOCUMENT_BYTES, NewDocument
+from searchbus_contracts.retrieval import Metadata
 
 from ..chunking import cut
 
