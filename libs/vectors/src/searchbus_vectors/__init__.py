@@ -6,6 +6,7 @@ from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberR
 from .loading import EmbedderKind, load_embedder, open_store
 from .model_files import MODEL_NAME, ModelNotFound, resolve_model
 from .models import MULTILINGUAL, model_of
+from .points import Hit, Legs, Match, Page, Point, Record
 from .query_cache import QueryCache
 from .stopwords import STOPWORDS
 from .store import (
@@ -13,12 +14,6 @@ from .store import (
     CollectionDamaged,
     CollectionMissing,
     FieldType,
-    Hit,
-    Legs,
-    Match,
-    Page,
-    Point,
-    Record,
     StorageFull,
     StoreLocked,
     VectorStore,

@@ -28,6 +28,7 @@ from .filters import Filter
 from .free_space import FreeSpace, free_bytes_of
 from .nearest import NearestIndex
 from .opening import OpenCollections
+from .points import Candidate, Page, Point, Record
 from .rebuilding import Rebuilds
 from .shards import (
     Shard,
@@ -36,16 +37,7 @@ from .shards import (
     engine_faults,
     lock_folder,
 )
-from .store import (
-    Candidate,
-    CollectionDamaged,
-    FieldType,
-    Page,
-    Point,
-    Record,
-    StorageFull,
-    VectorStore,
-)
+from .store import CollectionDamaged, FieldType, StorageFull, VectorStore
 from .vectors import DIMENSIONS, QueryVectors, Sparse
 
 __all__ = ["EmbeddedStore"]

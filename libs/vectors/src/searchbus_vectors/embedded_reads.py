@@ -8,7 +8,7 @@ from typing import Any
 import qdrant_edge as edge
 
 from .embedded_types import DENSE, SPARSE
-from .store import Candidate
+from .points import Candidate
 from .vectors import QueryVectors, Sparse
 
 __all__ = ["by_meaning", "by_words", "ids_of"]

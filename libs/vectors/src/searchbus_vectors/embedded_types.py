@@ -8,7 +8,7 @@ import numpy as np
 import qdrant_edge as edge
 
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
-from .store import Point
+from .points import Point
 
 __all__ = ["DENSE", "INDEX_TYPES", "SPARSE", "to_filter", "to_point"]
 

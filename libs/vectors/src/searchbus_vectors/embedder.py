@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from opentelemetry import trace
 
-from .store import Match
+from .points import Match
 from .vectors import DIMENSIONS, QueryVectors, Sparse, Vector, Vectors
 
 __all__ = ["Embedder"]

@@ -29,7 +29,7 @@ from .embedder import Embedder
 from .model_files import MODEL_NAME
 from .models import MULTILINGUAL, Model, model_of, resolve_folder
 from .multilingual import shared_multilingual_model
-from .store import Match
+from .points import Match
 from .vectors import QueryVectors, Sparse, Vector, Vectors
 
 __all__ = ["ModelEmbedder"]

@@ -12,16 +12,8 @@ from qdrant_client import models as q
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
-from .store import (
-    Candidate,
-    CollectionMissing,
-    FieldType,
-    Page,
-    Point,
-    Record,
-    StorageFull,
-    VectorStore,
-)
+from .points import Candidate, Page, Point, Record
+from .store import CollectionMissing, FieldType, StorageFull, VectorStore
 from .vectors import DIMENSIONS, QueryVectors, Sparse
 
 __all__ = ["ServerStore"]

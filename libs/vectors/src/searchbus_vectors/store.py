@@ -1,4 +1,4 @@
-"""The vector store: points with a dense and a sparse vector and a payload, in collections.
+"""The vector store: collections of points.
 
     VectorStore
     ├── EmbeddedStore   qdrant-edge in a folder of this process     embedded.py
@@ -12,26 +12,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from opentelemetry import trace
 
 from .filters import Filter
 from .fusion import SPARSE_WEIGHT, fuse, words_scale
-from .vectors import DIMENSIONS, QueryVectors, Sparse, Vectors
+from .points import Candidate, Hit, Legs, Match, Page, Point, Record
+from .vectors import DIMENSIONS, QueryVectors, Sparse
 
 __all__ = [
-    "Candidate",
     "CollectionDamaged",
     "CollectionMissing",
     "FieldType",
-    "Hit",
-    "Legs",
-    "Match",
-    "Page",
-    "Point",
-    "Record",
     "StorageFull",
     "StoreLocked",
     "VectorStore",
@@ -68,85 +61,6 @@ class StorageFull(RuntimeError):
 
 class StoreLocked(RuntimeError):
     """Another process has the embedded store open; the message has its pid."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A point to store. Without vectors only filters and ids find it."""
-
-    id: str
-    payload: dict[str, Any]
-    vectors: Vectors | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A stored point without its vectors."""
-
-    id: str
-    payload: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A point that one of the two searches found, with the score of that search."""
-
-    id: str
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Legs:
-    """What the two searches say of a match; ranks from 1, None where it is not a candidate.
-
-    Args:
-        bm25: 0 where no word of the query is in the passage.
-        words_share: of the fused score; the rest is the share of the meaning.
-    """
-
-    meaning_rank: int | None
-    words_rank: int | None
-    bm25: float
-    words_share: float
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A point that a hybrid search found, without its payload.
-
-    Attributes:
-        score: fused, 0..1 within one search.
-        words: its BM25 score, 0..1 within one query; 0 where only the meaning found it.
-        legs: of a search with `explain`.
-    """
-
-    id: str
-    score: float
-    cosine: float
-    words: float
-    legs: Legs | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A search result: the fused score (0..1, within one query) and the cosine similarity."""
-
-    id: str
-    score: float
-    cosine: float
-    payload: dict[str, Any]
-
-    def scored(self, score: float) -> Hit:
-        """The same hit with another score; `dataclasses.replace` takes ten times as long."""
-        return Hit(self.id, score, self.cosine, self.payload)
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Records in order of id, and the id of the next page's first (`None` on the last page)."""
-
-    records: list[Record] = field(default_factory=list)
-    next_id: str | None = None
 
 
 class VectorStore(ABC):

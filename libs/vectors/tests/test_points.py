@@ -1,0 +1,19 @@
+"""What a store holds and gives."""
+
+from __future__ import annotations
+
+from searchbus_vectors import Hit, Page
+
+
+def test_a_hit_with_another_score_is_otherwise_the_same():
+    """The ranking raises and lowers hits; the first one may stand in another list."""
+    hit = Hit("a", 0.5, 0.25, {"n": 1})
+    assert hit.scored(0.75) == Hit("a", 0.75, 0.25, {"n": 1})
+    assert hit.score == 0.5
+
+
+def test_an_empty_page_is_the_last():
+    """Its records are its own."""
+    page = Page()
+    page.records.append(object())
+    assert (Page().records, Page().next_id) == ([], None)
