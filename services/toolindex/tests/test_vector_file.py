@@ -54,6 +54,17 @@ def test_full_disk_costs_nothing_but_the_next_start(tmp_path, caplog):
     assert "could not be written" in caplog.text
 
 
+def test_file_that_cannot_be_read_costs_nothing_but_the_next_start(tmp_path, caplog):
+    """A file of another user: vectors are kept in memory."""
+    path = tmp_path / "vectors.bin"
+    path.mkdir()  # root may open any file, but not a folder
+    file = VectorFile(path)
+    key = text_key("m", "a")
+    file.add({key: hashed_vector("a")})
+    assert "could not be read" in caplog.text
+    np.testing.assert_array_equal(file.get(key), hashed_vector("a"))
+
+
 def test_vectors_that_another_process_removed_are_missing(tmp_path):
     """Rather than another text's; what is added afterwards is found."""
     path = tmp_path / "vectors.bin"

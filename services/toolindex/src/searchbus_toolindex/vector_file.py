@@ -35,7 +35,7 @@ def text_key(model: str, text: str) -> bytes:
 class VectorFile:
     """A cache of vectors, which are read from the file when they are needed.
 
-    With `path` None, and where the file cannot be written, they are kept in memory.
+    With `path` None, and where the file cannot be read or written, they are kept in memory.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -43,7 +43,12 @@ class VectorFile:
         self._numbers: dict[bytes, int] = {}
         self._kept: dict[bytes, Vector] = {}
         if path is not None:
-            self._scan(path)
+            try:
+                self._scan(path)
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                log.warning("vectors could not be read from %s: %s", path, error)
 
     def __len__(self) -> int:
         return len(self._numbers) + len(self._kept)
@@ -100,10 +105,7 @@ class VectorFile:
 
     def _scan(self, path: Path) -> None:
         """Find the records of the file, and remove an incomplete one at its end."""
-        try:
-            size = path.stat().st_size
-        except OSError:
-            return
+        size = path.stat().st_size
         whole = size // _RECORD.itemsize
         if whole * _RECORD.itemsize != size:
             with path.open("r+b") as file:
