@@ -43,6 +43,13 @@ def test_typos_are_corrected_in_a_second_reading():
     assert parse("weather forecast").readings == ()
 
 
+def test_of_many_unknown_words_only_the_first_are_compared():
+    """Each takes milliseconds where the vocabulary is large, and such a text is not misspelt."""
+    noise = " ".join(f"qq{chr(97 + n)}zz" for n in range(11))
+    assert parse(f"{noise} wether").readings == (f"{noise} weather",)
+    assert parse(f"{noise} qqqzz wether").readings == ()
+
+
 def test_word_in_use_is_not_corrected():
     """Nor translated where the query is English, although the glossary has it."""
     assert parse("fail").readings == ()

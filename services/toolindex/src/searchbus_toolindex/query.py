@@ -22,6 +22,9 @@ _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=[。！？；])")
 _MIN_SENTENCE_CHARS = 12
 _MAX_SENTENCES = 8
 _MIN_TYPO_CHARS = 4
+_MAX_TYPOS = 12
+"""Unknown words of a query that are compared with the vocabulary, which takes a millisecond or more
+each where there are thousands of tools. A request has fewer; text that has more is not misspelt."""
 _ENGLISH = frozenset(
     "the this that these those with what which who how and from my your about please".split()
 )
@@ -125,7 +128,7 @@ def _reading(
     corrected: list[str] = []
     unread: list[str] = []
     translated = misread = False
-    corrections = meant = 0
+    corrections = compared = meant = 0
     words = split_words(query)
     # Words of an English query are words of other languages by chance: "image", "convert".
     is_english = any(word.lower() in _ENGLISH for word in words)
@@ -142,8 +145,10 @@ def _reading(
                 english += meanings
                 translated = True
                 continue
-            correct = in_use or is_unspaced(word)
-            near = None if correct else _nearest(fold(word), vocabulary())
+            near = None
+            if not (in_use or is_unspaced(word)) and compared < _MAX_TYPOS:
+                compared += 1
+                near = _nearest(fold(word), vocabulary())
             if near is not None:
                 corrected.append(near)
                 english.append(near)
