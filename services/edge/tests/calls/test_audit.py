@@ -7,7 +7,6 @@ import logging
 from typing import Any
 
 import pytest
-from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from searchbus_contracts import Actor
@@ -81,8 +80,7 @@ def test_full_queue_drops_lines(lines, monkeypatch):
 def test_line_belongs_to_the_trace_of_its_call(lines):
     """Though another thread writes it."""
     audit = AuditLog()
-    with trace.use_span(NonRecordingSpan(SpanContext(77, 5, False, TraceFlags(1)))):
-        record(audit)
+    record(audit, span=NonRecordingSpan(SpanContext(77, 5, False, TraceFlags(1))))
     record(audit)
     audit.close()
     assert (int(lines[0]["trace_id"], 16), int(lines[0]["span_id"], 16)) == (77, 5)

@@ -73,6 +73,7 @@ class AuditLog:
         outcome: str,
         duration_s: float,
         size_bytes: int,
+        span: trace.Span = trace.INVALID_SPAN,
         arguments: Any = None,
     ) -> None:
         """Queue one line.
@@ -80,13 +81,13 @@ class AuditLog:
         Args:
             outcome: ok, or the code of the failure.
             size_bytes: of the result's text.
+            span: of the call.
         """
         subject = actor.subject
         line = _Line(
             timestamp(time.time()), subject, tool, outcome, round(duration_s * 1000, 1), size_bytes,
             f"{subject} called {tool}: {outcome}",
         )  # fmt: skip
-        span = trace.get_current_span()
         if span.get_span_context().is_valid:
             ids = traceparent(span)
             line.trace_id, line.span_id = ids[3:35], ids[36:52]

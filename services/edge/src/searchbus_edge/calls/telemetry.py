@@ -218,9 +218,8 @@ def count_refused(status: int) -> None:
     _refused.add(1, {"status": str(status)})
 
 
-def name_tool(listed: ListedTool) -> None:
-    """Put a listed tool on the current message's span."""
-    span = trace.get_current_span()
+def name_tool(span: trace.Span, listed: ListedTool) -> None:
+    """Put a listed tool on the span of its message."""
     if span.is_recording():
         span.update_name(listed.span_name)
         span.set_attributes(listed.span_attributes)

@@ -140,18 +140,17 @@ class EdgeApp:
         """Serve one connection of ASGI."""
         path: str = scope.get("path", "")
         first = path[1:].partition("/")[0]
+        serve: Any
         if scope["type"] != "http":
-            await self._pages(scope, receive, send)
+            serve = self._pages
         elif first == "mcp":
-            await self._serve_mcp(path, scope, receive, send)
+            serve = self._edge.endpoints.get(path[5:].rstrip("/") or None) or _no_toolset
         else:
             serve = self._edge.interfaces.get(first, self._pages)
-            await serve(scope, receive, send)
+        await serve(scope, receive, send)
 
-    async def _serve_mcp(self, path: str, scope: Any, receive: Any, send: Any) -> None:
-        endpoint = self._edge.endpoints.get(path[5:].rstrip("/") or None)
-        if endpoint is None:
-            message = "There is no such toolset. GET / lists the endpoints."
-            await json_rpc_error(send, 404, -32600, message)
-            return
-        await endpoint(scope, receive, send)
+
+async def _no_toolset(scope: Any, receive: Any, send: Any) -> None:
+    """Serves the endpoint of a toolset that does not exist."""
+    message = "There is no such toolset. GET / lists the endpoints."
+    await json_rpc_error(send, 404, -32600, message)

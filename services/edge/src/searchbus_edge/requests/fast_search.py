@@ -10,8 +10,6 @@ import msgspec
 from mcp.shared.exceptions import MCPError
 from msgspec import Raw, Struct, field
 
-from searchbus_contracts import Actor
-
 from ..calls import render
 from ..calls.faults import shown_error
 from ..calls.telemetry import Tracing
@@ -64,7 +62,13 @@ class FastSearch:
                 request.method, head.revision, request.id,
                 header=(head.traceparent, head.tracestate), meta=meta,
             ):  # fmt: skip
-                found, cursor = await self._find(received.actor, view, params)
+                try:
+                    found, cursor = await self._server.search.find_tools(
+                        received.actor, view, params.query, params.cursor
+                    )
+                except Exception as error:
+                    # MCP errors only leave the span: what went wrong inside is logged, not shown.
+                    raise shown_error(error, "tools/search") from None
         except MCPError as raised:
             await finish_error(answer, request, raised.error, modern=modern)
             return True
@@ -77,15 +81,6 @@ class FastSearch:
             result["_meta"] = {types.SERVER_INFO_META_KEY: self._stamp}
         await answer.finish(encode_result(request.id, result))
         return True
-
-    async def _find(
-        self, actor: Actor, view: View, params: _SearchParams
-    ) -> tuple[list[ListedTool], str | None]:
-        """Raise MCP errors only: what went wrong inside is logged, not shown."""
-        try:
-            return await self._server.search.find_tools(actor, view, params.query, params.cursor)
-        except Exception as error:
-            raise shown_error(error, "tools/search") from None
 
     def _rendered_of(self, view: View) -> dict[str, Raw]:
         """The tools of a view that were rendered so far."""

@@ -29,7 +29,7 @@ def is_plain(reply: Reply) -> bool:
         "/" in key and not key.startswith(_RESERVED) for key in reply.meta
     ):
         return False
-    return all(_is_plain(block) for block in reply.content)
+    return all(map(_is_plain, reply.content))
 
 
 def _is_plain(block: Content) -> bool:

@@ -126,8 +126,9 @@ class ToolCalls:
         """
         started_s = time.perf_counter()
         outcome, size_bytes = "cancelled", 0
+        span = trace.get_current_span()
         try:
-            served = await self._run(request)
+            served = await self._run(request, span)
             outcome, size_bytes = _outcome(served.reply)
             return served
         except MCPError as error:
@@ -140,11 +141,11 @@ class ToolCalls:
                 record_tool(listed.descriptor.toolset, listed.descriptor.name, outcome, duration_s)
             self._audit.record(
                 request.actor, request.name[:128], outcome=outcome, size_bytes=size_bytes,
-                duration_s=duration_s, arguments=request.arguments,
+                duration_s=duration_s, span=span, arguments=request.arguments,
             )  # fmt: skip
 
-    async def _run(self, request: ToolRequest) -> Served:
-        listed = self._resolve(request)
+    async def _run(self, request: ToolRequest, span: trace.Span) -> Served:
+        listed = self._resolve(request, span)
         try:
             if listed.held:
                 raise _held(listed)
@@ -159,12 +160,12 @@ class ToolCalls:
             return Served(listed, with_text(listed, reply))
         except Fault as fault:
             if not request.for_composite:
-                trace.get_current_span().set_attribute("error.type", fault.code)
+                span.set_attribute("error.type", fault.code)
             if fault.code == ErrorCode.INTERNAL:
                 raise internal_error() from None
             return Served(listed, _failed(fault))
 
-    def _resolve(self, request: ToolRequest) -> ListedTool:
+    def _resolve(self, request: ToolRequest, span: trace.Span) -> ListedTool:
         """The tool of that name; a tool that the caller may not use is unknown to it."""
         listed = request.view.tools.get(request.name)
         if listed is None or not visible(request.actor, listed.descriptor):
@@ -174,7 +175,7 @@ class ToolCalls:
                 f"Unknown tool: {request.name[:64]}. tools/list shows those there are.{hint}"
             )
         if not request.for_composite:
-            name_tool(listed)
+            name_tool(span, listed)
         return listed
 
     async def _admit(self, actor: Actor, listed: ListedTool) -> None:

@@ -76,12 +76,12 @@ class SearchMethods:
             tools=[render.tool(t) for t in found], next_cursor=cursor, _meta=meta
         )
 
-    async def find_tools(
+    def find_tools(
         self, actor: Actor, view: View, query: str, cursor: str | None
-    ) -> tuple[list[ListedTool], str | None]:
+    ) -> Awaitable[tuple[list[ListedTool], str | None]]:
         """A page of tools/search, and the next cursor; MCPError(-32601) without an index."""
         self._require("tools/search")
-        return await self._finder.tools(actor, view, query, cursor)
+        return self._finder.tools(actor, view, query, cursor)
 
     async def prompts(
         self, actor: Actor, view: View, params: SearchParams
