@@ -13,6 +13,8 @@ COPY --from=servers /usr/local/lib/node_modules /usr/local/lib/node_modules
 USER 0:0
 RUN ln -s ../lib/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js /usr/local/bin/mcp-server-filesystem
 USER 65532:65532
+# The user has no home, and the file system is read-only; commands get this variable.
+ENV HOME=/tmp
 
 FROM servers AS everything
 ENV PORT=3001
