@@ -60,7 +60,7 @@ async def attached(folder: Path, *, short: bool) -> list[Measurement]:
                 counts(outcomes)["broken"], 0),
         at_most(NAME, f"failed of {len(others)} calls of the servers without the fault",
                 counts(others)["failed"], 0),
-        at_most(NAME, "their p99 / before the faults", found.others_p99_ratio, 2, "x"),
+        at_most(NAME, "their p99 / that without faults", found.others_p99_ratio, 2, "x"),
         at_most(NAME, "servers that do not answer after a fault", len(found.lost), 0),
         at_most(NAME, "calls done twice, of a tool that may not be repeated", run.twice, 0),
         at_least(NAME, f"of {changes} changes shown as held", run.held or 0, changes),

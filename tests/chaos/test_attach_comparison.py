@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections import Counter
 
+import pytest
+
 from tests.simulation.world import VirtualLoop, virtual_time
 
 from .attach_comparison import table
@@ -97,7 +99,8 @@ def test_each_server_has_each_fault_once_while_all_are_called():
     # 34 calls are seven of four servers, and six of the last.
     assert Counter(own) == {"error": len(FAULTS) * 34}
     assert {outcome.kind for outcome in found.others()} == {"answer"}
-    assert found.others_p99_ratio == 1
+    assert len(found.quiet_s) == len(FAULTS) * 34
+    assert found.others_p99_ratio == pytest.approx(1)
     assert found.lost == []
     assert len(found.again_s) == 30
 
@@ -159,10 +162,10 @@ def test_the_table_counts_by_fault_and_by_whose():
             *(("hung", False, outcome) for outcome in outcomes("answer", "answer", "error")),
             *(("killed", False, outcome) for outcome in outcomes("late")),
         ],
-        before_s=[0.25] * 100, again_s=[("hung", 1.0), ("hung", 2.0), ("killed", 3.0)],
+        quiet_s=[0.25] * 100, again_s=[("hung", 1.0), ("hung", 2.0), ("killed", 3.0)],
         lost=["s1 after hung"],
     )  # fmt: skip
-    nothing = Findings(outcomes=[("list", True, outcomes("answer")[0])] * 2, before_s=[0.1])
+    nothing = Findings(outcomes=[("list", True, outcomes("answer")[0])] * 2, quiet_s=[0.1])
     nothing.outcomes.append(("list", False, outcomes("answer")[0]))
     lines = table({
         "one": Run(found, twice=2, held=None, left=Left(1, 2, 3)),
