@@ -52,6 +52,8 @@ def test_date_stands_for_its_whole_day():
         ({"$and": []}, r"\$and must be a list"),
         ({"$and": "x"}, r"\$and must be a list"),
         ({"$or": [1]}, "must be an object"),
+        ({"$or": [{}]}, "must have a condition"),
+        ({"$and": [{"kind": "a"}, {}]}, "must have a condition"),
         ({"kind": {}}, "kind: the condition is empty"),
         ({"kind": 5}, "kind: needs a string"),
         ({"kind": {"$gt": "a"}}, r"kind: \$gt needs a number or a date"),
@@ -82,6 +84,10 @@ def test_depth_and_size_are_limited():
         compile_where(deep, FIELDS)
     with pytest.raises(Fault, match="more than 100 conditions"):
         compile_where({"$or": [{"kind": "a"}] * 101}, FIELDS)
+    dates = {"document_date": {"$in": ["2024-01-01"] * 200}}
+    compile_where({"$and": [dates] * 5}, FIELDS)
+    with pytest.raises(Fault, match="more than 1000 values in lists"):
+        compile_where({"$and": [dates] * 6}, FIELDS)
 
 
 json_values = st.recursive(

@@ -31,7 +31,8 @@ __all__ = ["FieldSpec", "compile_where"]
 
 MAX_DEPTH = 8
 MAX_CONDITIONS = 100
-MAX_VALUES = 200
+MAX_VALUES, MAX_ALL_VALUES = 200, 1_000
+"""Of one list, and of all lists: each date of a list is a condition for the store."""
 _COMPARISONS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin")
 _COMBINATIONS = ("$and", "$or")
 _ORDERED = ("integer", "float", "datetime")
@@ -58,12 +59,15 @@ class _Compiler:
     def __init__(self, fields: Mapping[str, FieldSpec]) -> None:
         self._fields = fields
         self._conditions = 0
+        self._values = 0
 
     def combine(self, node: Any, depth: int) -> Filter:
         if depth > MAX_DEPTH:
             raise _fault(f"where is nested deeper than {MAX_DEPTH} levels.")
         if not isinstance(node, Mapping):
             raise _fault("where and each part of $and and $or must be an object.")
+        if not node:  # they would be without number: only conditions are counted
+            raise _fault("where and each part of $and and $or must have a condition.")
         parts: list[Filter] = []
         for key, value in node.items():
             if key in _COMBINATIONS:
@@ -105,6 +109,9 @@ class _Compiler:
         if operator in ("$in", "$nin"):
             if not isinstance(operand, list) or not 1 <= len(operand) <= MAX_VALUES:
                 raise _fault(f"{name}: {operator} needs a list of 1 to {MAX_VALUES} values.")
+            self._values += len(operand)
+            if self._values > MAX_ALL_VALUES:
+                raise _fault(f"where has more than {MAX_ALL_VALUES} values in lists.")
             one_of = self._is_in(name, spec, operand)
             return one_of if operator == "$in" else Not(one_of)
         if operator in ("$eq", "$ne"):
