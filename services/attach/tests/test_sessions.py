@@ -189,6 +189,47 @@ async def test_a_worker_that_ends_gives_its_sessions_up(pair):
     assert pair.sessions == (0, 1)
 
 
+async def test_a_worker_that_stops_ends_its_calls_before_another_takes_over(pair):
+    """The next call of the same caller waits for them."""
+    first = await session_at(pair.a)
+    running = asyncio.create_task(pair.a.call("plain", "slow"))
+    await until(lambda: pair.a.serving.in_flight == 1)
+    stopping = asyncio.create_task(pair.a.serving.drain(600.0))
+    await until(lambda: len(own_subscriptions(pair)) == 0)
+    waiting = asyncio.create_task(session_at(pair.b))
+    await until(lambda: pair.b.serving.in_flight == 1)
+    await asyncio.sleep(0.5)
+    assert not waiting.done()
+    assert not running.done()
+    running.cancel()
+    await stopping
+    await pair.a.gateway.end_sessions()
+    assert await waiting != first
+
+
+def own_subscriptions(pair: Pair) -> list[str]:
+    """The subjects at which the first worker receives calls of others."""
+    own = f"sb.v1.at.{pair.a.serving.instance}."
+    return [s.subject for s in pair.a.broker.subscriptions if s.subject.startswith(own)]
+
+
+async def test_calls_for_a_worker_that_hangs_end_by_their_deadlines(pair):
+    """Until its lease has expired."""
+    first = await session_at(pair.a)
+    for subscription in pair.a.broker.subscriptions:
+        if subscription.owner is pair.a.worker_bus.transport:
+            subscription._callback = ignore
+    with pytest.raises(Fault) as fault:
+        await pair.b.call("plain", "environment", timeout_s=1.0)
+    assert fault.value.code == ErrorCode.DEADLINE_EXCEEDED
+    await pair.store.delete(KEY)
+    assert await session_at(pair.b) != first
+
+
+async def ignore(message) -> None:
+    """Of a worker that hangs."""
+
+
 async def test_a_server_that_changes_keeps_a_lease_for_each_session(pair):
     """The old session's end does not free the lease of the new one."""
     first = await session_at(pair.a)
@@ -289,6 +330,9 @@ class Gone:
 
     async def take_over(self, caller, holder):
         self.taken += 1
+
+    async def is_leaving(self, call, instance):
+        return False
 
     async def send(self, call, onward, instance):
         raise InstanceGone("gone", received=self.received)

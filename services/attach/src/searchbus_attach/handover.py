@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from searchbus_bus import Bus, Call, Request
+from searchbus_bus.fleet import State
 from searchbus_contracts import Actor, Fault, ToolEvent
 
 from .metrics import count_handover
@@ -83,6 +84,10 @@ class Handover:
             count_handover(onward.server, code)
             events.put_nowait(None)
             await relaying
+
+    async def is_leaving(self, call: Call, instance: str) -> bool:
+        """Whether a worker that takes no more requests still ends those that it has."""
+        return await self._bus.fleet.check(call.service, instance) is State.ALIVE
 
     def _subject(self, onward: Onward[Any]) -> str:
         subjects = self._bus.subjects

@@ -5,7 +5,7 @@ reply = await sessions.do(call, here, onward)
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -19,11 +19,12 @@ from .upstream import Upstream
 
 __all__ = ["Sessions"]
 
-log = logging.getLogger("searchbus.attach")
 T = TypeVar("T")
 
 _ROUNDS = 3
 """Of looking for the session; more only where workers end one after the other."""
+_LOOK_AGAIN_S = 0.2
+"""While a worker that stops ends its last calls."""
 
 
 class Sessions:
@@ -51,7 +52,8 @@ class Sessions:
             Fault: unavailable where the session moves, overloaded, or the failure of the call.
         """
         caller = call.actor.subject
-        for _ in range(_ROUNDS):
+        rounds = 0
+        while rounds < _ROUNDS:
             with measured_call(self._server, failures_only=True):
                 place = await self.callers.of(caller)
             if isinstance(place, Upstream):
@@ -61,6 +63,10 @@ class Sessions:
             try:
                 return await self._handover.send(call, onward, place.instance)
             except InstanceGone as gone:
+                if not gone.received and await self._handover.is_leaving(call, place.instance):
+                    await asyncio.sleep(_LOOK_AGAIN_S)  # its lease is free after its last call
+                    continue
+                rounds += 1
                 await self.callers.take_over(caller, place)
                 if gone.received and not onward.may_repeat:
                     raise Fault(
