@@ -73,6 +73,16 @@ async def test_connections_with_calls_are_not_closed(new_callers):
     await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_after_its_end_no_connection_is_opened(new_callers):
+    """For a call that comes while the server's declaration changes; the lease is left to others."""
+    callers = new_callers()
+    await callers.stop()
+    with pytest.raises(Fault) as fault:
+        await callers.of("ann")
+    assert (fault.value.code, fault.value.failure.retryable) == (ErrorCode.UNAVAILABLE, True)
+    assert children() == []
+
+
 async def test_what_a_caller_does_not_use_is_closed(new_callers):
     """After the idle time."""
     callers = new_callers(idle_s=0.2)

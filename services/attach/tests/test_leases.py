@@ -168,6 +168,16 @@ async def test_a_released_key_is_free_at_once(workers):
     assert (await workers.store.get(KEY)).value == b"there"
 
 
+async def test_a_release_that_comes_too_late_frees_nothing(workers):
+    """The lease had expired, and another worker holds the key."""
+    here, there = workers.new("here"), workers.new("there")
+    lease = await workers.take(here)
+    workers.clock.now_s += TTL_S + 1
+    await workers.take(there)
+    await here.release(lease)
+    assert (await workers.store.get(KEY)).value == b"there"
+
+
 async def test_without_the_store_a_lease_is_made_later(workers):
     """Where another worker has it by then, this one lost it."""
     here, there = workers.new("here"), workers.new("there")

@@ -49,6 +49,7 @@ class Callers:
         # The one that was used last is the last.
         self._sessions: dict[str, _Session] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._stopped = False
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -62,7 +63,8 @@ class Callers:
         """The caller's connection, or the worker that has it.
 
         Raises:
-            Fault: overloaded where `max_callers` others have calls that run.
+            Fault: overloaded where `max_callers` others have calls that run; unavailable after
+                `stop`.
         """
         session = self._sessions.get(caller)
         if session is not None and self._leases.is_valid(session.lease):
@@ -102,7 +104,8 @@ class Callers:
             session.upstream.try_now()
 
     async def stop(self) -> None:
-        """Close all."""
+        """Close all; further calls fail."""
+        self._stopped = True
         for caller in list(self._sessions):
             self._end(caller)
         await asyncio.gather(*self._ending)
@@ -117,6 +120,9 @@ class Callers:
     def _use(self, caller: str, lease: Lease) -> Upstream:
         session = self._sessions.pop(caller, None)
         if session is None:
+            if self._stopped:
+                # Its declaration changed, and the bus does not know the new one yet.
+                raise Fault(ErrorCode.UNAVAILABLE, f"{self._server.name} is restarted. Try again.")
             if len(self._sessions) >= self._server.max_callers:
                 self._end_one()
             session = _Session(self._connect(caller), lease)
