@@ -45,6 +45,10 @@ def test_servers_are_added_listed_shown_and_removed(attach, tmp_path):
     assert json.loads(attach("show", "files", "--json").stdout)["keys"]["env"] == {"KEY": "${KEY}"}
     assert attach("remove", "far").returncode == 0
     assert set(added(tmp_path)) == {"files"}
+    assert attach("remove", "files").returncode == 0
+    emptied = attach("list")
+    assert (emptied.stdout, "no server is attached" in emptied.stderr) == ("", True)
+    assert attach("remove", "files").stderr.endswith("attach.toml.\n")
 
 
 def test_a_server_is_added_with_its_sign_in(attach, tmp_path):
@@ -94,7 +98,7 @@ def test_views_are_listed_and_shown(attach, tmp_path):
         (("remove", "a"), "There is no server a"),
         (("show", "a"), "There is no server a"),
         (("approve", "a"), "--all"),
-        (("import", "/no/such/file"), "No such file"),
+        (("import", "/no/such/file"), "/no/such/file cannot be used (No such file"),
     ],
 )
 def test_what_is_wrong_is_said_without_a_traceback(attach, arguments, message):
@@ -111,6 +115,8 @@ def test_a_hosts_servers_are_imported(attach, tmp_path):
     assert attach("import", source).returncode == 0
     assert set(added(tmp_path)) == {"a", "b"}
     assert attach("import", source).returncode == 1
+    source.write_text("{")
+    assert f"{source}: it is not JSON" in attach("import", source).stderr
 
 
 def test_a_server_is_tried(attach):
@@ -136,4 +142,5 @@ def test_a_change_is_shown_and_approved(attach, tmp_path):
     assert attach("approve", "plain", first).returncode == 0
     assert attach("diff", "plain").stdout.count("it is new") == 5
     assert attach("approve", "plain", "--all").returncode == 0
-    assert attach("diff", "plain").stdout == ""
+    same = attach("diff", "plain")
+    assert (same.stdout, same.stderr) == ("", "nothing differs from what was approved\n")

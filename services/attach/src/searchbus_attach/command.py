@@ -117,6 +117,8 @@ def list_servers(
         ]  # fmt: skip
         typer.echo(json.dumps(rows))
         return
+    if not declared:
+        typer.echo("no server is attached; attach one: searchbus attach add --help", err=True)
     if status is not None and status.file_problem:
         typer.echo(printable(f"warning: {status.file_problem}"), err=True)
     for name, server in declared.items():
@@ -228,10 +230,12 @@ def diff(
     """
     with reported_errors():
         server = server_of(file_of(file, data), name)
-        for line in differences(
-            waiting(server, pins_of(pins, data), credentials_for(server, data))
-        ):
+        found = waiting(server, pins_of(pins, data), credentials_for(server, data))
+        lines = list(differences(found))
+        for line in lines:
             typer.echo(printable(line))
+    if not lines:
+        typer.echo("nothing differs from what was approved", err=True)
 
 
 @attach.command("approve")
@@ -284,7 +288,11 @@ def import_servers(
     Example: searchbus attach import ~/.cursor/mcp.json
     """
     with reported_errors():
-        servers = parse_host_file(source.read_text(encoding="utf-8-sig"))
+        text = source.read_text(encoding="utf-8-sig")
+        try:
+            servers = parse_host_file(text)
+        except DeclarationFault as error:
+            raise DeclarationFault(f"{source}: {error}") from None
         found = file_of(file, data)
         found.add(servers.values())
     typer.echo(f"{len(servers)} servers are attached in {found.path}: {', '.join(servers)}")

@@ -84,7 +84,11 @@ def reported_errors() -> Iterator[None]:
     """Report what an operator can mend without a traceback."""
     try:
         yield
-    except (OSError, ValueError, ProbeFault, AuthFault) as error:
+    except OSError as error:
+        text = f"{error.filename} cannot be used ({error.strerror})" if error.filename else error
+        typer.echo(printable(f"error: {text}"), err=True)
+        raise typer.Exit(1) from None
+    except (ValueError, ProbeFault, AuthFault) as error:
         typer.echo(printable(f"error: {error}"), err=True)
         raise typer.Exit(1) from None
     except Fault as fault:

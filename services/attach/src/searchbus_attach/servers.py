@@ -187,7 +187,9 @@ def server_name(name: str) -> str:
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """A sentence that names the nearest known word; empty where none is near."""
+    """A sentence that names the nearest known word, or all of them; empty where there are none."""
+    if not known:
+        return ""
     found = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f" Did you mean {found[0]!r}?" if found else f" Known: {', '.join(known)}."
 

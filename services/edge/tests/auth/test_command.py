@@ -27,7 +27,8 @@ def test_keys_are_added_listed_and_revoked(tmp_path):
     assert row["id"] in listed
     assert key not in listed
     assert run(tmp_path, "revoke", row["id"]).exit_code == 0
-    assert run(tmp_path, "list").stdout == ""
+    emptied = run(tmp_path, "list")
+    assert (emptied.stdout, "there is no key" in emptied.stderr) == ("", True)
 
 
 def test_unknown_id_says_where_to_look(tmp_path):

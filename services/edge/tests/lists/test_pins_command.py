@@ -72,6 +72,9 @@ def test_only_what_is_approved_is_no_longer_held(file):
     pinned = file.read().toolsets["files"].tools
     assert pinned["read"].tool == CHANGED
     assert "write" not in pinned
+    assert run(file, "approve", digits(file)["write"][:32]).exit_code == 0
+    emptied = run(file, "list")
+    assert (emptied.stdout, emptied.stderr) == ("", "no definition is held\n")
 
 
 @pytest.mark.parametrize("given", ["0" * 12, "", "abc"])

@@ -64,6 +64,8 @@ def list_keys(
                  "expires_s": r.expires_s} for r in records]  # fmt: skip
         typer.echo(json.dumps(rows))
         return
+    if not records:
+        typer.echo("there is no key; make one: searchbus keys add NAME", err=True)
     for record in records:
         until = _day(record.expires_s) if record.expires_s else "no end"
         roles = ", ".join(record.roles) or "no roles"

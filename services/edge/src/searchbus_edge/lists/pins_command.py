@@ -72,6 +72,8 @@ def list_held(
     if as_json:
         typer.echo(json.dumps([_as_json(offer) for offer in offers]))
         return
+    if not offers:
+        typer.echo("no definition is held", err=True)
     for offer in offers:
         reasons = "; ".join(offer.held.reasons)
         name = f"{offer.toolset}.{offer.held.tool.name}"
