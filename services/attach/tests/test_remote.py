@@ -133,7 +133,7 @@ async def test_a_server_that_comes_back_is_used_again(remote, start):
 async def test_a_body_that_is_too_large_ends_the_connection(remote, start, monkeypatch):
     """Before it is in memory."""
     monkeypatch.setattr(module, "MAX_BODY_BYTES", 1000)
-    remote.spoil = (200, "application/json", b" " * 5000)
+    remote.spoil = (200, "application/json", b" " * 2**21)
     upstream = start(remote.url)
     await until(lambda: upstream.problem)
     assert upstream.state != "up"

@@ -64,6 +64,8 @@ class HttpNotes:
         encoding = response.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise httpx2.DecodingError(f"the response is encoded as {encoding[:40]}")
+        if response.is_closed:
+            return  # a small body that came with its head
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = _Limited(response.stream)

@@ -8,7 +8,6 @@ are read here instead. Sampling, elicitation and roots are not offered to server
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,27 +15,7 @@ import msgspec
 from mcp import ClientSession, MCPError
 from mcp.client._probe import negotiate_auto
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
-from mcp_types import (
-    METHOD_NOT_FOUND,
-    CallToolRequest,
-    CallToolRequestParams,
-    CompleteRequest,
-    CompleteRequestParams,
-    GetPromptRequest,
-    GetPromptRequestParams,
-    Implementation,
-    ListPromptsRequest,
-    ListResourcesRequest,
-    ListResourceTemplatesRequest,
-    ListToolsRequest,
-    ListToolsResult,
-    PaginatedRequestParams,
-    PingRequest,
-    ReadResourceRequest,
-    ReadResourceRequestParams,
-    Request,
-    Tool,
-)
+from mcp_types import METHOD_NOT_FOUND, Implementation, ListToolsResult, Tool
 from pydantic import ValidationError
 
 from searchbus_contracts.version import VERSION
@@ -89,7 +68,7 @@ class ServerSession(ClientSession):
         """
         offered = self.server_capabilities
         try:
-            found = await self._pages("tools", ListToolsRequest)
+            found = await self._pages("tools", "tools/list")
         except MCPError as error:
             # A server of prompts or resources only; some of those with tools do not declare them.
             declares_tools = offered is None or offered.tools is not None
@@ -111,11 +90,11 @@ class ServerSession(ClientSession):
             return ListedContents()
         prompts = resources = templates = None
         if offered.prompts is not None:
-            prompts = await self._pages("prompts", ListPromptsRequest)
+            prompts = await self._pages("prompts", "prompts/list")
         if offered.resources is not None:
-            resources = await self._pages("resources", ListResourcesRequest)
+            resources = await self._pages("resources", "resources/list")
             try:
-                templates = await self._pages("resourceTemplates", ListResourceTemplatesRequest)
+                templates = await self._pages("resourceTemplates", "resources/templates/list")
             except MCPError as error:
                 if error.code != METHOD_NOT_FOUND:
                     raise
@@ -124,12 +103,11 @@ class ServerSession(ClientSession):
 
     async def read(self, uri: str) -> dict[str, Any]:
         """Read a resource; the result as the server sent it. Raises MCPError as `call`."""
-        return await self._send(ReadResourceRequest(params=ReadResourceRequestParams(uri=uri)))
+        return await self._send("resources/read", {"uri": uri})
 
     async def fill(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
         """Fill in a prompt; the result as the server sent it. Raises MCPError as `call`."""
-        params = GetPromptRequestParams(name=name, arguments=arguments)
-        return await self._send(GetPromptRequest(params=params))
+        return await self._send("prompts/get", {"name": name, "arguments": arguments})
 
     async def suggest(
         self, reference: dict[str, str], argument: dict[str, str], arguments: dict[str, str]
@@ -143,11 +121,10 @@ class ServerSession(ClientSession):
         Raises:
             MCPError: as `call`.
         """
-        given: dict[str, Any] = {"ref": reference, "argument": argument}
+        params: dict[str, Any] = {"ref": reference, "argument": argument}
         if arguments:
-            given["context"] = {"arguments": arguments}
-        params = CompleteRequestParams.model_validate(given)
-        return await self._send(CompleteRequest(params=params))
+            params["context"] = {"arguments": arguments}
+        return await self._send("completion/complete", params)
 
     async def call(
         self, name: str, arguments: dict[str, Any], on_progress: ProgressFnT
@@ -157,8 +134,8 @@ class ServerSession(ClientSession):
         Raises:
             MCPError: the server refuses, or the connection ended.
         """
-        params = CallToolRequestParams(name=name, arguments=arguments)
-        return await self._send(CallToolRequest(params=params), on_progress)
+        params = {"name": name, "arguments": arguments}
+        return await self._send("tools/call", params, on_progress)
 
     async def ping(self) -> None:
         """Ask the server for any answer.
@@ -166,15 +143,15 @@ class ServerSession(ClientSession):
         Raises:
             MCPError: the server refuses, which is an answer, or the connection ended.
         """
-        await self._send(PingRequest())
+        await self._send("ping", {})
 
-    async def _pages(self, key: str, request: Callable[..., Request[Any, Any]]) -> list[Any]:
+    async def _pages(self, key: str, method: str) -> list[Any]:
         """All items of a list, under `key` of its results."""
         found: list[Any] = []
         cursor: str | None = None
         size_bytes = 0
         for _ in range(MAX_PAGES):
-            raw = await self._send(request(params=PaginatedRequestParams(cursor=cursor)))
+            raw = await self._send(method, {} if cursor is None else {"cursor": cursor})
             items = raw.get(key)
             found += items if isinstance(items, list) else []
             size_bytes += len(msgspec.json.encode(items))
@@ -196,11 +173,12 @@ class ServerSession(ClientSession):
         self._absorb_tool_listing(ListToolsResult(tools=parsed), complete=True)
 
     async def _send(
-        self, request: Request[Any, Any], on_progress: ProgressFnT | None = None
+        self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
     ) -> dict[str, Any]:
-        data = request.model_dump(by_alias=True, mode="json", exclude_none=True)
+        """Send a request; `params` are JSON already, so they pass by the SDK's models."""
+        data: dict[str, Any] = {"method": method, "params": params}
         options: CallOptions = {}
         self._stamp(data, options)
         if on_progress is not None:
             options["on_progress"] = on_progress
-        return await self._dispatcher.send_raw_request(data["method"], data.get("params"), options)
+        return await self._dispatcher.send_raw_request(method, data["params"], options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 from collections.abc import AsyncIterator, Callable
 
@@ -88,6 +89,17 @@ async def test_a_request_and_its_response(server, client):
     assert sent.endswith(b"\r\n\r\nbody")
 
 
+async def test_a_compressed_body(server, client):
+    """Is not decoded before its reader wants that."""
+    data = gzip.compress(bytes(1000))
+    server.answers = [
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b"
+        % (len(data), data)
+    ]
+    async with client().stream("GET", server.url) as response:
+        assert b"".join([part async for part in response.aiter_raw()]) == data
+
+
 async def test_a_connection_is_used_again(server, client):
     """As long as the server keeps it."""
     http = client()
@@ -171,15 +183,23 @@ async def test_a_server_that_does_not_read(server, client):
 
 async def test_more_requests_than_connections(server, client):
     """Wait for one."""
+    release = asyncio.Event()
+
+    async def held(_, writer):
+        writer.write(OK[:-1])
+        await release.wait()
+        writer.write(OK[-1:])
+
+    server.answers = [held, OK]
     http = client(max_connections=1)
-    async with http.stream("POST", server.url) as first:
-        with pytest.raises(httpx2.PoolTimeout):
-            await http.post(server.url, timeout=httpx2.Timeout(30, pool=0.1))
-        waiting = asyncio.create_task(http.post(server.url))
-        await asyncio.sleep(0.01)
-        assert not waiting.done()
-        await first.aread()
-    assert (await waiting).content == b"ok"
+    first = asyncio.create_task(http.post(server.url))
+    await until(lambda: server.requests)
+    with pytest.raises(httpx2.PoolTimeout):
+        await http.post(server.url, timeout=httpx2.Timeout(30, pool=0.1))
+    second = asyncio.create_task(http.post(server.url))
+    await asyncio.sleep(0.01)
+    release.set()
+    assert [(await one).content for one in (first, second)] == [b"ok", b"ok"]
     assert server.opened == 1
 
 

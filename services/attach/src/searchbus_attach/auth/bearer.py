@@ -6,6 +6,7 @@ connection, with the calls that run on it, stays.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -65,12 +66,21 @@ class BearerAuth(httpx2.Auth):
 class BearerClient(httpx2.AsyncClient):
     """An HTTP client that answers 401 itself where its `auth` has no token."""
 
+    def build_request(self, method: str, url: httpx2.URL | str, **options: Any) -> httpx2.Request:
+        """See httpx2.AsyncClient; the address of the server is parsed once, not for each call."""
+        return super().build_request(method, _parsed(url), **options)
+
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """See httpx2.AsyncClient."""
         try:
             return await super().send(request, **options)
         except AuthFault:
             return httpx2.Response(httpx2.codes.UNAUTHORIZED, request=request)
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(url: httpx2.URL | str) -> httpx2.URL:
+    return httpx2.URL(url)
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:

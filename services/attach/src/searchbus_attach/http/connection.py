@@ -23,6 +23,7 @@ MAX_SILENT_BYTES = 100 * 1024
 """What a server may send without any of the body: of a head, or between two chunks."""
 _MAX_WAITING_BYTES = 256 * 1024
 """Of a body that nobody has received yet; reading stops above it."""
+_SWITCHING_PROTOCOLS, _OK = 101, 200
 
 
 class Http1Connection(asyncio.Protocol):
@@ -30,6 +31,8 @@ class Http1Connection(asyncio.Protocol):
 
     Attributes:
         status, headers: of the response.
+        complete: whether all of the response is here.
+        encoded: whether its body is, e.g. compressed.
     """
 
     def __init__(self) -> None:
@@ -39,7 +42,7 @@ class Http1Connection(asyncio.Protocol):
         self._error: httpx2.TransportError | None = None
         self._writable = self._reading = True
         self._begin()
-        self._complete = True
+        self.complete = True
 
     def _begin(self) -> None:
         """Expect a response."""
@@ -48,12 +51,13 @@ class Http1Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._body: list[bytes] = []
         self._waiting_bytes = self._silent_bytes = 0
-        self._has_head = self._has_length = self._complete = self._kept_alive = False
+        self._has_head = self._has_length = self.complete = self._kept_alive = False
+        self.encoded = False
 
     @property
     def reusable(self) -> bool:
         """Whether it can send another request: the response ended, and the server stays."""
-        return self._complete and self._kept_alive and self._reading and self._error is None
+        return self.complete and self._kept_alive and self._reading and self._error is None
 
     @property
     def ended(self) -> bool:
@@ -96,7 +100,7 @@ class Http1Connection(asyncio.Protocol):
             httpx2.ReadTimeout, httpx2.ReadError, httpx2.RemoteProtocolError: as `send`.
         """
         while not self._body:
-            if self._complete:
+            if self.complete:
                 return b""
             if self._error is not None:
                 raise self._error
@@ -142,7 +146,7 @@ class Http1Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol."""
-        if self._complete:
+        if self.complete:
             self._end(httpx2.RemoteProtocolError("the server sent more than its response"))
             return
         self._silent_bytes += len(data)
@@ -151,7 +155,7 @@ class Http1Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._end(httpx2.RemoteProtocolError(f"the response is not HTTP/1.1: {error}"))
             return
-        if self._silent_bytes > MAX_SILENT_BYTES and not self._complete:
+        if self._silent_bytes > MAX_SILENT_BYTES and not self.complete:
             self._end(httpx2.RemoteProtocolError("the head of the response is too large"))
             return
         if self._waiting_bytes > _MAX_WAITING_BYTES and self._reading:
@@ -165,7 +169,7 @@ class Http1Connection(asyncio.Protocol):
             self._end(httpx2.ReadError(str(error)))
             return
         if self._has_head and not self._has_length and self._error is None:
-            self._complete = True  # its end is that of the body
+            self.complete = True  # its end is that of the body
         self._end(httpx2.RemoteProtocolError("the server closed the connection"))
 
     def pause_writing(self) -> None:
@@ -181,7 +185,7 @@ class Http1Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """See httptools.HTTPProtocol."""
-        if self._complete:
+        if self.complete:
             raise ValueError("a second response")
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -189,15 +193,18 @@ class Http1Connection(asyncio.Protocol):
         if self._has_head:
             return  # a trailer
         self.headers.append((name, value.rstrip(b" \t")))
-        if name.lower() in (b"content-length", b"transfer-encoding"):
-            self._has_length = True
+        match name.lower():
+            case b"content-length" | b"transfer-encoding":
+                self._has_length = True
+            case b"content-encoding":
+                self.encoded = True
 
     def on_headers_complete(self) -> None:
         """See httptools.HTTPProtocol."""
         self.status = self._parser.get_status_code()
-        if self.status == httpx2.codes.SWITCHING_PROTOCOLS:
+        if self.status == _SWITCHING_PROTOCOLS:
             raise ValueError("another protocol")
-        self._has_head = self.status >= httpx2.codes.OK
+        self._has_head = self.status >= _OK
 
     def on_body(self, data: bytes) -> None:
         """See httptools.HTTPProtocol."""
@@ -208,7 +215,7 @@ class Http1Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """See httptools.HTTPProtocol."""
         if self._has_head:
-            self._complete, self._kept_alive = True, self._parser.should_keep_alive()
+            self.complete, self._kept_alive = True, self._parser.should_keep_alive()
         else:
             self.headers = []  # 1xx: the response is still to come
 

@@ -72,6 +72,11 @@ class Http1Transport(httpx2.AsyncBaseTransport):
         except BaseException:
             await body.aclose()
             raise
+        if connection.complete and not connection.encoded:
+            # It came whole, as small answers do. (What is given as content, httpx2 decodes.)
+            content = await connection.receive(read_s=None)
+            await body.aclose()
+            return httpx2.Response(connection.status, headers=connection.headers, content=content)
         return httpx2.Response(connection.status, headers=connection.headers, stream=body)
 
     async def aclose(self) -> None:
