@@ -134,14 +134,13 @@ class World:
         return len(self.gateway._attached[name]._sessions.callers)
 
     async def status(self, server: str | None = None) -> StatusReply:
-        """What the service says of its servers."""
-        return await self.bus.request(
-            self.bus.subjects.endpoint("attach", "status"), StatusRequest(server=server),
-            StatusReply, service="attach", timeout_s=30, actor=EVERYBODY,
-        )  # fmt: skip
+        """What this world's worker says of its servers."""
+        subject = self.bus.subjects.endpoint("attach", "status")
+        found: StatusReply = await self.ask(subject, StatusRequest(server=server), StatusReply)
+        return found
 
     async def until_up(self, name: str = "plain") -> None:
-        """Wait until a server is connected, and its list is on the bus."""
+        """Wait until a server is connected, and its list is on the bus, from this worker too."""
 
         async def up() -> bool:
             servers = {server.name: server for server in (await self.status()).servers}
@@ -149,6 +148,12 @@ class World:
             return found is not None and found.state == "up" and bool(self.tools(name))
 
         await until(up)
+        await self.until_offered(name)
+
+    async def until_offered(self, toolset: str) -> None:
+        """Wait until this worker receives calls of a toolset."""
+        own = f"sb.v1.at.{self.serving.instance}.tool.{toolset}.*"
+        await until(lambda: own in {found.subject for found in self.broker.subscriptions})
 
 
 @pytest.fixture

@@ -155,8 +155,13 @@ async def test_a_session_goes_on_while_the_store_is_away(pair, caplog):
 async def test_a_lost_session_is_closed_and_its_calls_fail(pair):
     """At once, so that the caller can call again."""
     await session_at(pair.a)
-    call = asyncio.create_task(pair.a.call("plain", "slow"))
-    await until(lambda: pair.a.gateway.status(SimpleNamespace(server=None)).servers[0].in_flight)
+    events = []
+    call = asyncio.create_task(
+        pair.a.ask(
+            "sb.v1.tool.plain.slow", ToolCall(tool="slow"), ToolReply, on_event=events.append
+        )
+    )
+    await until(lambda: bool(events))  # the server has it
     await pair.store.put(KEY, b"another")
     pair.a.leases.renew_soon()
     with pytest.raises(Fault) as fault:
@@ -289,7 +294,7 @@ async def test_a_call_through_a_view_reaches_the_session(pair):
     changed = pair.a.path.with_suffix(".new")
     changed.write_text(text)
     changed.replace(pair.a.path)
-    await until(lambda: pair.b.tools("some") and "some" in pair.b.gateway._offering._listed)
+    await pair.b.until_offered("some")
     reply = await pair.b.call("some", "plain__environment")
     assert reply.structured["group"] == first
 
