@@ -8,7 +8,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 from nats.aio.msg import Msg
 
-from searchbus_contracts.permissions import publishes, subscribes, subscribes_not
+from searchbus_contracts.permissions import (
+    publishes,
+    publishes_not,
+    subscribes,
+    subscribes_not,
+)
 from searchbus_runtime.services import bus_users
 from searchbus_testing import until
 
@@ -33,6 +38,23 @@ def matches(pattern: str, subject: str) -> bool:
     """NATS's rule, written again for the test."""
     regex = re.escape(pattern).replace(r"\*", "[^.]+").replace(">", ".+")
     return re.fullmatch(regex, subject) is not None
+
+
+def may_publish(name: str, subject: str) -> bool:
+    """Whether a subject is in the service's list, and not denied."""
+    allowed = publishes(SERVICES[name], SERVICES.values())
+    denied = publishes_not(SERVICES[name], SERVICES.values())
+    return any(matches(p, subject) for p in allowed) and not any(
+        matches(p, subject) for p in denied
+    )
+
+
+def may_subscribe(name: str, subject: str) -> bool:
+    """Whether a subject is in the service's list, and not denied."""
+    denied = subscribes_not(SERVICES[name], SERVICES.values())
+    return any(matches(p, subject) for p in subscribes(SERVICES[name])) and not any(
+        matches(p, subject) for p in denied
+    )
 
 
 def everything() -> set[str]:
@@ -75,7 +97,6 @@ async def effects(bus: LockedBus, act: Callable[[], Awaitable[None]]) -> set[str
 @pytest.mark.parametrize("name", sorted(SERVICES))
 async def test_a_service_publishes_nothing_beyond_its_list(bus, name):
     """Every subject of every service is tried."""
-    allowed = publishes(SERVICES[name], SERVICES.values())
     async with bus.user(name) as service:
 
         async def act() -> None:
@@ -84,14 +105,12 @@ async def test_a_service_publishes_nothing_beyond_its_list(bus, name):
                 await service.flush()
 
         arrived = await effects(bus, act)
-    assert arrived == {s for s in everything() if any(matches(p, s) for p in allowed)}
+    assert arrived == {subject for subject in everything() if may_publish(name, subject)}
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
 async def test_a_service_receives_nothing_beyond_its_list(bus, name):
     """Neither by the subjects of the others nor by wildcards."""
-    allowed = subscribes(SERVICES[name])
-    denied = subscribes_not(SERVICES[name], SERVICES.values())
     received: set[str] = set()
 
     async def note(message: Msg) -> None:
@@ -103,18 +122,14 @@ async def test_a_service_receives_nothing_beyond_its_list(bus, name):
             await service.subscribe(pattern, cb=note)
             # One refusal at a time: many at once can end nats-py's connection.
             await service.flush()
-        for pattern in allowed:
+        for pattern in subscribes(SERVICES[name]):
             await service.subscribe(pattern, queue="other", cb=note)
         await service.flush()
         for subject in subjects:
             await witness.publish(subject, b"{}")
         await witness.flush()
         await witness.publish(f"_INBOX_{name}.end", b"")
-        expected = {
-            s
-            for s in subjects
-            if any(matches(p, s) for p in allowed) and not any(matches(p, s) for p in denied)
-        }
+        expected = {subject for subject in subjects if may_subscribe(name, subject)}
         expected.add(f"_INBOX_{name}.end")
         await until(lambda: expected <= received, message=lambda: str(sorted(expected - received)))
     assert expected == received
@@ -123,12 +138,8 @@ async def test_a_service_receives_nothing_beyond_its_list(bus, name):
 @pytest.mark.parametrize("name", sorted(SERVICES))
 async def test_a_reply_to_oneself_opens_no_subject(bus, name):
     """A service sends itself a message whose reply subject is another's, and then "replies"."""
-    publish, subscribe = publishes(SERVICES[name], SERVICES.values()), subscribes(SERVICES[name])
-    own = {
-        s for s in everything()
-        if any(matches(p, s) for p in publish) and any(matches(p, s) for p in subscribe)
-    }  # fmt: skip
-    targets = {s for s in everything() if not any(matches(p, s) for p in publish)}
+    own = {s for s in everything() if may_publish(name, s) and may_subscribe(name, s)}
+    targets = {s for s in everything() if not may_publish(name, s)}
     # The server delivers no message whose reply subject is an acknowledgement's.
     targets = {subject for subject in targets if not subject.startswith("$JS.ACK.")}
     replied = 0
