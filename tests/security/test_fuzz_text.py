@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from searchbus_testing.growth import LINEAR, growth
 from searchbus_web.extraction.envelope import clean_text
 
 MARKUP = """! [ ] ( ) < > / ! ![ ]( ][ ![a](u) ![a][r] [r]: a " ' = : & ; # \\ x img IMG <img <im g src=
@@ -68,14 +68,4 @@ def test_nothing_live_is_left(text):
 @given(st.lists(PIECES, min_size=1, max_size=4).map("".join))
 def test_time_grows_with_the_text(unit):
     """Eight times the text: about eight times the CPU time of this thread, where quadratic is 64."""
-    short, long = ((unit * size)[:size] for size in (20_000, 160_000))
-    assert cpu_s(long) < 40 * max(cpu_s(short), 0.001)
-
-
-def cpu_s(text: str) -> float:
-    taken = []
-    for _ in range(3):
-        start_s = time.thread_time()
-        clean_text(text)
-        taken.append(time.thread_time() - start_s)
-    return min(taken)
+    assert growth(clean_text, unit, 20_000) < LINEAR

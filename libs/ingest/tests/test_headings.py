@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
 from searchbus_ingest.chunking import cut
 from searchbus_ingest.headings import find_headings
+from searchbus_testing.growth import LINEAR, growth
 
 PARAGRAPH = (
     "Participants noted that spending had grown at a solid pace in recent months and that the "
@@ -94,18 +94,8 @@ WORST = [
 @pytest.mark.parametrize("unit", WORST)
 def test_time_grows_with_the_text(unit, markdown):
     """Eight times the text takes about eight times the time; quadratic time would be 64 times."""
-    short, long = ((unit * size)[:size] + "\nb" for size in (20_000, 160_000))
-    assert cpu_s(long, markdown) < 30 * max(cpu_s(short, markdown), 0.001)
-
-
-def cpu_s(text: str, markdown: bool) -> float:
-    """Seconds of this thread, the least of three."""
-    taken = []
-    for _ in range(3):
-        start_s = time.thread_time()
-        find_headings(text, markdown=markdown)
-        taken.append(time.thread_time() - start_s)
-    return min(taken)
+    taken = growth(lambda text: find_headings(text, markdown=markdown), unit, 20_000, end="\nb")
+    assert taken < LINEAR
 
 
 def test_real_minutes_of_every_era_have_their_sections(reference):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 
 import pytest
 import regex
 
+from searchbus_testing.growth import LINEAR, growth
 from searchbus_upstream.text import inert, is_visible, plain, visible
 
 WORST = [
@@ -134,18 +134,7 @@ def test_ignorable_characters_are_those_of_unicode():
 @pytest.mark.parametrize("unit", WORST)
 def test_time_grows_with_the_text(unit):
     """Eight times the text takes about eight times the time; quadratic time would be 64 times."""
-    short, long = ((unit * size)[:size] for size in (50_000, 400_000))
-    assert cpu_s(long) < 30 * max(cpu_s(short), 0.001)
-
-
-def cpu_s(text: str) -> float:
-    """Seconds of this thread, the least of three."""
-    taken = []
-    for _ in range(3):
-        start_s = time.thread_time()
-        inert(visible(text))
-        taken.append(time.thread_time() - start_s)
-    return min(taken)
+    assert growth(lambda text: inert(visible(text)), unit, 50_000) < LINEAR
 
 
 def test_plain_text_reads_no_more_than_it_may():
