@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from searchbus_attach import upstream
+from searchbus_attach import pauses
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_testing import until
 
@@ -214,7 +214,7 @@ async def test_callers_share_a_session_or_have_one_each(new_world, state, proces
 
 async def test_what_is_measured_of_each_server(new_world, tmp_path, monkeypatch):
     """Whether it can be called, whether its list is an old one, what of it is held."""
-    monkeypatch.setattr(upstream, "_PAUSE_S", (300.0, 300.0))
+    monkeypatch.setattr(pauses, "PAUSE_S", (300.0, 300.0))
     listed = tmp_path / "tools.json"
     listed.write_text(json.dumps([TOOL]))
     keys = plain_keys({"tools_file": str(listed)}, policy="hold")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from searchbus_attach import upstream as module
+from searchbus_attach import pauses
 from searchbus_attach.connection import Surroundings
 from searchbus_attach.servers import Server
 from searchbus_attach.upstream import Upstream
@@ -84,7 +82,7 @@ async def test_a_lost_call_that_only_reads_is_repeated_once(start, tmp_path):
 @pytest.mark.slow
 async def test_crashes_are_never_the_end(start, monkeypatch):
     """After each it is started again."""
-    monkeypatch.setattr(module, "_PAUSE_S", (0.1, 0.3))
+    monkeypatch.setattr(pauses, "PAUSE_S", (0.1, 0.3))
     upstream = start(plain())
     for _ in range(4):
         await until(lambda: upstream.state == "up")
@@ -97,7 +95,7 @@ async def test_crashes_are_never_the_end(start, monkeypatch):
 
 async def test_a_server_that_is_down_fails_its_callers_at_once(start, monkeypatch):
     """With the time of the next try."""
-    monkeypatch.setattr(module, "_PAUSE_S", (300.0, 300.0))
+    monkeypatch.setattr(pauses, "PAUSE_S", (300.0, 300.0))
     upstream = start(plain({"start": "die"}))
     await until(lambda: upstream.state == "down")
     with pytest.raises(Fault, match="ended with code 4") as fault:
@@ -191,13 +189,13 @@ async def test_a_server_that_is_slow_is_not_taken_to_hang(start, deaf):
     """It answers the ping, or ignores it and answers other calls."""
     upstream = start(plain({"deaf": deaf}, ping_timeout_s=3.0))
     await until(lambda: upstream.state == "up")
-    ping, done = upstream._ping, asyncio.Event()
+    ping, done = upstream._following.ping, asyncio.Event()
 
     async def watched(connection: Any) -> None:
         await ping(connection)
         done.set()
 
-    upstream._ping = watched
+    upstream._following.ping = watched
     running = asyncio.create_task(upstream.call(Caller(), "slow", {}))
     await until(lambda: upstream.in_flight)
     running.cancel()
@@ -252,37 +250,9 @@ async def test_a_tool_that_is_gone_is_not_found(start):
     assert fault.value.code == ErrorCode.NOT_FOUND
 
 
-async def test_a_list_that_is_costly_is_not_read_at_each_notice(start, monkeypatch, tmp_path):
-    """A server could take all of our time with it."""
-    reload = {"name": "reload", "inputSchema": {"type": "object"}}
-    listed = tmp_path / "tools.json"
-    listed.write_text(json.dumps([reload]))
-    monkeypatch.setattr(module, "_CALM", 1e9)
-    upstream = start(plain({"tools_file": str(listed)}))
-    await until(lambda: upstream.state == "up")
-
-    async def change(name: str) -> None:
-        listed.write_text(json.dumps([reload, {**reload, "name": name}]))
-        await upstream.call(Caller(), "reload", {})
-
-    await change("one")
-    await until(lambda: "one" in upstream.lists.tools.own_names)
-    await change("two")
-    await asyncio.sleep(4 * module._DEBOUNCE_S)
-    assert set(upstream.lists.tools.own_names) == {"reload", "one"}
-
-
 async def test_stopping_while_it_starts_leaves_nothing(start):
     """The process is ended with it."""
     upstream = start(plain({"start": "hang"}))
     await until(children)
     await upstream.stop()
     assert children() == []
-
-
-def test_jitter_is_less_or_more_by_a_fifth():
-    """So that many servers are not asked at one moment."""
-    upstream = SimpleNamespace(_poll_s=100.0)
-    times = {Upstream._next_poll_s(upstream) for _ in range(50)}
-    assert max(times) - min(times) <= 41.0
-    assert len(times) > 1

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import random
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -32,11 +31,13 @@ from searchbus_contracts.attach import ServerState
 from .auth.credentials import OURSELVES
 from .connection import Connection, Surroundings, is_closed, is_refused, open_connection, why
 from .describe import ServerTools
-from .faults import ServerFault
+from .following import Following
 from .lists import Lists
 from .metrics import count_restart
+from .pauses import Pauses
 from .remote import HttpNotes
 from .replies import failure_of
+from .running import RunningCalls
 from .servers import Server
 from .session import ServerSession
 from .text import clean_line
@@ -46,17 +47,8 @@ __all__ = ["Upstream"]
 log = logging.getLogger("searchbus.attach")
 T = TypeVar("T")
 
-_jitter = random.Random()  # noqa: S311  (of times, no secret)
-_PAUSE_S = (1.0, 60.0)
 _STABLE_S = 10.0
-"""A connection that lasted so long is replaced without a pause; of shorter ones, one is, unless
-its server answered a call."""
-_DEBOUNCE_S = 0.5
-"""Between a notice of change and the reading of the list, for all notices of a burst."""
-_CALM = 10
-"""Between two readings of the list, in times of what one costs: a server that changes a long list
-all the time takes a tenth of our time."""
-_LEAST_WAIT_S = 0.05
+"""A connection that ends sooner, before its server answered a call, was lost early (pauses.py)."""
 _WORTH_WAITING_S = 2.0
 """A call waits for the next try if that is so soon; otherwise it fails at once."""
 _REPLY_MARGIN_S = 0.25
@@ -97,14 +89,13 @@ class Upstream:
         self.protocol = ""
         self._around = around
         self._caller = caller
-        self._poll_s = poll_s
         self._grace_s = grace_s
         self._connection: Connection | None = None
         self._changed = asyncio.Event()
         self._wanted = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._calls: set[Call] = set()
-        self._used_s = time.monotonic()
+        self._calls = RunningCalls()
+        self._following = Following(server, self.lists, self._calls, poll_s=poll_s)
         self._away_since_s: float | None = time.monotonic()
         self._next_try_s = 0.0
         self._proven = False
@@ -119,7 +110,7 @@ class Upstream:
     @property
     def unused_s(self) -> float:
         """Seconds since the end of the last call; 0 while there are calls."""
-        return 0.0 if self._calls else time.monotonic() - self._used_s
+        return self._calls.unused_s
 
     def start(self) -> None:
         """Connect in the background; the first request does it otherwise."""
@@ -177,15 +168,11 @@ class Upstream:
                 ErrorCode.OVERLOADED,
                 f"{self.server.name} has {self.server.max_in_flight} calls at once already.",
             )
-        self._calls.add(call)
-        try:
+        with self._calls.including(call):
             await self._around.credentials.check(self.server, self._caller)
             if self._task is None:
                 self.start()
             return await self._request(call, send, may_repeat)
-        finally:
-            self._calls.discard(call)
-            self._used_s = time.monotonic()
 
     async def _request(
         self,
@@ -280,8 +267,7 @@ class Upstream:
 
     async def _run(self) -> None:
         with self._life:
-            pause_s = 0.0
-            lost_early = False
+            pauses = Pauses()
             while True:
                 started_s, self._proven = time.monotonic(), False
                 problem = await self._connect_and_follow()
@@ -290,12 +276,7 @@ class Upstream:
                     continue
                 was_up = self._away_since_s is None
                 early = time.monotonic() - started_s < _STABLE_S and not self._proven
-                if was_up and not (early and lost_early):
-                    pause_s = 0.0
-                else:
-                    pause_s = min(max(_PAUSE_S[0], 2 * pause_s), _PAUSE_S[1])
-                lost_early = was_up and early
-                await self._be_away(problem, pause_s * _jitter.uniform(0.8, 1.2))
+                await self._be_away(problem, pauses.after(was_up=was_up, early=early))
 
     async def _rest(self) -> None:
         """Wait, without a connection, for the next call."""
@@ -341,7 +322,7 @@ class Upstream:
                     scope.deadline = math.inf
                     self._be_up(connection)
                     try:
-                        await self._follow(connection)
+                        await self._following.follow(connection)
                     finally:
                         self._connection = None
                     if not connection.over:
@@ -367,81 +348,11 @@ class Upstream:
         async def on_log(params: LoggingMessageNotificationParams) -> None:
             # A notice does not say to which call it belongs. With one call there is no doubt,
             # unless it comes late, of a call of somebody else.
-            if len(self._calls) == 1 and not connection.shared:
-                (call,) = self._calls
+            call = self._calls.only
+            if call is not None and not connection.shared:
                 await call.log(params.level, params.data, params.logger)
 
         connection.on_log = on_log
         self._away_since_s = None
         self._connection = connection
         self._become("up")
-
-    async def _follow(self, connection: Connection) -> None:
-        """Until the connection is of no use, or nobody has used it for the idle time."""
-        self._used_s = time.monotonic()
-        poll_at_s, notice_at_s, calm_until_s = self._next_poll_s(), math.inf, 0.0
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(connection.follow_changes)
-            while True:
-                read_in_s = min(poll_at_s, notice_at_s) - time.monotonic()
-                wait_s = min(read_in_s, self._idle_in_s)
-                with anyio.move_on_after(max(_LEAST_WAIT_S, wait_s)):
-                    await connection.attention.wait()
-                connection.attention.clear()
-                if connection.doubtful:
-                    await self._ping(connection)
-                if connection.over or self._idle_in_s <= 0:
-                    break
-                now_s = time.monotonic()
-                if connection.list_changed and notice_at_s == math.inf:
-                    notice_at_s = max(now_s + _DEBOUNCE_S, calm_until_s)
-                if now_s < min(poll_at_s, notice_at_s):
-                    continue
-                connection.list_changed = False
-                await self._read_again(connection)
-                poll_at_s, notice_at_s = self._next_poll_s(), math.inf
-                calm_until_s = time.monotonic() + _CALM * self.lists.cost_s
-            tasks.cancel_scope.cancel()
-
-    async def _ping(self, connection: Connection) -> None:
-        """Give up a connection whose server hangs: it answers neither a ping nor a call.
-
-        A server that does one thing at a time answers a ping after the calls that it has, so the
-        ping has as long as these.
-        """
-        connection.doubtful = False
-        asked_s = time.monotonic()
-        wait_s = max([self.server.ping_timeout_s, *(call.remaining_s for call in self._calls)])
-        with anyio.move_on_after(wait_s) as scope:
-            try:
-                await connection.session.ping()
-            except MCPError as error:
-                if is_closed(error) or is_refused(error):
-                    connection.give_up()
-        if scope.cancelled_caught and connection.answered_s < asked_s:
-            connection.give_up("it does not answer")
-
-    @property
-    def _idle_in_s(self) -> float:
-        """Seconds until a command without calls is ended; infinite where it is not."""
-        if not self.server.command or not self.server.idle_s:
-            return math.inf
-        if self._calls:
-            return self.server.idle_s
-        return self._used_s + self.server.idle_s - time.monotonic()
-
-    async def _read_again(self, connection: Connection) -> None:
-        """Read the list of a running connection; the last one stays where that fails."""
-        try:
-            with anyio.fail_after(self.server.list_timeout_s):
-                await self.lists.read(connection.session)
-        except (MCPError, ServerFault, TimeoutError) as error:
-            self.lists.stale = True
-            log.warning(
-                "%s: its list cannot be read: %s", self.server.name, why(error, HttpNotes())
-            )
-            if isinstance(error, MCPError) and (is_closed(error) or is_refused(error)):
-                connection.give_up()
-
-    def _next_poll_s(self) -> float:
-        return time.monotonic() + self._poll_s * _jitter.uniform(0.8, 1.2)
