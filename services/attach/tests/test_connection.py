@@ -36,7 +36,7 @@ def test_lost_and_refused_sessions_are_told_apart(code, message, closed, refused
     ("error", "words"),
     [
         (ServerFault("it prints nonsense"), "it prints nonsense"),
-        (DeclarationFault("a: ${KEY} has no value."), "a: ${KEY} has no value."),
+        (DeclarationFault("${KEY} has no value"), "${KEY} has no value"),
         (FileNotFoundError(2, "No such file", "/x/prog"), "there is no program /x/prog"),
         (PermissionError(13, "Permission denied"), "Permission denied"),
         (MCPError(-1, "no\x1b key"), "it refuses: no key"),

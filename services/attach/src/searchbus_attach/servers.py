@@ -120,8 +120,8 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
                 named = lookup(found[1])
                 if named is None:
                     raise DeclarationFault(
-                        f"{self.name}: ${{{found[1]}}} has no value. Set it in the environment of "
-                        f"searchbus, or as a file in the folder of {SECRETS_DIR}."
+                        f"${{{found[1]}}} has no value; set it in the environment of searchbus, or "
+                        f"as a file in the folder of {SECRETS_DIR}"
                     )
                 return named
 

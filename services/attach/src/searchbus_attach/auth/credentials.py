@@ -124,7 +124,7 @@ class Credentials:
                 # Each time: a secret may be replaced while the service runs.
                 expanded = server.expanded(self._lookup)
             except (DeclarationFault, OSError) as fault:
-                raise AuthFault(str(fault).rstrip(".")) from None
+                raise AuthFault(str(fault)) from None
             assert expanded.auth is not None
             return await self._request(expanded, expanded.auth, caller, rejected)
 
