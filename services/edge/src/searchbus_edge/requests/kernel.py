@@ -33,6 +33,7 @@ from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from msgspec import Struct
 
 from searchbus_contracts import Actor
 
@@ -57,8 +58,7 @@ def is_modern(revision: str | None) -> bool:
     return revision is not None and revision not in HANDSHAKE_PROTOCOL_VERSIONS
 
 
-@dataclass(slots=True)
-class Received:
+class Received(Struct):
     """What handlers find in `ctx.request`.
 
     Args:
