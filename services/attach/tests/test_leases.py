@@ -193,6 +193,18 @@ async def test_without_the_store_a_lease_is_made_later(workers):
     assert workers.lost == [other]
 
 
+async def test_a_store_that_is_away_is_asked_once_for_all(workers):
+    """At each look."""
+    here = workers.new("here")
+    workers.store.away = True
+    for number in range(10):
+        await workers.take(here, lease_key("browser", str(number)))
+    operations = workers.store.operations
+    with pytest.raises(Fault):
+        await here.renew()
+    assert workers.store.operations == operations + 1
+
+
 async def test_a_lease_whose_reply_was_lost_is_its_writers(workers):
     """The entry says so."""
     here = workers.new("here")
