@@ -89,7 +89,7 @@ def count_handover(server: str, code: str) -> None:
 
 
 def count_session(server: str, event: str) -> None:
-    """Count what befell a caller's session: `taken_over`, `lost` or `without_lease`."""
+    """Count an event of a caller's session: `taken_over`, `lost` or `without_lease`."""
     _sessions.add(1, {"server": server, "event": event})
 
 
