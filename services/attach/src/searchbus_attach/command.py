@@ -25,11 +25,11 @@ from .command_options import (
     reported_errors,
     server_of,
 )
-from .command_status import ask_status, masked
+from .command_status import ask_status, masked, state_of, summary
 from .host_files import parse_host_file
 from .login_command import login_commands
 from .probe import probe
-from .servers import DeclarationFault, Server, parse_server
+from .servers import DeclarationFault, parse_server
 from .views import View
 
 __all__ = ["attach"]
@@ -112,7 +112,7 @@ def list_servers(
     if as_json:
         rows = [
             msgspec.to_builtins(running[name]) if name in running
-            else {"name": name, "target": server.target, "state": _not_running(server)}
+            else {"name": name, "target": server.target, "state": state_of(server)}
             for name, server in declared.items()
         ]  # fmt: skip
         typer.echo(json.dumps(rows))
@@ -122,19 +122,7 @@ def list_servers(
     if status is not None and status.file_problem:
         typer.echo(printable(f"warning: {status.file_problem}"), err=True)
     for name, server in declared.items():
-        found = running.get(name)
-        state = found.state if found is not None else _not_running(server)
-        line = f"{name}  {state}  {server.target}"
-        if found is not None:
-            line += f"  {found.tools} tools"
-            line += f", {found.held} changed" if found.held else ""
-            line += f", {found.refused} refused" if found.refused else ""
-            line += f", {found.prompts} prompts" if found.prompts else ""
-            line += f", {found.resources} resources" if found.resources else ""
-            line += ", stale" if found.stale else ""
-            line += f", {len(found.view_problems)} view problems" if found.view_problems else ""
-            line += f"  {found.problem}" if found.problem else ""
-        typer.echo(printable(line, one_line=True))
+        typer.echo(printable(summary(server, running.get(name)), one_line=True))
     selected = {view.name: len(view.tools) for view in status.views} if status else {}
     for name in found_file.selections:
         state = f"{selected[name]} tools" if name in selected else "not running"
@@ -159,7 +147,7 @@ def show(
         status = ask_status(data_folder(data), name)
     found = next(iter(status.servers), None) if status is not None else None
     if as_json:
-        state = msgspec.to_builtins(found) if found is not None else {"state": _not_running(server)}
+        state = msgspec.to_builtins(found) if found is not None else {"state": state_of(server)}
         typer.echo(json.dumps({"keys": masked(server), "view": view, **state}))
         return
     for key, value in masked(server).items():
@@ -167,7 +155,7 @@ def show(
     for key, value in view.items():
         typer.echo(printable(f"view.{key}: {json.dumps(value)}", one_line=True))
     if found is None:
-        typer.echo(f"state: {_not_running(server)}")
+        typer.echo(f"state: {state_of(server)}")
         return
     for key in ("state", "problem", "server_info", "protocol", "restarts", "in_flight"):
         typer.echo(printable(f"{key}: {getattr(found, key)}", one_line=True))
@@ -296,10 +284,6 @@ def import_servers(
         found = file_of(file, data)
         found.add(servers.values())
     typer.echo(f"{len(servers)} servers are attached in {found.path}: {', '.join(servers)}")
-
-
-def _not_running(server: Server) -> str:
-    return "not running" if server.enabled else "disabled"
 
 
 def _pair(text: str, sign: str, form: str) -> tuple[str, str]:

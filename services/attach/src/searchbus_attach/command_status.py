@@ -11,12 +11,12 @@ import msgspec
 
 from searchbus_bus import connect
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.attach import StatusReply, StatusRequest
+from searchbus_contracts.attach import AttachedServer, StatusReply, StatusRequest
 from searchbus_runtime import BusAddress, find_bus
 
 from .servers import Server
 
-__all__ = ["ask_status", "masked"]
+__all__ = ["ask_status", "masked", "state_of", "summary"]
 
 _TIMEOUT_S = 10.0
 _MASK = "***"
@@ -48,6 +48,31 @@ async def _ask(address: BusAddress, server: str | None) -> StatusReply | None:
         raise
     finally:
         await bus.close()
+
+
+def state_of(server: Server, found: AttachedServer | None = None) -> str:
+    """In a word or two.
+
+    Args:
+        found: what the service says of it; None where it says nothing.
+    """
+    if found is not None:
+        return found.state
+    return "not running" if server.enabled else "disabled"
+
+
+def summary(server: Server, found: AttachedServer | None) -> str:
+    """One line; `found` as for `state_of`."""
+    line = f"{server.name}  {state_of(server, found)}  {server.target}"
+    if found is None:
+        return line
+    numbers = {
+        "changed": found.held, "refused": found.refused, "prompts": found.prompts,
+        "resources": found.resources, "view problems": len(found.view_problems),
+    }  # fmt: skip
+    shown = [f"{found.tools} tools", *(f"{n} {what}" for what, n in numbers.items() if n)]
+    shown += ["stale"] if found.stale else []
+    return f"{line}  {', '.join(shown)}  {found.problem}".rstrip()
 
 
 def masked(server: Server) -> dict[str, Any]:
