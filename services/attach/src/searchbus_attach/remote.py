@@ -37,7 +37,7 @@ class HttpNotes:
     """What the last responses said that the SDK does not pass on.
 
     Attributes:
-        status: of the last response with an error, 0 before one.
+        status: of the last response, 0 before one.
         auth: what signs the requests; None where nothing does.
     """
 
@@ -58,9 +58,8 @@ class HttpNotes:
         return ""
 
     async def look_at(self, response: httpx2.Response) -> None:
-        """Note an error's status, and limit the body; a hook of the HTTP client."""
-        if response.is_error:
-            self.status = response.status_code
+        """Note the status, and limit the body; a hook of the HTTP client."""
+        self.status = response.status_code
         encoding = response.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise httpx2.DecodingError(f"the response is encoded as {encoding[:40]}")

@@ -60,6 +60,24 @@ async def test_it_ends_in_the_browser_in_which_it_began(protected, sign_ins, ser
     assert vault.logins() == []
 
 
+async def test_two_sign_ins_in_one_browser_do_not_end_each_other(
+    protected, sign_ins, server, vault
+):
+    """A person opens both addresses, then goes on in one after the other."""
+    addresses = [sign_ins.logins.ticket("safe", caller) for caller in ("caller-1", "caller-2")]
+    async with httpx.AsyncClient() as browser:
+        await browser.get(addresses[0])
+        at_provider = await browser.post(addresses[0])
+        await browser.get(addresses[1])
+        pages = [at_provider, await browser.post(addresses[1])]
+        for page in pages:
+            found = page
+            while found.is_redirect:
+                found = await browser.get(found.headers["location"])
+            assert found.status_code == 200
+    assert vault.logins() == [("safe", "caller-1"), ("safe", "caller-2")]
+
+
 async def test_the_request_has_pkce_state_and_resource(protected, sign_ins, server):
     """RFC 7636, RFC 8707; the verifier is nowhere in it."""
     async with httpx.AsyncClient() as browser:

@@ -86,8 +86,10 @@ class _Pages:
             "Continue only if you asked for this."
         )
         response = _page("Sign in", text, button=f"Continue to {server.name}")
+        # The one that there is stays: the browser may be in the middle of another sign-in.
+        nonce = request.cookies.get(_COOKIE) or secrets.token_urlsafe(32)
         response.set_cookie(
-            _COOKIE, secrets.token_urlsafe(32), max_age=TICKET_S, path=self._path, httponly=True,
+            _COOKIE, nonce, max_age=TICKET_S, path=self._path, httponly=True,
             secure=self._secure, samesite="lax",
         )  # fmt: skip
         return response
@@ -125,9 +127,7 @@ class _Pages:
             return _failed(name, fault)
         count_login(server.name, "ok")
         log.info("%s: %s signed in", server.name, caller or "the operator")
-        response = _page("Signed in", f"You are signed in to {server.name}. Repeat the call now.")
-        response.delete_cookie(_COOKIE, path=self._path)
-        return response
+        return _page("Signed in", f"You are signed in to {server.name}. Repeat the call now.")
 
     def _server(self, name: str) -> tuple[Server, Auth]:
         try:
