@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from searchbus_attach import gateway as module
 from searchbus_attach import pauses
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_testing import until
@@ -89,6 +90,24 @@ async def test_a_dead_server_blocks_no_other(new_world):
 
     await until(known)
     assert set(world.directory.catalogs[0].toolsets) == {"plain"}
+
+
+async def test_a_file_that_an_editor_empties_for_a_moment_ends_nothing(new_world, monkeypatch):
+    """Only a second look finds that no server is attached any more."""
+    monkeypatch.setattr(module, "_LOOK_EVERY_S", 3600.0)
+    world = await new_world(plain=plain_keys())
+    await world.until_up()
+    (process,) = children()
+    world.path.write_text("")
+    await world.gateway._look_at_file()
+    world.write(plain=plain_keys())
+    await world.gateway._look_at_file()
+    assert children() == [process]
+    world.path.unlink()
+    await world.gateway._look_at_file()
+    assert children() == [process]
+    await world.gateway._look_at_file()
+    assert children() == []
 
 
 async def test_a_call_that_may_have_been_done_is_not_repeated(new_world):

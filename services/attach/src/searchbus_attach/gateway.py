@@ -70,6 +70,7 @@ class Gateway:
         self._attached: dict[str, Attached] = {}
         self._problem = ""
         self._file_stamp: object = object()
+        self._emptied = False
         self._pins_stamp: object = approvals.stamp()
         self._logins_stamp: object = None
         self._dirty = asyncio.Event()
@@ -151,6 +152,11 @@ class Gateway:
                 log.error("%s The last valid version counts.", fault)
             return
         self._problem = ""
+        if self._attached and not declared.servers and not self._emptied:
+            # Some editors empty or remove a file before they write it: the next look decides.
+            self._emptied, self._file_stamp = True, object()
+            return
+        self._emptied = False
         self._offering.declare(declared.selections)
         servers = {name: s for name, s in declared.servers.items() if s.enabled}
         await self._apply(servers, declared.views)
