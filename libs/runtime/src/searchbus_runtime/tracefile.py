@@ -110,7 +110,7 @@ class TraceFile(SpanProcessor):
         return _Line(
             ids[3:35],
             ids[36:52],
-            f"{span.parent.span_id:016x}" if span.parent else None,
+            span.parent.span_id.to_bytes(8, "big").hex() if span.parent else None,
             span.name,
             _kinds[span.kind._value_],  # `value`, and the hash of a member, are Python functions
             self._service,
