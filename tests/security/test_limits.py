@@ -66,6 +66,8 @@ async def test_abuse_is_answered_by_http(secured):
     assert "r=0" in refused.headers["ratelimit"]
     assert refused.json()["error"]["code"] == -31429
     assert (await secured.post("tools/list", other)).status_code == 200
+    page = await secured.http.get("/", headers={"Authorization": f"Bearer {token}"})
+    assert (page.status_code, "retry-after" in page.headers) == (429, True)
 
 
 @pytest.mark.parametrize("secured", [{"costly_rate_per_s": 0.01, "costly_burst": 2}], indirect=True)

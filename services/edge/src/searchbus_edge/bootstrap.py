@@ -205,6 +205,7 @@ async def open_edge(
             registry=registry,
             servers=servers,
             endpoints=Endpoints(registry, servers, calls, policy, running),
+            policy=policy,
             http_calls=http_calls,
             interfaces=interfaces,
             authenticator=authenticator,

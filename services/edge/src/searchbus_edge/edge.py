@@ -15,6 +15,7 @@ from .endpoint import EndpointServers
 from .http.calls import HttpCalls
 from .lists.changes import ListChanges
 from .lists.registry import Registry
+from .requests.admission import HttpPolicy
 from .requests.endpoint import Endpoints
 from .settings import EdgeSettings
 
@@ -32,6 +33,7 @@ class Edge:
         registry: the merged view of all workers' catalogs.
         servers: one MCP server per endpoint, for HTTP and stdio.
         endpoints: the HTTP side of each endpoint.
+        policy: admits the HTTP requests of all interfaces.
         http_calls: the same pipeline for interfaces of plain HTTP.
         interfaces: those that are served, by the first segments of their paths.
         connector: the composites, to be served on the bus like any worker.
@@ -43,6 +45,7 @@ class Edge:
     registry: Registry
     servers: EndpointServers
     endpoints: Endpoints
+    policy: HttpPolicy
     http_calls: HttpCalls
     interfaces: Mapping[str, ASGI]
     authenticator: Authenticator

@@ -14,9 +14,9 @@ from searchbus_runtime import Health
 from searchbus_runtime.health import respond
 
 from ..auth.authenticator import METADATA_PATH, metadata
-from ..auth.identity import Unauthenticated
+from ..calls.telemetry import count_refused
 from ..edge import Edge
-from ..requests.head import AddressRules, parse_head
+from ..requests.head import Refusal, parse_head
 from .errors import json_rpc_error
 
 __all__ = ["EdgeApp", "build_app"]
@@ -31,7 +31,6 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
     without a credential, and metrics are on the health port only.
     """
     signed_in = not edge.authenticator.open
-    addresses = AddressRules(edge.settings.hosts, edge.settings.origins)
     app = FastAPI(
         title="searchbus",
         version=VERSION,
@@ -44,21 +43,17 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
         telemetry={"tracing": False},
     )
 
-    async def caller(request: Request, path: str) -> Actor | Response:
+    async def caller(request: Request, resource: str) -> Actor | Response:
         """Who sends a request, or the response that refuses it."""
-        head = parse_head(request.headers.raw)
-        refusal = addresses.check(head)
-        if refusal is not None:
-            return Response(refusal.message, refusal.status, media_type="text/plain")
-        if "authorization" in head.repeated:
-            message = "Send one Authorization header."
-            return Response(message, status_code=400, media_type="text/plain")
-        try:
-            return await edge.authenticator.identify(head.authorization, path)
-        except Unauthenticated as error:
-            challenge = edge.authenticator.challenge(path, error).decode("latin-1")
-            headers = {"WWW-Authenticate": challenge}
-            return Response(error.message, 401, headers=headers, media_type="text/plain")
+        # The address first: a page of another site learns nothing, not even of credentials.
+        refusal = edge.policy.addresses.check(parse_head(request.headers.raw))
+        found = refusal or await edge.policy.admit(request.scope, resource)
+        if not isinstance(found, Refusal):
+            return found.actor
+        count_refused(found.status)
+        response = Response(found.message, found.status, media_type="text/plain")
+        response.raw_headers.extend(found.headers)
+        return response
 
     @app.get("/")
     async def about(request: Request) -> Response:
