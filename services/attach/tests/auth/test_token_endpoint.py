@@ -44,6 +44,7 @@ async def test_a_refusal_has_its_code_and_no_text_of_others(protected, http):
         {"access_token": "word", "token_type": "mac"},
         {"access_token": "wörd", "token_type": "bearer"},
         {"access_token": "", "token_type": "bearer"},
+        {"access_token": "wo\nrd", "token_type": "bearer"},
         ["word"],
     ],
 )

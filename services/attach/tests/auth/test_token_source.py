@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from searchbus_attach.auth import token_source as module
 from searchbus_attach.auth.faults import AuthFault
 from searchbus_attach.auth.token_endpoint import Tokens
 from searchbus_attach.auth.token_source import TokenSource
@@ -75,6 +76,17 @@ async def test_a_request_that_nobody_waits_for_is_settled_before_the_end(world):
     await settled
     assert await world.source.token() == "t1"
     assert world.asked == [""]
+
+
+async def test_a_request_that_hangs_is_given_up_at_the_end(world, monkeypatch):
+    """The service must stop."""
+    monkeypatch.setattr(module, "_SETTLE_S", 0.01)
+    world.gate.clear()
+    task = asyncio.create_task(world.source.token())
+    await asyncio.sleep(0)
+    await world.source.settle()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 async def test_a_failure_that_took_long_is_the_answer_for_those_who_waited(world):

@@ -20,6 +20,8 @@ __all__ = ["Refused", "Tokens", "authenticated", "client_of", "request_tokens"]
 
 _MARGIN_S = 60.0
 _ERROR_CODE = re.compile(r"[a-z_]{1,40}")
+_TOKEN = re.compile(r"[!-~]+")
+"""What can stand in a header; RFC 6750 allows less."""
 
 
 class Tokens(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -122,7 +124,7 @@ async def request_tokens(
         found = OAuthToken.model_validate_json(response.content)
     except ValidationError:
         raise AuthFault(f"{shown(address)} sent an answer without a usable bearer token") from None
-    if not found.access_token or not found.access_token.isascii():
+    if not _TOKEN.fullmatch(found.access_token):
         raise AuthFault(f"{shown(address)} sent an answer without a usable bearer token")
     now_s = time.time()
     return Tokens(

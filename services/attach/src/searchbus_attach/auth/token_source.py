@@ -22,6 +22,8 @@ rejected as well."""
 _FAILED_S = 2.0
 """So long a failure is the answer to all who ask."""
 
+_SETTLE_S = 5.0
+
 
 class TokenSource:
     """The tokens of one identity at one server.
@@ -76,9 +78,11 @@ class TokenSource:
         return found
 
     async def settle(self) -> None:
-        """Wait for the request that runs, if one does."""
+        """Wait a while for the request that runs, if one does; then give it up."""
         if self._renewal is not None:
-            await asyncio.wait([self._renewal])
+            _, late = await asyncio.wait([self._renewal], timeout=_SETTLE_S)
+            for task in late:
+                task.cancel()
 
     async def _renew(self, rejected: str) -> str | AuthFault:
         kept = self._tokens
