@@ -92,7 +92,10 @@ class Retrieval:
             if request.query in d.text
         ]  # fmt: skip
         readings = {"c": Reading(words=request.query, ranked=1)} if request.explain else {}
-        return SearchReply(hits=tuple(hits[: request.limit]), readings=readings, failed=self.failed)
+        return SearchReply(
+            hits=tuple(hits[: request.limit]), readings=readings, failed=self.failed,
+            searched=("c",) if self.documents else (),
+        )  # fmt: skip
 
 
 @pytest.fixture

@@ -71,6 +71,12 @@ def test_nothing_found_is_said(run):
     assert (done.exit_code, done.stdout) == (0, "nothing found\n")
 
 
+def test_who_searches_before_anything_is_stored_is_told_what_to_do(run, retrieval):
+    """The first command of many."""
+    retrieval.documents.clear()
+    assert "there is no collection yet; fill one: searchbus ingest" in run("zebra").stdout
+
+
 def test_failure_is_shown_and_exits_with_one(run, monkeypatch):
     """Also where no stack is running."""
     done = run("fail")

@@ -74,7 +74,9 @@ def search(
             why = explained(hit.score, hit.explanation)
             out.print(f"  {why}", highlight=False, soft_wrap=True)
     if not reply.hits:
-        out.print("nothing found")
+        empty = not reply.searched and not reply.failed
+        more = ": there is no collection yet; fill one: searchbus ingest --help" if empty else ""
+        out.print(f"nothing found{more}", highlight=False)
     if reply.next_cursor is not None:
         out.print(f"more with --cursor {reply.next_cursor}", highlight=False)
     for name, code in reply.failed.items():
