@@ -214,6 +214,8 @@ class Upstream:
         """The connection, as soon as there is one; raises Fault(unavailable) where there is none
         in time.
         """
+        if self._connection is not None and not self._connection.over:
+            return self._connection
         try:
             async with asyncio.timeout(max(0.0, call.remaining_s - _REPLY_MARGIN_S)):
                 while self._connection is None or self._connection.over:
