@@ -89,6 +89,17 @@ async def test_a_request_and_its_response(server, client):
     assert sent.endswith(b"\r\n\r\nbody")
 
 
+async def test_a_redirect(server, client):
+    """Is followed with the body, where the client is asked to."""
+    server.answers = [
+        b"HTTP/1.1 307 Elsewhere\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n", OK,
+    ]  # fmt: skip
+    response = await client().post(server.url, content=b"body", follow_redirects=True)
+    assert response.content == b"ok"
+    assert server.requests[1].startswith(b"POST /other HTTP/1.1\r\n")
+    assert server.requests[1].endswith(b"\r\n\r\nbody")
+
+
 async def test_a_compressed_body(server, client):
     """Is not decoded before its reader wants that."""
     data = gzip.compress(bytes(1000))
@@ -379,4 +390,10 @@ async def test_what_only_httpx2s_own_does(server):
                 await http.request(method, server.url)
         with pytest.raises(httpx2.UnsupportedProtocol):
             await http.get("ftp://127.0.0.1/")
+
+        async def endless():
+            yield b""
+
+        with pytest.raises(httpx2.UnsupportedProtocol):
+            await http.post(server.url, content=endless())
     assert server.opened == 0

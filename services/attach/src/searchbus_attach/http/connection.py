@@ -32,7 +32,7 @@ class Http1Connection(asyncio.Protocol):
     Attributes:
         status, headers: of the response.
         complete: whether all of the response is here.
-        encoded: whether its body is, e.g. compressed.
+        body_bytes: the length of its body, None where it is not known before its end.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Http1Connection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._waiting_bytes = self._silent_bytes = 0
         self._has_head = self._has_length = self.complete = self._kept_alive = False
-        self.encoded = False
+        self.body_bytes: int | None = None
 
     @property
     def reusable(self) -> bool:
@@ -194,10 +194,10 @@ class Http1Connection(asyncio.Protocol):
             return  # a trailer
         self.headers.append((name, value.rstrip(b" \t")))
         match name.lower():
-            case b"content-length" | b"transfer-encoding":
+            case b"content-length":
+                self._has_length, self.body_bytes = True, int(value)
+            case b"transfer-encoding":
                 self._has_length = True
-            case b"content-encoding":
-                self.encoded = True
 
     def on_headers_complete(self) -> None:
         """See httptools.HTTPProtocol."""

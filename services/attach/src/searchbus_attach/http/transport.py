@@ -19,6 +19,8 @@ from .connection import Http1Connection
 
 __all__ = ["Http1Transport"]
 
+_SMALL_BYTES = 64 * 1024
+"""A body of at most so many bytes is read with its head."""
 _KEPT_S = 5.0
 """How long an unused connection is kept; as by httpx2's own transport."""
 _PORTS = {"http": 80, "https": 443}
@@ -57,7 +59,7 @@ class Http1Transport(httpx2.AsyncBaseTransport):
             httpx2.WriteTimeout, httpx2.ReadTimeout, httpx2.ReadError, httpx2.RemoteProtocolError:
                 it may have been received.
         """
-        message, origin = _message(request), _origin(request.url)
+        message, origin = await _message(request), _origin(request.url)
         times = request.extensions.get("timeout", {})
         await self._take_slot(times.get("pool"))
         try:
@@ -66,18 +68,19 @@ class Http1Transport(httpx2.AsyncBaseTransport):
             self._slots.release()
             raise
         self._busy.add(connection)
-        body = _Body(self, connection, origin, times.get("read"))
+        read_s = times.get("read")
+        body = _Body(self, connection, origin, read_s)
         try:
-            await connection.send(message, write_s=times.get("write"), read_s=times.get("read"))
+            await connection.send(message, write_s=times.get("write"), read_s=read_s)
+            if not _is_small(connection):
+                return httpx2.Response(connection.status, headers=connection.headers, stream=body)
+            # Streams cost as much as the rest of httpx2's part.
+            content = b"".join([part async for part in body])
         except BaseException:
             await body.aclose()
             raise
-        if connection.complete and not connection.encoded:
-            # It came whole, as small answers do. (What is given as content, httpx2 decodes.)
-            content = await connection.receive(read_s=None)
-            await body.aclose()
-            return httpx2.Response(connection.status, headers=connection.headers, content=content)
-        return httpx2.Response(connection.status, headers=connection.headers, stream=body)
+        await body.aclose()
+        return httpx2.Response(connection.status, headers=connection.headers, content=content)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -157,18 +160,31 @@ class _Body(httpx2.AsyncByteStream):
             self._transport.give_back(self._connection, self._origin)
 
 
+def _is_small(connection: Http1Connection) -> bool:
+    """Whether the body is read at once: its length is known, and httpx2 would not decode it."""
+    encoded = any(name.lower() == b"content-encoding" for name, _ in connection.headers)
+    known = connection.body_bytes is not None or connection.complete
+    return known and not encoded and (connection.body_bytes or 0) <= _SMALL_BYTES
+
+
 def _origin(url: httpx2.URL) -> _Origin:
     if url.scheme not in _PORTS:
         raise httpx2.UnsupportedProtocol(f"{url.scheme} is not http or https")
     return url.scheme, url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme]
 
 
-def _message(request: httpx2.Request) -> bytes:
+async def _message(request: httpx2.Request) -> bytes:
     """The request as it is sent."""
+    try:
+        content = request.content
+    except httpx2.RequestNotRead:  # one that follows a redirect
+        if "transfer-encoding" in request.headers:
+            raise httpx2.UnsupportedProtocol("bodies of unknown length are not sent") from None
+        content = await request.aread()
     if request.method not in _METHODS:
         raise httpx2.UnsupportedProtocol(f"requests with {request.method} are not sent")
     lines = [b"%b %b HTTP/1.1\r\n" % (request.method.encode(), request.url.raw_path)]
     lines += [b"%b: %b\r\n" % header for header in request.headers.raw]
     if not all(map(_LINE.fullmatch, lines)):
         raise httpx2.LocalProtocolError("a header or the path has characters that are not allowed")
-    return b"%b\r\n%b" % (b"".join(lines), request.content)
+    return b"%b\r\n%b" % (b"".join(lines), content)
