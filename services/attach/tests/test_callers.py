@@ -27,10 +27,12 @@ async def new_callers(tmp_path) -> AsyncIterator:
     leases.start("here")
     made: list[Callers] = []
 
-    def new(**keys) -> Callers:
+    def new(check=None, **keys) -> Callers:
         server = plain({}, state="stateful", **keys)
         made.append(
-            Callers(server, lambda _: Upstream(server, around, on_list=lambda _: None), leases)
+            Callers(
+                server, lambda _: Upstream(server, around, on_list=lambda _: None), leases, check
+            )
         )
         return made[-1]
 
@@ -58,6 +60,20 @@ async def test_the_connection_that_was_used_least_recently_makes_space(new_calle
         await (await callers.of(name)).call(Caller(), "echo", {"text": "x"})
     assert set(callers._sessions) == {"ann", "eve"}
     await until(lambda: len(children()) == 2)
+
+
+async def test_who_cannot_use_the_server_takes_nobodys_place(new_callers):
+    """Such as a caller who is not signed in."""
+
+    async def check(caller: str) -> None:
+        if caller != "ann":
+            raise Fault(ErrorCode.LOGIN_REQUIRED, "sign in")
+
+    callers = new_callers(check, max_callers=1)
+    await (await callers.of("ann")).call(Caller(), "echo", {"text": "x"})
+    with pytest.raises(Fault, match="sign in"):
+        await callers.of("bob")
+    assert set(callers._sessions) == {"ann"}
 
 
 async def test_connections_with_calls_are_not_closed(new_callers):

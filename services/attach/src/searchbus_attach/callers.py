@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,12 +40,20 @@ class Callers:
 
     Args:
         connect: makes the connection of a caller; its first request starts it.
+        check: raises Fault for a caller who cannot use the server: such a one takes nobody's place.
     """
 
-    def __init__(self, server: Server, connect: Callable[[str], Upstream], leases: Leases) -> None:
+    def __init__(
+        self,
+        server: Server,
+        connect: Callable[[str], Upstream],
+        leases: Leases,
+        check: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
         self._server = server
         self._connect = connect
         self._leases = leases
+        self._check = check
         # The one that was used last is the last.
         self._sessions: dict[str, _Session] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -64,11 +72,13 @@ class Callers:
 
         Raises:
             Fault: overloaded where `max_callers` others have calls that run; unavailable after
-                `stop`.
+                `stop`; or what `check` raises.
         """
         session = self._sessions.get(caller)
         if session is not None and self._leases.is_valid(session.lease):
             return self._use(caller, session.lease)
+        if session is None and self._check is not None:
+            await self._check(caller)
         lease = await self._leases.take(
             lease_key(self._server.name, caller), functools.partial(self._lost, caller)
         )

@@ -194,6 +194,7 @@ class Gateway:
         """The sessions of callers, where these do not share one."""
         if server.state == "stateless":
             return None
+        signs_in = server.state == "per_user"
 
         def connect(caller: str) -> Upstream:
             # Its list is that of the server's own connection, which is reviewed.
@@ -201,11 +202,13 @@ class Gateway:
                 server,
                 self._around,
                 on_list=lambda _: None,
-                caller=caller if server.state == "per_user" else OURSELVES,
+                caller=caller if signs_in else OURSELVES,
                 **self._times,
             )
 
-        return Sessions(server.name, Callers(server, connect, self._leases), self._handover)
+        check = functools.partial(self._around.credentials.check, server) if signs_in else None
+        callers = Callers(server, connect, self._leases, check)
+        return Sessions(server.name, callers, self._handover)
 
     def _look_at_pins(self) -> None:
         stamp = self._approvals.stamp()

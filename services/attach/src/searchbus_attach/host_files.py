@@ -36,7 +36,9 @@ def parse_host_file(text: str) -> dict[str, Server]:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DeclarationFault(f"it is not JSON: {error}") from None
+        raise DeclarationFault(
+            f"it is not JSON, which has no comments and no commas at an end: {error}"
+        ) from None
     table = _table(content)
     if table is None:
         raise DeclarationFault("it has no object 'mcpServers' (VS Code: 'servers').")
