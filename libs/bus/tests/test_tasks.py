@@ -1,4 +1,4 @@
-"""Ending a background task, and waiting with a limit."""
+"""Ending tasks, and waiting with a limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,50 @@ import time
 import pytest
 
 from searchbus_bus import end_task
-from searchbus_bus.tasks import TimeLimit, within
+from searchbus_bus.tasks import TimeLimit, all_of, within
+
+
+async def test_all_results_are_in_the_order_of_the_work():
+    """Whichever ends first."""
+    second_is_done = asyncio.Event()
+
+    async def first() -> int:
+        await second_is_done.wait()
+        return 1
+
+    async def second() -> int:
+        second_is_done.set()
+        return 2
+
+    assert await all_of(first(), second()) == [1, 2]
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_what_runs_beside_a_failure_has_ended_when_it_is_raised(cancelled):
+    """And so has everything when the caller is cancelled."""
+    running, ended = asyncio.Event(), []
+
+    async def work() -> None:
+        running.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("work")
+
+    async def fail() -> None:
+        await running.wait()
+        if cancelled:
+            await asyncio.Event().wait()
+        raise ValueError
+
+    both = asyncio.create_task(all_of(work(), fail()))
+    await running.wait()
+    if cancelled:
+        both.cancel()
+    with pytest.raises(asyncio.CancelledError if cancelled else ValueError):
+        await both
+    assert ended == ["work"]
 
 
 async def test_nothing_to_end_is_no_error():

@@ -1,13 +1,13 @@
-"""Ending a background task reliably, and waiting with a limit."""
+"""Ending tasks reliably, and waiting with a limit."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["TimeLimit", "end_task", "wait_for_event", "within"]
+__all__ = ["TimeLimit", "all_of", "end_task", "wait_for_event", "within"]
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ _TURNS_OF_A_REPLY = 16
 """Of the event loop, generously: from the socket to the task that waits for the reply."""
 
 
-async def end_task(task: asyncio.Task[None] | None) -> None:
+async def end_task(task: asyncio.Task[Any] | None) -> None:
     """Cancel a task until it is done; None is allowed and does nothing.
 
     One cancel is not enough: `asyncio.wait_for` before Python 3.12, which nats-py uses, loses a
@@ -25,6 +25,21 @@ async def end_task(task: asyncio.Task[None] | None) -> None:
     while task is not None and not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=_CANCEL_AGAIN_S)
+
+
+async def all_of(*work: Coroutine[Any, Any, T]) -> list[T]:
+    """The results of all of them; where one fails, the others have ended before it is raised.
+
+    `asyncio.gather` leaves the others running, and nobody waits for them any more.
+    """
+    tasks = [asyncio.get_running_loop().create_task(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            await end_task(task)
 
 
 class TimeLimit:

@@ -7,6 +7,7 @@ import asyncio
 import msgspec
 
 from searchbus_bus import Call, endpoint
+from searchbus_bus.tasks import all_of
 from searchbus_contracts.ingest import (
     DeleteReply,
     DeleteRequest,
@@ -137,7 +138,7 @@ class RetrievalEndpoints:
             async with slots:
                 return await self._library.store(request.collection, document, request.fields)
 
-        results = await asyncio.gather(*(store(document) for document in request.documents))
+        results = await all_of(*(store(document) for document in request.documents))
         return IngestReply(results=tuple(results))
 
     @endpoint(required_roles=WRITERS)

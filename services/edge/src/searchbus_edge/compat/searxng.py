@@ -5,13 +5,13 @@ answer = await search(call, read_search(form))      # to be encoded as JSON
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlparse
 
 from msgspec import UNSET, Struct, UnsetType
 
+from searchbus_bus.tasks import all_of
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.coverage import SourceCoverage
 
@@ -103,9 +103,7 @@ async def search(call: CallTool, request: Search) -> Answer:
     Raises:
         Fault: the search failed otherwise than by its engines.
     """
-    parts = await asyncio.gather(
-        *(_category(call, request, category) for category in request.categories)
-    )
+    parts = await all_of(*(_category(call, request, category) for category in request.categories))
     unique: dict[str, Result] = {}
     for found_results, _ in parts:
         for result in found_results:
@@ -154,7 +152,7 @@ async def _page(call: CallTool, request: Search, category: str) -> tuple[list[Ro
     if request.page == 1:
         found = await ask(PAGE_SIZE)
         return found.results, found
-    first, found = await asyncio.gather(ask(PAGE_SIZE), ask(_MOST[category]))
+    first, found = await all_of(ask(PAGE_SIZE), ask(_MOST[category]))
     shown = {row.url for row in first.results}
     rest = [row for row in found.results if row.url not in shown]
     start = (request.page - 2) * PAGE_SIZE

@@ -8,14 +8,14 @@ An interface calls no service by itself: `call` takes each call through the poli
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 
+from searchbus_bus.tasks import all_of
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 from searchbus_contracts.queries import MAX_TOKENS
@@ -34,9 +34,9 @@ T = TypeVar("T")
 class CallTool(Protocol):
     """Calls one tool of the toolset web for the caller of an HTTP request."""
 
-    async def __call__(
+    def __call__(
         self, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None
-    ) -> Reply:
+    ) -> Coroutine[Any, Any, Reply]:
         """The tool's reply; raises Fault for every failure.
 
         Args:
@@ -129,7 +129,7 @@ async def read_pages(
     """
     count = math.ceil(len(urls) / _URLS_OF_ONE_CALL)
     parts = [urls[i * _URLS_OF_ONE_CALL : (i + 1) * _URLS_OF_ONE_CALL] for i in range(count)]
-    replies = await asyncio.gather(
+    replies = await all_of(
         *(
             call(EXTRACT, {"urls": list(part), "max_tokens": max_tokens}, timeout_s=timeout_s)
             for part in parts
