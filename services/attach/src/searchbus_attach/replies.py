@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 from mcp import MCPError
-from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
+from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR
 from msgspec import Struct
 
 from searchbus_contracts import Content, ErrorCode, Fault, ToolReply
@@ -59,6 +59,13 @@ def reply_of(server: str, raw: Any, *, links: bool = False) -> ToolReply:
 
 def failure_of(server: str, error: MCPError) -> Fault:
     """The failure for an error of JSON-RPC; the text is the server's."""
+    if error.code == PARSE_ERROR and "validation error" in error.message:
+        # The SDK's, with the names of its types and a piece of the answer.
+        return Fault(
+            ErrorCode.UPSTREAM_FAILED,
+            f"{server} sent an answer that is not one of MCP.",
+            retryable=False,
+        )
     text = clean(error.message, MAX_ERROR_CHARS) or "no message"
     if error.code == INVALID_PARAMS:
         return Fault(ErrorCode.INVALID_ARGUMENT, f"{server} refused the call: {text}")
