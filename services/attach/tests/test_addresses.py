@@ -42,7 +42,7 @@ def test_no_address_is_one_of_a_document(uri):
 
 
 def test_a_link_to_the_web_stays():
-    """Clients fetch it themselves. What is no URI is wrapped like any other."""
+    """Clients fetch it themselves. What is not a URI is wrapped like any other."""
     assert wrapped_link("far", "https://example.org/x") == "https://example.org/x"
     assert wrapped_link("far", "note:///1") == "searchbus://attach/far/note:///1"
     assert wrapped_link("far", "http://[x") == "searchbus://attach/far/http://[x"

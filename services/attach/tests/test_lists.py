@@ -54,7 +54,7 @@ def names(lists: Lists) -> tuple[list[str], list[str]]:
 
 
 async def test_a_change_is_reported_once(lists, changes):
-    """Reading the same again is no change."""
+    """Reading the same again is not a change."""
     session = Session()
     await lists.read(session)
     await lists.read(session)

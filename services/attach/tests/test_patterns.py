@@ -21,7 +21,7 @@ from searchbus_attach.patterns import MAX_PATTERNS, Patterns
     ],
 )
 def test_a_costly_pattern_is_left_out(pattern, kept):
-    """What is none, or too long, is for others to refuse."""
+    """What is not a pattern, or too long, is for others to refuse."""
     assert Patterns().keep(pattern) is kept
 
 

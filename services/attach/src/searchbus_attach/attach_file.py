@@ -149,7 +149,7 @@ class AttachFile:
         """Remove a server.
 
         Raises:
-            DeclarationFault: there is none of that name, or the file cannot be used.
+            DeclarationFault: the name is unknown, or the file cannot be used.
             OSError: it cannot be written.
         """
         with self._changing() as table:

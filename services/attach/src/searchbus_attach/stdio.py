@@ -25,7 +25,7 @@ from .servers import Server
 __all__ = ["MAX_GARBAGE_LINES", "stdio_transport"]
 
 MAX_GARBAGE_LINES = 200
-"""Lines of a session that are no messages; some programs print a greeting."""
+"""Lines of a session that are not messages; some programs print a greeting."""
 _SHOWN_CHARS = 200
 _EXIT_GRACE_S = 1.0
 """From the end of its output to the end of a process."""

@@ -62,7 +62,7 @@ async def discover(http: AuthHttp, url: str, issuer: str = "") -> Provider:
         issuer: the only one that may be taken; empty: the one that the server names.
 
     Raises:
-        AuthFault: there is none, it is another one, or it says what does not fit.
+        AuthFault: it names no authorization server, or another one, or says what does not fit.
     """
     plain = "http://" in (url[:7], issuer[:7])
     challenge = await http.send(

@@ -38,7 +38,7 @@ class AuthHttp:
             with_body: whether the body is of interest.
 
         Raises:
-            AuthFault: there is none in time, or it is too large.
+            AuthFault: the server does not respond in time, or its body is too large.
         """
         request.headers.setdefault("Accept", "application/json")
         request.headers["Accept-Encoding"] = "identity"

@@ -28,7 +28,7 @@ class Identity:
         issuer: `iss` of the statements.
 
     Raises:
-        ValueError: it is no such key.
+        ValueError: it is another kind of key.
     """
 
     def __init__(self, pem: str, issuer: str) -> None:

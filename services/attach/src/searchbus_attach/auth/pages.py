@@ -46,7 +46,7 @@ def login_app(logins: Logins, server_named: Callable[[str], Server | None]) -> S
     """The application.
 
     Args:
-        server_named: a server by its name, with its variables expanded; None where there is none.
+        server_named: a server by its name, with its variables expanded; None for an unknown name.
             Raises DeclarationFault.
     """
     pages = _Pages(logins, server_named)

@@ -59,7 +59,7 @@ class TokenSource:
                 would not help.
 
         Raises:
-            AuthFault: there is none now.
+            AuthFault: no token can be got now.
         """
         while True:
             kept = self._usable(rejected)
