@@ -1,4 +1,4 @@
-"""The transport behaves as httpx2's own, of which it takes the place: each test has both."""
+"""The transport behaves as httpx2's own, which it replaces; with that one, tests are slow ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def server() -> AsyncIterator[Scripted]:
         yield found
 
 
-@pytest.fixture(params=["ours", "httpx2"])
+@pytest.fixture(params=["ours", pytest.param("httpx2", marks=pytest.mark.slow)])
 async def client(request) -> AsyncIterator[Callable[..., httpx2.AsyncClient]]:
     """Make a client: `client(max_connections=1)`."""
     made: list[httpx2.AsyncClient] = []
