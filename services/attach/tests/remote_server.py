@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx2
 from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ToolAnnotations
 
@@ -93,3 +94,37 @@ async def remote_server() -> AsyncIterator[Remote]:
     finally:
         over.set()
         await running
+
+
+@asynccontextmanager
+async def passage(url: str) -> AsyncIterator[tuple[str, Callable[[], None]]]:
+    """An address that leads to a server, and how to accept nothing more there.
+
+    What is connected stays.
+    """
+    target = httpx2.URL(url)
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection(target.host, target.port)
+        for one in (pipe(reader, far_writer), pipe(far_reader, writer)):
+            task = asyncio.get_running_loop().create_task(one)
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}{target.path}", server.close
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

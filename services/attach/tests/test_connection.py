@@ -63,6 +63,14 @@ def test_only_an_address_that_was_never_reached_is_safe_to_ask_again():
     connection = Connection()
     connection.cause = ExceptionGroup("", [httpx2.ConnectError("x")])
     assert connection.never_reached
+    url = "http://x.example/mcp"
+    subscribed = httpx2.Request("POST", url, headers={"Mcp-Method": "subscriptions/listen"})
+    connection.notes.note_unreached([httpx2.Request("GET", url), subscribed])
+    assert connection.never_reached
+    connection.notes.note_unreached([httpx2.Request("POST", url)])
+    connection.notes.note_unreached([])
+    assert not connection.never_reached  # that call may have been received
+    connection.notes = HttpNotes()
     connection.cause = httpx2.ReadError("x")
     assert not connection.never_reached
 

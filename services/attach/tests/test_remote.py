@@ -11,6 +11,7 @@ import pytest
 
 from searchbus_attach import remote as module
 from searchbus_attach.connection import Surroundings
+from searchbus_attach.http import transport
 from searchbus_attach.remote import HttpNotes
 from searchbus_attach.servers import Server, parse_server
 from searchbus_attach.upstream import Upstream
@@ -18,7 +19,7 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_testing import until
 
 from .http.scripted import scripted
-from .remote_server import Remote, remote_server
+from .remote_server import Remote, passage, remote_server
 from .test_upstream import Caller, text
 
 
@@ -128,6 +129,35 @@ async def test_a_server_that_comes_back_is_used_again(remote, start):
     remote.spoil = None
     await until(lambda: upstream.state == "up")
     assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+
+
+async def test_a_call_that_was_received_is_not_repeated_when_another_cannot_be_sent(
+    remote, start, monkeypatch
+):
+    """A server that is replaced no longer listens, while it ends the calls that it has."""
+    monkeypatch.setattr(transport, "_KEPT_S", 0.0)  # each request needs a connection of its own
+    async with passage(remote.url) as (url, close):
+        upstream = start(url)
+        await until(lambda: upstream.state == "up")
+        caller = Caller()
+        received = asyncio.create_task(upstream.call(caller, "slow", {}))
+        await until(lambda: caller.events)
+        close()
+        with pytest.raises(Fault, match="may have been done"):
+            await upstream.call(Caller(), "slow", {})
+        with pytest.raises(Fault, match="may have been done"):
+            await received
+
+
+async def test_a_call_that_nothing_received_waits_for_the_server(remote, start, monkeypatch):
+    """It is sent once the server is there again, also where its tool may not be repeated."""
+    monkeypatch.setattr(transport, "_KEPT_S", 0.0)
+    async with passage(remote.url) as (url, close):
+        upstream = start(url)
+        await until(lambda: upstream.state == "up")
+        close()
+        with pytest.raises(Fault, match="cannot be reached"):
+            await upstream.call(Caller(), "slow", {})
 
 
 async def test_a_body_that_is_too_large_ends_the_connection(remote, start, monkeypatch):

@@ -26,7 +26,6 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
-from .auth.bearer import BearerAuth
 from .auth.credentials import OURSELVES, Credentials
 from .child import Reaper
 from .child_log import ChildLog
@@ -80,7 +79,7 @@ class Connection:
         answered_s: when the server last answered a call, on the monotonic clock.
         ended: set when it is closed, after `cause`.
         cause: the exception that ended it.
-        auth: what signs its requests; None where nothing does.
+        notes: what its transport noted.
         shared: whether calls of more than one caller were sent.
     """
 
@@ -95,7 +94,7 @@ class Connection:
         self.answered_s = 0.0
         self.ended = asyncio.Event()
         self.cause: BaseException | None = None
-        self.auth: BearerAuth | None = None
+        self.notes = HttpNotes()
         self.shared = False
         self._caller: str | None = None
 
@@ -135,11 +134,14 @@ class Connection:
 
     @property
     def never_reached(self) -> bool:
-        """Whether it ended because the server could not be reached: nothing was sent then."""
+        """Whether it ended because the server could not be reached, and no other request that it
+        had sent was without an answer then: none of the calls that ended with it were done.
+        """
         error = self.cause
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        return isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+        unreached = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+        return unreached and not self.notes.unanswered
 
     async def follow_changes(self) -> None:
         """Follow the lists of a server that reports changes on request (2026-07-28)."""
@@ -180,7 +182,8 @@ async def open_connection(
             await connection.on_log(params)
 
     expanded = server.expanded(around.variable)
-    notes.auth = connection.auth = around.credentials.auth_for(server, caller)
+    connection.notes = notes
+    notes.auth = around.credentials.auth_for(server, caller)
     log = ChildLog(server.name, around.logs)
     transport = (
         remote_transport(expanded, notes)

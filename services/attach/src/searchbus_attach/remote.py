@@ -7,7 +7,7 @@ httpx2's where the environment names a proxy.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.request import getproxies
@@ -29,6 +29,8 @@ _CONNECT_TIMEOUT_S = 10.0
 _IDLE_STREAM_S = 300.0
 _PROXIED = {"http", "https", "all"}
 """Keys of the environment's proxies."""
+_LISTEN = "subscriptions/listen"
+"""The message whose answer lasts as long as the session."""
 _END_TIMEOUT_S = 2.0
 """For the request that ends a session, which a server that hangs does not answer."""
 
@@ -39,11 +41,14 @@ class HttpNotes:
     Attributes:
         status: of the last response, 0 before one.
         auth: what signs the requests; None where nothing does.
+        unanswered: whether a message that was sent may have had no answer yet when the server could
+            not be reached.
     """
 
     def __init__(self) -> None:
         self.status = 0
         self.auth: BearerAuth | None = None
+        self.unanswered = False
 
     @property
     def advice(self) -> str:
@@ -56,6 +61,11 @@ class HttpNotes:
             what = "set its 'headers' or 'auth'" if self.auth is None else "see its 'auth.scopes'"
             return f"it refuses the credentials (HTTP {self.status}); {what}"
         return ""
+
+    def note_unreached(self, waiting: Collection[httpx2.Request]) -> None:
+        """Note that no connection could be made; see `Http1Transport`."""
+        if any(r.method == "POST" and r.headers.get("mcp-method") != _LISTEN for r in waiting):
+            self.unanswered = True
 
     async def look_at(self, response: httpx2.Response) -> None:
         """Note the status, and limit the body; a hook of the HTTP client."""
@@ -106,15 +116,23 @@ async def remote_transport(server: Server, notes: HttpNotes) -> AsyncGenerator[A
         httpx2.HTTPError: it cannot be reached, or the connection ended.
     """
 
+    proxied = not _PROXIED.isdisjoint(getproxies())
+
     def client(
         headers: dict[str, str] | None = None,
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
         connections = 2 * server.max_in_flight + 8
-        proxied = not _PROXIED.isdisjoint(getproxies())
+        transport = None
+        if proxied:
+            notes.unanswered = True  # httpx2's own does not say
+        else:
+            transport = Http1Transport(
+                max_connections=connections, on_unreached=notes.note_unreached
+            )
         return BearerClient(
-            transport=None if proxied else Http1Transport(max_connections=connections),
+            transport=transport,
             auth=notes.auth,
             headers={"Accept-Encoding": "identity", **server.headers},
             timeout=httpx2.Timeout(
@@ -125,6 +143,7 @@ async def remote_transport(server: Server, notes: HttpNotes) -> AsyncGenerator[A
         )
 
     if server.transport == "sse":
+        notes.unanswered = True  # answers come on another connection
         async with sse_client(server.url, httpx_client_factory=client) as streams:
             yield streams
         return

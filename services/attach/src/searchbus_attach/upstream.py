@@ -232,10 +232,11 @@ class Upstream:
     async def _failure(self, connection: Connection, error: MCPError) -> Fault:
         # The token may have been refused during the call, and no other be there.
         await self._around.credentials.check(self.server, self._caller)
-        if connection.auth is not None and connection.auth.problem:
+        auth = connection.notes.auth
+        if auth is not None and auth.problem:
             return Fault(
                 ErrorCode.UNAVAILABLE,
-                f"{self.server.name} cannot be used now: {connection.auth.problem}.",
+                f"{self.server.name} cannot be used now: {auth.problem}.",
                 retryable=False,
             )
         return failure_of(self.server.name, error)

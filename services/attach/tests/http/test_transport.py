@@ -166,6 +166,24 @@ async def test_nobody_listens(client):
             await client().post(url)
 
 
+async def test_who_cannot_connect_says_which_requests_wait_for_a_response(server):
+    """These may have been received."""
+    server.answers = [waits]
+    waiting: list[list[str]] = []
+    transport = Http1Transport(
+        max_connections=4, on_unreached=lambda found: waiting.append([r.method for r in found])
+    )
+    async with httpx2.AsyncClient(transport=transport, timeout=TIMES) as http:
+        sent = asyncio.create_task(http.post(server.url))
+        await until(lambda: server.requests)
+        for _ in range(2):
+            with pytest.raises(httpx2.ConnectError):
+                await http.post("http://127.0.0.1:9/")
+            sent.cancel()
+            await asyncio.gather(sent, return_exceptions=True)
+    assert waiting == [["POST"], []]
+
+
 async def test_a_server_that_does_not_accept(client):
     """A handshake of TLS that is not answered is a connection that was not made."""
     async with scripted() as plain:

@@ -9,7 +9,7 @@ import asyncio
 import re
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 
 import httpx2
@@ -42,11 +42,19 @@ class Http1Transport(httpx2.AsyncBaseTransport):
 
     Args:
         max_connections: at once; further requests wait for one, for their pool timeout.
+        on_unreached: called when no connection could be made, with the requests that were sent and
+            have no whole response yet.
     """
 
-    def __init__(self, *, max_connections: int) -> None:
+    def __init__(
+        self,
+        *,
+        max_connections: int,
+        on_unreached: Callable[[Collection[httpx2.Request]], None] = lambda _: None,
+    ) -> None:
         self._slots = asyncio.Semaphore(max_connections)
-        self._busy: set[Http1Connection] = set()
+        self._on_unreached = on_unreached
+        self._busy: dict[Http1Connection, httpx2.Request] = {}
         self._kept: deque[_Kept] = deque()
         self._tls: ssl.SSLContext | None = None
 
@@ -64,10 +72,12 @@ class Http1Transport(httpx2.AsyncBaseTransport):
         await self._take_slot(times.get("pool"))
         try:
             connection = self._reused(origin) or await self._connected(origin, times.get("connect"))
-        except BaseException:
+        except BaseException as error:
             self._slots.release()
+            if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+                self._on_unreached(self._busy.values())
             raise
-        self._busy.add(connection)
+        self._busy[connection] = request
         read_s = times.get("read")
         body = _Body(self, connection, origin, read_s)
         try:
@@ -90,7 +100,7 @@ class Http1Transport(httpx2.AsyncBaseTransport):
 
     def give_back(self, connection: Http1Connection, origin: _Origin) -> None:
         """A response is not read any further: keep its connection, or close it."""
-        self._busy.discard(connection)
+        self._busy.pop(connection, None)
         if connection.reusable:
             now_s = asyncio.get_running_loop().time()
             self._kept.append(_Kept(connection, origin, now_s))
