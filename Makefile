@@ -1,6 +1,6 @@
 # searchbus: `make run` and `make test` need git, make and Python 3.11+; they set themselves up.
 PY := .venv/bin/python
-PYTEST := $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(PY) -m pytest --dist loadfile --no-loadscope-reorder
 PORT ?= 8080
 BASE ?= python:3.11-slim
 TAG ?= dev
@@ -26,9 +26,9 @@ run: setup ## start the stack on this machine, show that it works, stay up (PORT
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/run $(if $(DATA),--data "$(DATA)") --port "$(PORT)"
 
 test: setup ## the tests that need nothing but this machine, in under five minutes
-	@$(PYTEST) -m "not slow"
+	@$(PYTEST) -n 4 -m "not slow"
 test-all: setup ## and those with containers, npm, linters of manifests and long storms
-	@$(PYTEST)
+	@$(PYTEST) -n 3
 
 check: setup ## lint, format, types
 	@$(PY) -m ruff check .

@@ -119,6 +119,7 @@ def worst(name: str, revision: str | None) -> tuple[bytes, dict[str, str]]:
     return body.encode(), headers
 
 
+@pytest.mark.slow
 async def test_request_with_a_third_of_a_million_unknown_keys_is_not_read(port):
     """It held the loop for seconds: the validator made an error, with a copy, of each key."""
     for name in SCHEMAS:

@@ -76,6 +76,7 @@ async def test_forbidden_operations_are_refused(locked_bus):
         await bus.close()
 
 
+@pytest.mark.slow
 async def test_unknown_client_cannot_connect(locked_bus):
     """Without an nkey, and with one that the server does not know."""
     for options in ({}, {"nkeys_seed_str": new_seed()}):
@@ -229,6 +230,7 @@ async def test_buckets_work_with_the_second_key_only(locked_bus):
     await without.close()
 
 
+@pytest.mark.slow
 async def test_a_service_cannot_pose_as_another(locked_bus):
     """Whatever name it announces: discovery confirms it where only that service can reply."""
     ddg, edge = await as_service(locked_bus, "ddg"), await as_service(locked_bus, "edge")

@@ -103,6 +103,7 @@ async def test_a_free_toolset_stays_with_its_first_holder(tmp_path):
         assert await client.tools() == {"read": "Read a file."}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

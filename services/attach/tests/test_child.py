@@ -63,6 +63,7 @@ def test_what_is_given_wins_over_what_is_passed(monkeypatch):
     assert child_environment(plain(env={"PATH": "/own"}))["PATH"] == "/own"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{}, {"ignore_term": True}], ids=["obeys", "ignores SIGTERM"])
 async def test_it_ends_with_all_that_it_started(reaper, tmp_path, how):
     """Also a grandchild that nobody waits for."""

@@ -75,6 +75,7 @@ async def test_prompts_are_filled_in_and_completed_by_the_server(new_world):
         await ask(world, "prompt", "get", PromptGetRequest(prompt="nope"), PromptGetReply)
 
 
+@pytest.mark.slow
 async def test_changes_of_each_list_are_passed_on(new_world):
     """The server says so; its lists are read again."""
     world = await new_world(broad=broad_keys())

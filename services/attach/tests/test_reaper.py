@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from searchbus_attach import reaper
 
 
@@ -13,6 +15,7 @@ def sleeper() -> subprocess.Popen[bytes]:
     return subprocess.Popen(["sleep", "600"], start_new_session=True)
 
 
+@pytest.mark.slow
 def test_groups_are_ended_with_its_input_unless_they_are_forgotten():
     """One that ended by itself may have given its number to another."""
     watched, forgotten = sleeper(), sleeper()

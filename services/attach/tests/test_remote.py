@@ -149,6 +149,7 @@ async def test_a_call_that_was_received_is_not_repeated_when_another_cannot_be_s
             await received
 
 
+@pytest.mark.slow
 async def test_a_call_that_nothing_received_waits_for_the_server(remote, start, monkeypatch):
     """It is sent once the server is there again, also where its tool may not be repeated."""
     monkeypatch.setattr(transport, "_KEPT_S", 0.0)

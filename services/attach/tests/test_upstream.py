@@ -103,6 +103,7 @@ async def test_a_server_that_is_down_fails_its_callers_at_once(start, monkeypatc
     assert fault.value.failure.retry_after_ms > 100_000
 
 
+@pytest.mark.slow
 async def test_a_server_that_hangs_at_the_start_costs_its_callers_only_their_time(start):
     """They get an answer before their deadline; the process is ended at its own."""
     upstream = start(plain({"start": "hang"}, start_timeout_s=2.0))

@@ -203,6 +203,7 @@ async def test_several_providers_at_once_are_fused(web):
     assert web.fake.calls["tavily"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["http500", "slow", "garbage"])
 async def test_failing_provider_is_named_in_a_note(web, word):
     """The others' results are returned within the caller's time."""
@@ -213,6 +214,7 @@ async def test_failing_provider_is_named_in_a_note(web, word):
     assert any(note.startswith("tavily failed (") for note in answer["notes"])
 
 
+@pytest.mark.slow
 async def test_stale_results_are_marked_while_the_provider_fails(web):
     """A note says so."""
     await web.start(**KEYS, web_cache_ttl_s=0)

@@ -49,6 +49,7 @@ async def test_each_failure_has_its_status(web, path, status, said):
     assert good["status"] == "ok"
 
 
+@pytest.mark.slow
 async def test_slow_page_ends_at_the_deadline(web):
     """With the text of the other pages."""
     await web.start()

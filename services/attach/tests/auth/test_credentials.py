@@ -156,6 +156,7 @@ async def test_a_caller_cannot_be_searchbus_itself(protected, http):
     assert protected.provider.forms == []
 
 
+@pytest.mark.slow
 async def test_variables_count_in_the_url_and_when_their_value_changes(protected, http):
     """A secret is replaced while the service runs."""
     values = {"BASE": protected.url, "WORD": "an old secret"}

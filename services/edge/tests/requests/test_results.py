@@ -69,6 +69,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON),
     st.sampled_from(REVISIONS),

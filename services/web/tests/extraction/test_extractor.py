@@ -106,6 +106,7 @@ async def test_failure_is_shared_by_replicas_that_wait_for_it():
     assert sum(len(fetcher.fetched) for _, fetcher in replicas) == 1
 
 
+@pytest.mark.slow
 async def test_slow_page_ends_at_the_deadline():
     """The others are returned with it."""
     extractor, _ = extractor_of()

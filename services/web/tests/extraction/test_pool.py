@@ -90,6 +90,7 @@ async def test_caller_has_half_of_the_processes():
         await asyncio.gather(*hanging, return_exceptions=True)
 
 
+@pytest.mark.slow
 async def test_new_process_gets_pages_once_it_is_loaded(monkeypatch):
     """Also one that replaces another: every page has the same time, and none that of the imports."""
     asked = []
