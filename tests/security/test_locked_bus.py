@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -21,6 +20,7 @@ from searchbus_contracts.permissions import publishes, subscribes
 from searchbus_runtime import ServiceSettings, bus_options, load_settings
 from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command, until
+from searchbus_testing.certificates import self_signed
 
 from .locked_bus import LockedBus
 
@@ -111,50 +111,12 @@ def test_command_writes_a_configuration_that_the_server_accepts(
     own_nats_server("-c", str(out / "nats" / "nats.conf"), "-sd", str(tmp_path / "js"))
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """A self-signed one for 127.0.0.1, and its key."""
-    import datetime
-    import ipaddress
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "nats")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-        .sign(key, hashes.SHA256())
-    )
-    cert_file, key_file = folder / "server.crt", folder / "server.key"
-    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return cert_file, key_file
-
-
 async def test_written_configuration_serves_tls_and_the_settings_connect(
     own_nats_server: Callable, tmp_path, monkeypatch
 ):
     """The connection works with the CA file and fails without it."""
     out = tmp_path / "nats"
-    cert_file, key_file = certificate(tmp_path)
+    cert_file, key_file = self_signed(tmp_path)
     done = run_command("nats-config", "--out", out, "--tls-cert", cert_file, "--tls-key", key_file)
     assert done.returncode == 0, done.stderr
     server = own_nats_server("-c", str(out / "nats" / "nats.conf"), "-sd", str(tmp_path / "js"))
