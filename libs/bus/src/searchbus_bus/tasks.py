@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
 
+from .alarms import alarms
+
 __all__ = ["TimeLimit", "all_of", "end_task", "wait_for_event", "within"]
 
 T = TypeVar("T")
@@ -52,19 +54,19 @@ class TimeLimit:
         expired: whether the time was over, rather than another TimeoutError was raised.
     """
 
-    __slots__ = ("_cancelling", "_seconds", "_task", "_timer", "expired")
+    __slots__ = ("_alarms", "_cancelling", "_seconds", "_task", "expired")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = max(0.0, seconds)
         self.expired = False
 
     def __enter__(self) -> TimeLimit:
-        loop = asyncio.get_running_loop()
-        task = asyncio.current_task(loop)
+        task = asyncio.current_task()
         assert task is not None
         self._task = task
         self._cancelling = task.cancelling()
-        self._timer = loop.call_later(self._seconds, self._expire)
+        self._alarms = alarms()
+        self._alarms.set(self, self._seconds)
         return self
 
     def __exit__(
@@ -73,13 +75,14 @@ class TimeLimit:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._timer.cancel()
+        self._alarms.cancel(self)
         # Our own cancellation ends here; one from outside goes on.
         own = self.expired and self._task.uncancel() <= self._cancelling
         if own and kind is asyncio.CancelledError:
             raise TimeoutError from error
 
-    def _expire(self) -> None:
+    def ring(self) -> None:
+        """The time is over (`Alarm`)."""
         self.expired = True
         self._task.cancel()
 

@@ -10,6 +10,8 @@ import asyncio
 from types import TracebackType
 from typing import Any, Protocol
 
+from searchbus_bus.alarms import alarms
+
 from .head import Head
 
 __all__ = ["PING_INTERVAL_S", "Answer", "DisconnectWatch", "HttpAnswer", "send_response"]
@@ -111,7 +113,7 @@ class DisconnectWatch:
         answer: gets the pings; None where the response has no form yet.
     """
 
-    __slots__ = ("_answer", "_receive", "_task", "_timer", "_watched", "gone")
+    __slots__ = ("_alarms", "_answer", "_receive", "_task", "_watched", "gone")
 
     def __init__(self, receive: Any, answer: Pinged | None) -> None:
         self._receive = receive
@@ -120,9 +122,9 @@ class DisconnectWatch:
         self.gone = False
 
     def __enter__(self) -> DisconnectWatch:
-        loop = asyncio.get_running_loop()
-        self._watched = asyncio.current_task(loop)
-        self._timer = loop.call_later(WATCH_AFTER_S, self._start)
+        self._watched = asyncio.current_task()
+        self._alarms = alarms()
+        self._alarms.set(self, WATCH_AFTER_S)
         return self
 
     def __exit__(
@@ -131,7 +133,7 @@ class DisconnectWatch:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        self._timer.cancel()
+        self._alarms.cancel(self)
         if self._task is not None:
             self._task.cancel()
         if not self.gone or self._watched is None:
@@ -139,7 +141,8 @@ class DisconnectWatch:
         # Our own cancellation ends here; one from outside goes on.
         return self._watched.uncancel() == 0 and kind is asyncio.CancelledError
 
-    def _start(self) -> None:
+    def ring(self) -> None:
+        """The request takes long (`Alarm`)."""
         self._task = asyncio.get_running_loop().create_task(self._watch())
 
     async def _watch(self) -> None:
