@@ -67,6 +67,28 @@ def test_changes_count_after_a_second(file, clock):
     assert not known(keys, short)
 
 
+def test_key_that_was_verified_is_refused_from_its_expiry_on(file, clock):
+    """Although the file is looked at once a second only."""
+    key, _ = file.add("short", (), expires_s=1001)
+    keys = StaticKeys(file, clock=clock)
+    clock.now_s = 1000.5
+    assert known(keys, key)
+    clock.now_s = 1000.9
+    assert known(keys, key)
+    clock.now_s = 1001.0
+    assert not known(keys, key)
+
+
+def test_only_keys_that_are_valid_are_kept(file, clock):
+    """Wrong ones fill no memory, and each is checked."""
+    key, _ = file.add("laptop", ())
+    keys = StaticKeys(file, clock=clock)
+    for number in range(100):
+        assert not known(keys, f"{key}{number}")
+    assert known(keys, key)
+    assert list(keys._verified) == [key]
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -111,28 +111,38 @@ class StaticKeys:
         self._file = file
         self._clock = clock
         self._records: dict[str, tuple[KeyRecord, Actor]] = {}
+        # Keys that were verified since the file was last looked at.
+        self._verified: dict[str, Identity] = {}
         self._stamp: tuple[int, int] | None = None
         self._checked_s = float("-inf")
         self._fault = ""
 
     def verify(self, key: str) -> Identity:
         """The owner of a key; raises Unauthenticated."""
-        self._reload()
+        now_s = self._clock()
+        self._reload(now_s)
+        known = self._verified.get(key)
+        if known is not None and known.expires_s > now_s:
+            return known
+        found = self._verified[key] = self._verify(key, now_s)
+        return found
+
+    def _verify(self, key: str, now_s: float) -> Identity:
         parts = key.split("_", 2)
         well_formed = len(parts) == 3 and parts[0] == _PREFIX
         record, actor = self._records.get(parts[1], _NOBODY) if well_formed else _NOBODY
         matches = hmac.compare_digest(_hash(key), record.sha256 if record else "0" * 64)
-        now_s = self._clock()
         if record is None or not matches or (record.expires_s and record.expires_s <= now_s):
             raise Unauthenticated(_REFUSED)
-        return Identity(actor, now_s + _CHECK_EVERY_S)
+        until_s = now_s + _CHECK_EVERY_S
+        return Identity(actor, min(until_s, record.expires_s) if record.expires_s else until_s)
 
-    def _reload(self) -> None:
+    def _reload(self, now_s: float) -> None:
         """Read the file if it has changed; a file that was removed holds no keys."""
-        now_s = self._clock()
         if now_s - self._checked_s < _CHECK_EVERY_S:
             return
         self._checked_s = now_s
+        self._verified = {}
         try:
             status = self._file.path.stat()
         except FileNotFoundError:
