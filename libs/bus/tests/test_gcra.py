@@ -79,3 +79,15 @@ def test_remaining_and_wait_agree(rate, burst, arrival, now):
     gcra = Gcra.of_rate(rate, burst)
     assert (gcra.remaining(arrival, now) > 0) == (gcra.wait(arrival, now) == 0)
     assert 0 <= gcra.remaining(arrival, now) <= burst
+
+
+@given(
+    arrival=st.floats(0, 2000), now=st.floats(0, 2000), burst=st.integers(1, 10),
+    interval=st.floats(0.001, 100),
+)  # fmt: skip
+def test_to_take_is_to_wait_and_advance(arrival, now, burst, interval):
+    """One that has to wait does not advance."""
+    gcra = Gcra(interval, burst)
+    wait = gcra.wait(arrival, now)
+    after = arrival if wait else gcra.advance(arrival, now)
+    assert gcra.take(arrival, now) == (wait, after)

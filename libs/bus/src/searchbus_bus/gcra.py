@@ -3,6 +3,7 @@
     gcra = Gcra.of_rate(10.0, burst=5)           # 10 per second, 5 at once after a pause
     wait_s = gcra.wait(arrival_s, now_s)         # 0.0: the next request conforms now
     arrival_s = gcra.advance(arrival_s, now_s)   # after it was admitted
+    wait_s, arrival_s = gcra.take(arrival_s, now_s)   # both in one
 
 The state of one caller is a single number, its theoretical arrival time. It starts at 0. The caller
 of these functions keeps it, in a dictionary or in the key-value store by compare and set.
@@ -45,6 +46,14 @@ class Gcra:
         """Time until the next request conforms; 0 where it conforms now."""
         wait = max(arrival, now) - now - self.tolerance
         return wait if wait > _ROUNDING * self.interval else 0.0
+
+    def take(self, arrival: float, now: float) -> tuple[float, float]:
+        """`wait`, and the arrival time after one request, if it was admitted."""
+        start = arrival if arrival > now else now
+        wait = start - now - self.interval * (self.burst - 1)
+        if wait > _ROUNDING * self.interval:
+            return wait, arrival
+        return 0.0, start + self.interval
 
     def remaining(self, arrival: float, now: float) -> int:
         """How many requests conform now, 0 to `burst`."""

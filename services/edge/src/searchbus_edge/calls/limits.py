@@ -75,11 +75,7 @@ class LocalLimiter:
         if self.rate_per_s <= 0:
             return
         gcra = _part(self.rate_per_s, self.burst, max(1, among))
-        now_s = self._clock()
-        arrival_s = self.arrival_s(caller)
-        wait_s = gcra.wait(arrival_s, now_s)
-        if wait_s <= 0:
-            arrival_s = gcra.advance(arrival_s, now_s)
+        wait_s, arrival_s = gcra.take(self.arrival_s(caller), self._clock())
         self.learn(caller, arrival_s)
         if wait_s > 0:
             raise _limited(wait_s)
