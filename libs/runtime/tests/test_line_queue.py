@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
+
+import pytest
 
 from searchbus_runtime.line_queue import LineQueue
 from searchbus_testing import eventually
@@ -40,4 +43,20 @@ def test_many_lines_come_in_parts() -> None:
         queue.add(b"x")
     queue.flush()
     assert sizes == [1000, 1000, 500]
+    queue.close()
+
+
+def test_without_lines_the_thread_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It flushes after a line, and not again until the next one."""
+    written: list[bytes] = []
+    flushed = []
+    queue = LineQueue(written.extend, name="writer", every_s=0.001, max_queued=10)
+    flush = queue.flush
+    monkeypatch.setattr(queue, "flush", lambda: (flushed.append(len(written)), flush()))
+    queue.add(b"a")
+    eventually(lambda: written == [b"a"])
+    time.sleep(0.1)
+    assert len(flushed) <= 2  # a second one where the line came while the first began
+    queue.add(b"b")
+    eventually(lambda: written == [b"a", b"b"])
     queue.close()

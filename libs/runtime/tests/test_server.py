@@ -6,12 +6,16 @@ import asyncio
 import signal
 import socket
 from contextlib import AsyncExitStack
+from itertools import pairwise
 
 import httpx
 import pytest
+import uvicorn
 import uvloop
 
+from searchbus_runtime import server as module
 from searchbus_runtime.server import HttpServer, bind
+from searchbus_testing import until
 
 
 async def hello(scope, receive, send):
@@ -74,6 +78,28 @@ async def test_application_that_fails_at_its_start_is_reported():
     async with asyncio.timeout(60):
         with pytest.raises(RuntimeError, match="failed while it started"):
             await HttpServer.start(broken, lifespan="on")
+
+
+async def test_idle_server_wakes_up_once_a_second(monkeypatch):
+    """And stops at once all the same; the Date header goes on."""
+    ticks = []
+    tick = uvicorn.Server.on_tick
+
+    async def counted(server, counter):
+        ticks.append(asyncio.get_running_loop().time())
+        return await tick(server, counter)
+
+    monkeypatch.setattr(uvicorn.Server, "on_tick", counted)
+    monkeypatch.setattr(module, "_TICK_S", 0.2)
+    server = await HttpServer.start(hello)
+    await until(lambda: len(ticks) > 2)
+    assert min(later - earlier for earlier, later in pairwise(ticks)) > 0.15
+    monkeypatch.setattr(module, "_TICK_S", 3600)
+    await until(lambda: server._server.server_state.default_headers)
+    count = len(ticks)
+    await until(lambda: len(ticks) > count)  # the last tick of .2 s
+    await server.stop()
+    assert server._server.should_exit
 
 
 async def test_forced_stop_does_not_wait_for_open_requests():

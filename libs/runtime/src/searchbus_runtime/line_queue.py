@@ -34,6 +34,7 @@ class LineQueue:
         self._max_queued = max_queued
         self._lines: deque[bytes] = deque()
         self._writing = threading.Lock()
+        self._waiting = threading.Event()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -42,6 +43,8 @@ class LineQueue:
         if len(self._lines) >= self._max_queued:
             return False
         self._lines.append(line)
+        if not self._waiting.is_set():
+            self._waiting.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
@@ -50,6 +53,7 @@ class LineQueue:
     def flush(self) -> None:
         """Write every queued line now."""
         with self._writing:
+            self._waiting.clear()
             while self._lines:
                 count = min(len(self._lines), _AT_ONCE)
                 self._write([self._lines.popleft() for _ in range(count)])
@@ -57,10 +61,12 @@ class LineQueue:
     def close(self) -> None:
         """Write what is queued and end the thread."""
         self._closed.set()
+        self._waiting.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
         self.flush()
 
     def _run(self) -> None:
-        while not self._closed.wait(self._every_s):
+        # Without lines it sleeps: an idle process wakes up for nothing.
+        while self._waiting.wait() and not self._closed.wait(self._every_s):
             self.flush()

@@ -17,12 +17,15 @@ from typing import Any
 
 import uvicorn
 
+from searchbus_bus.tasks import wait_for_event
+
 from .connections import ConnectionLimits, ConnectionWatch
 
 __all__ = ["HttpServer", "bind"]
 
 _BACKLOG = 2048
 _POLL_S = 0.01
+_TICK_S = 1.0
 _ACCEPTS_PER_TURN = 8
 """uvloop accepts one connection of each listening handle in a turn of the loop. With one handle,
 the last of 16 clients that connect to a busy server waited 16 turns, 60 ms."""
@@ -54,9 +57,26 @@ def bind(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
+    """uvicorn's server, which an idle process does not wake up ten times a second."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._exit = asyncio.Event()
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    def exit(self, *, force: bool) -> None:
+        """Let the main loop end."""
+        self.should_exit = True
+        self.force_exit = force
+        self._exit.set()
+
+    async def main_loop(self) -> None:
+        """Keep the Date header true until `exit`."""
+        while not await self.on_tick(0):
+            await wait_for_event(self._exit, _TICK_S)
 
 
 async def _serve(server: _Server, listener: socket.socket) -> None:
@@ -163,7 +183,6 @@ class HttpServer:
             timeout_s: wait at most this long; `None` leaves it to `timeout_graceful_shutdown`.
             force: return without waiting for open requests.
         """
-        self._server.should_exit = True
-        self._server.force_exit = force
+        self._server.exit(force=force)
         await asyncio.wait([self._task], timeout=timeout_s)
         self._watching.cancel()
