@@ -8,10 +8,17 @@ import importlib.metadata
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from nats.aio.client import Client
 from nats.errors import BadSubjectError, MaxPayloadError
 
-from searchbus_bus.nats_overrides import BusClient, DescribedService, _publish_command
+from searchbus_bus.nats_overrides import (
+    BusClient,
+    DescribedService,
+    _publish_command,
+    _usual_headers,
+)
 from searchbus_bus.transport import ServiceRecord
 
 BAD = b"a.\xff"
@@ -43,6 +50,48 @@ async def test_valid_messages_are_read_as_before():
     client = BusClient()
     assert await client._process_headers(b"NATS/1.0\r\nReq-Id: 1\r\n\r\n") == {"Req-Id": "1"}
     assert await client._process_headers(b"NATS/1.0 503\r\n\r\n") == {"Status": "503"}
+
+
+_PIECES = (
+    "Req-Id",
+    "A",
+    ": ",
+    ":",
+    ":\t",
+    " ",
+    "\r\n",
+    "\r",
+    "\n",
+    "\t",
+    "",
+    "1",
+    "\x1c",
+    "\x85",
+    "é",
+)
+
+
+@given(
+    st.sampled_from(["NATS/1.0\r\n", "NATS/1.0 503\r\n", "NATS/1.0", "nats/1.0\r\n"]),
+    st.lists(st.sampled_from(_PIECES), max_size=12),
+    st.sampled_from(["\r\n\r\n", "\r\n", ""]),
+)
+async def test_headers_are_read_as_nats_py_reads_them(start, pieces, end):
+    """Usual ones, and every other block: what this package reads itself, it reads alike."""
+    block = f"{start}{''.join(pieces)}{end}".encode()
+    try:
+        expected = await Client()._process_headers(block)
+    except (ValueError, IndexError):
+        expected = None
+    assert await BusClient()._process_headers(block) == expected
+
+
+def test_usual_headers_are_read_here():
+    """Those of every request, with a value that has a mark of its own."""
+    block = b'NATS/1.0\r\nReq-Id: 1\r\nActor: {"a": 1}\r\nEmpty: \r\n\r\n'
+    assert _usual_headers(block) == {"Req-Id": "1", "Actor": '{"a": 1}', "Empty": ""}
+    for other in (b"", b"NATS/1.0\r\n\r\n", b"NATS/1.0 503\r\n\r\n", b"NATS/1.0\r\nA:1\r\n\r\n"):
+        assert _usual_headers(other) is None
 
 
 class _Name(str, enum.Enum):  # noqa: UP042  (formatted differently from a StrEnum)

@@ -3,7 +3,7 @@
     alarms().set(limit, 5.0)      # calls limit.ring() in 5 s
     alarms().cancel(limit)
 
-A request sets two or three and cancels them a moment later. As timers of uvloop they took some 7 %
+A request sets two or three and cancels them a moment later. As timers of uvloop they took 3 % more
 of the edge's time: the loop makes, closes and frees a handle for each, and polls its sockets more.
 """
 
