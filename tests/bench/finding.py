@@ -42,7 +42,7 @@ __all__ = ["run"]
 
 SIZES = (1_000, 10_000, 50_000)
 TOOLS_EACH = 250
-ROUNDS = 5
+ROUNDS = 9
 QUESTIONS = 3
 LOAD = {"in_flight": IN_FLIGHT, "count": 150}
 ONE_BY_ONE = {"in_flight": 1, "count": 30, "numbered": "000000"}
