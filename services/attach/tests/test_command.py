@@ -51,6 +51,19 @@ def test_servers_are_added_listed_shown_and_removed(attach, tmp_path):
     assert attach("remove", "files").stderr.endswith("attach.toml.\n")
 
 
+def test_the_command_that_checks_a_new_server_can_be_copied(attach, tmp_path, monkeypatch):
+    """It names the same file: by its options, and not where the environment does."""
+    file = tmp_path / "my servers.toml"
+    options = ("--url", "https://x.example/mcp", "--data", tmp_path)
+    done = attach("add", "far", *options, "--file", file)
+    assert done.stdout.endswith(f"searchbus attach test far --file '{file}' --data {tmp_path}\n")
+    monkeypatch.setenv("SEARCHBUS_ATTACH_FILE", str(file))
+    done = attach("add", "near", *options)
+    assert done.stdout.endswith(f"searchbus attach test near --data {tmp_path}\n")
+    done = attach("add", "third", *options[:2])
+    assert done.stdout.endswith("searchbus attach test third\n")
+
+
 def test_a_server_is_added_with_its_sign_in(attach, tmp_path):
     """A secret that is in the file nevertheless is not shown."""
     keys = ("type=client_credentials", "issuer=https://x.example", "client_id=searchbus")

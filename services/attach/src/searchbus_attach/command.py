@@ -21,6 +21,7 @@ from .command_options import (
     PinsOption,
     credentials_for,
     file_of,
+    options_again,
     pins_of,
     reported_errors,
     server_of,
@@ -93,7 +94,8 @@ def add(
             keys["env"] = dict(_pair(text, "=", "--env NAME=VALUE") for text in env)
         found = file_of(file, data)
         found.add([parse_server(name, keys)])
-    typer.echo(f"{name} is attached in {found.path}; check it: searchbus attach test {name}")
+    further = f"searchbus attach test {name}{options_again(file, data)}"
+    typer.echo(f"{name} is attached in {found.path}; check it: {further}")
 
 
 @attach.command("list")

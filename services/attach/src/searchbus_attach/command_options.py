@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +26,7 @@ from .settings import FILE_NAME, PINS_NAME, AttachSettings
 
 __all__ = [
     "DataOption", "FileOption", "JsonOption", "NameArgument", "PinsOption", "credentials_for",
-    "file_of", "pins_of", "reported_errors", "server_of", "settings_of",
+    "file_of", "options_again", "pins_of", "reported_errors", "server_of", "settings_of",
 ]  # fmt: skip
 
 NameArgument = Annotated[str, typer.Argument(help="The server's name, also that of its toolset.")]
@@ -52,6 +54,14 @@ def file_of(file: Path | None, data: Path | None) -> AttachFile:
     from .taken import taken_names
 
     return AttachFile(file or data_folder(data) / FILE_NAME, taken_names(known_services()))
+
+
+def options_again(file: Path | None, data: Path | None) -> str:
+    """What names the same file in a further command; empty for the usual one."""
+    given = {"--file": file, "--data": data}
+    if str(file) == os.environ.get("SEARCHBUS_ATTACH_FILE"):
+        del given["--file"]
+    return "".join(f" {name} {shlex.quote(str(path))}" for name, path in given.items() if path)
 
 
 def pins_of(pins: Path | None, data: Path | None) -> Path:
