@@ -23,6 +23,20 @@ def test_cursor_of_an_older_catalogue_is_refused():
     assert caught.value.code == "invalid_argument"
 
 
+def test_first_page_can_end_where_scores_fall_off():
+    """The others are counted, and are on the pages behind it; else a page is as long as asked."""
+    index = index_of(*(tool(f"mail{n}", "send mail to a person") for n in range(15)))
+    query = "send mail to a person"
+    whole = find(index, query, actor=EVERY_ROLE, limit=20)
+    assert (whole.first_page, len(whole.found), whole.total) == (10, 15, 15)
+    first = find(index, query, actor=EVERY_ROLE, limit=20, first_page=True)
+    assert (len(first.found), first.total) == (10, 15)
+    rest = find(index, query, actor=EVERY_ROLE, limit=20, offset=10, first_page=True)
+    assert first.found + rest.found == whole.found
+    short = find(index, query, actor=EVERY_ROLE, limit=1, first_page=True)
+    assert short.found == whole.found[:1]
+
+
 def test_hidden_change_keeps_a_cursor_valid():
     """A caller does not learn that something it may not see has changed."""
     reader = Actor(subject="r")

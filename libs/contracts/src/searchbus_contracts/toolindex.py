@@ -40,6 +40,9 @@ class FindRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     explain: Annotated[
         bool, Meta(description="Say what decided about the best entries, left out or not.")
     ] = False
+    first_page: Annotated[
+        bool, Meta(description="With offset 0, only the matches before scores fall off.")
+    ] = False
 
 
 class Found(Struct, frozen=True, kw_only=True, omit_defaults=True):

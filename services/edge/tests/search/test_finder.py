@@ -36,13 +36,17 @@ class Index:
         self.fault: Fault | None = None
         self.explanation: FindExplanation | None = None
         self.first_page = 0
+        self.is_older = False
 
     @endpoint
     async def search(self, call: Call, request: FindRequest) -> FindReply:
         self.requests.append(request)
         if self.fault:
             raise self.fault
-        page = self.names[request.offset : request.offset + request.limit]
+        limit = request.limit
+        if request.first_page and not request.offset and not self.is_older:
+            limit = min(limit, self.first_page or limit)
+        page = self.names[request.offset : request.offset + limit]
         return FindReply(
             found=tuple(
                 Found(toolset="dictionary", name=name, score=1.0, cosine=1.0) for name in page
@@ -129,9 +133,10 @@ async def test_pages_follow_each_other(finder, index, registry, reader):
         await finder.prompts(reader, view, "q", cursor)
 
 
-async def test_first_page_ends_where_scores_fall_off(finder, index, registry, reader):
-    """The rest is on the following pages, which are full ones."""
-    index.names, index.first_page = ["say"] * 25, 4
+@pytest.mark.parametrize("older", [False, True])
+async def test_first_page_ends_where_scores_fall_off(finder, index, registry, reader, older):
+    """The rest is on the following pages, which are full ones; an older index sends ten at once."""
+    index.names, index.first_page, index.is_older = ["say"] * 25, 4, older
     view = registry.view(None)
     pages, cursor = [], None
     while not pages or cursor:

@@ -28,4 +28,5 @@ class ToolindexEndpoints:
             offset=request.offset,
             generation=request.generation,
             explain=request.explain,
+            first_page=request.first_page,
         )

@@ -78,11 +78,13 @@ class Finder:
         offset: int = 0,
         generation: str | None = None,
         explain: bool = False,
+        first_page: bool = False,
     ) -> FindReply:
         """One page of the matches.
 
         Args:
             generation: of the first page, for the pages behind it.
+            first_page: whether a page at offset 0 ends where the scores fall off.
             explain: whether the reply says what decided about the best entries.
 
         Raises:
@@ -98,6 +100,8 @@ class Finder:
                 ErrorCode.INVALID_ARGUMENT,
                 "The catalogue has changed since the first page. Search again without a cursor.",
             )
+        if first_page and not offset and ranking.first_page:
+            limit = min(limit, ranking.first_page)
         page = self.ranker.page(query, ranking, offset, limit)
         return FindReply(
             generation=now,

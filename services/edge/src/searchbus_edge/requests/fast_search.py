@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import mcp_types as types
 import msgspec
 from mcp.shared.exceptions import MCPError
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
+
+from searchbus_contracts import encode
 
 from ..calls import render
 from ..calls.faults import shown_error
@@ -19,7 +20,7 @@ from ..search.methods import SearchMethods
 from .answers import Answer
 from .fast import REVISIONS, ParamsMeta, client_of, decode_params, finish_error
 from .kernel import Received, is_modern
-from .messages import Request, encode_result
+from .messages import Request
 
 __all__ = ["FastSearch"]
 
@@ -42,8 +43,9 @@ class FastSearch:
         self._server = server
         self._tracing = tracing
         self._stamp: dict[str, Any] = server.mcp.server_info_stamp
+        self._shapes: dict[str, tuple[bytes, bytes]] = {}
         # By the name of the tool, of one version of the view.
-        self._rendered: dict[str, Raw] = {}
+        self._rendered: dict[str, bytes] = {}
         self._version: Any = None
 
     async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
@@ -73,30 +75,33 @@ class FastSearch:
             await finish_error(answer, request, raised.error, modern=modern)
             return True
         rendered = self._rendered_of(view)
-        tools = [rendered.get(tool.name) or self._render(tool) for tool in found]
-        result = {**_empty(head.revision), "tools": tools}
-        if cursor is not None:
-            result["nextCursor"] = cursor
-        if modern:
-            result["_meta"] = {types.SERVER_INFO_META_KEY: self._stamp}
-        await answer.finish(encode_result(request.id, result))
+        tools = b",".join([rendered.get(tool.name) or self._render(tool) for tool in found])
+        before, after = self._shapes.get(head.revision) or self._shape(head.revision)
+        await answer.finish(
+            b'{"jsonrpc":"2.0","id":', encode(request.id), b',"result":', before, tools,
+            b"]" if cursor is None else b'],"nextCursor":%b' % encode(cursor), after,
+        )  # fmt: skip
         return True
 
-    def _rendered_of(self, view: View) -> dict[str, Raw]:
+    def _shape(self, revision: str) -> tuple[bytes, bytes]:
+        """What stands before the tools of a result, and behind their list, as from the kernel."""
+        result = SearchMethods.dump(types.ListToolsResult(tools=[]), revision)
+        if is_modern(revision):
+            result["_meta"] = {types.SERVER_INFO_META_KEY: self._stamp}
+        del result["tools"]
+        rest = encode(result)[1:]
+        found = self._shapes[revision] = b'{"tools":[', (b"," if result else b"") + rest + b"}"
+        return found
+
+    def _rendered_of(self, view: View) -> dict[str, bytes]:
         """The tools of a view that were rendered so far."""
         if self._version != view.version or len(self._rendered) > _MAX_RENDERED:
             self._version = view.version
             self._rendered = {}
         return self._rendered
 
-    def _render(self, tool: ListedTool) -> Raw:
+    def _render(self, tool: ListedTool) -> bytes:
         """The tool as tools/list shows it."""
         dumped = render.tool(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
-        found = self._rendered[tool.name] = Raw(msgspec.json.encode(dumped))
+        found = self._rendered[tool.name] = encode(dumped)
         return found
-
-
-@lru_cache(maxsize=16)
-def _empty(revision: str) -> dict[str, Any]:
-    """The result without tools, as the kernel sends it."""
-    return SearchMethods.dump(types.ListToolsResult(tools=[]), revision)

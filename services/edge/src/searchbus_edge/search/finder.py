@@ -141,9 +141,11 @@ class Finder:
         query = await self._admit(actor, query)
         offset = int(state.get("o", 0))
         generation = state.get("g")
-        reply = await self._find(kind, actor, view, query, PAGE_SIZE, offset, generation)
+        reply = await self._find(
+            kind, actor, view, query, PAGE_SIZE, offset, generation, first_page=True
+        )
         found = reply.found
-        if not offset and reply.first_page:  # an older index does not say where scores fall off
+        if not offset and reply.first_page:  # an older index sends the matches behind it, too
             found = found[: reply.first_page]
         end = offset + len(found)
         if not found or end >= reply.total:
@@ -161,10 +163,11 @@ class Finder:
         generation: str | None,
         *,
         explain: bool = False,
+        first_page: bool = False,
     ) -> _Matches:
         request = FindRequest(
             query=query, kind=kind, limit=limit, offset=offset, generation=generation,
-            explain=explain,
+            explain=explain, first_page=first_page,
             toolsets=(view.toolset,) if view.toolset else (),
         )  # fmt: skip
         return await self._bus.request(
