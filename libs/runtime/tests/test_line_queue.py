@@ -60,3 +60,16 @@ def test_without_lines_the_thread_sleeps(monkeypatch: pytest.MonkeyPatch) -> Non
     queue.add(b"b")
     eventually(lambda: written == [b"a", b"b"])
     queue.close()
+
+
+def test_close_ends_the_thread_whenever_it_comes() -> None:
+    """Also where the thread begins a flush at that moment."""
+    for _ in range(200):
+        queue = LineQueue(lambda _: None, name="writer", every_s=0.0001, max_queued=10)
+        queue.add(b"a")
+        queue._closed.set()
+        queue._waiting.set()
+        queue.flush()  # as the thread does between two looks
+        assert queue._thread is not None
+        queue._thread.join(timeout=60)
+        assert not queue._thread.is_alive()

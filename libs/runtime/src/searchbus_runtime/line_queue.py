@@ -54,6 +54,8 @@ class LineQueue:
         """Write every queued line now."""
         with self._writing:
             self._waiting.clear()
+            if self._closed.is_set():  # `close` may have set both just before
+                self._waiting.set()
             while self._lines:
                 count = min(len(self._lines), _AT_ONCE)
                 self._write([self._lines.popleft() for _ in range(count)])
