@@ -62,14 +62,19 @@ def test_without_lines_the_thread_sleeps(monkeypatch: pytest.MonkeyPatch) -> Non
     queue.close()
 
 
-def test_close_ends_the_thread_whenever_it_comes() -> None:
-    """Also where the thread begins a flush at that moment."""
-    for _ in range(200):
-        queue = LineQueue(lambda _: None, name="writer", every_s=0.0001, max_queued=10)
-        queue.add(b"a")
-        queue._closed.set()
+def test_close_ends_the_thread_whenever_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also just before it begins a flush, which clears what would wake it."""
+    queue = LineQueue(lambda _: None, name="writer", every_s=0.001, max_queued=10)
+    closed, wait = queue._closed, queue._closed.wait
+
+    def wait_before_close(timeout_s: float) -> bool:
+        monkeypatch.setattr(closed, "wait", wait)
+        closed.set()
         queue._waiting.set()
-        queue.flush()  # as the thread does between two looks
-        assert queue._thread is not None
-        queue._thread.join(timeout=60)
-        assert not queue._thread.is_alive()
+        return False
+
+    monkeypatch.setattr(closed, "wait", wait_before_close)
+    queue.add(b"a")
+    assert queue._thread is not None
+    queue._thread.join(timeout=60)
+    assert not queue._thread.is_alive()
