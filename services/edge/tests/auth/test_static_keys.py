@@ -79,6 +79,16 @@ def test_key_that_was_verified_is_refused_from_its_expiry_on(file, clock):
     assert not known(keys, key)
 
 
+def test_changes_count_after_the_clock_was_set_back(file, clock):
+    """Not only when it has come to where it was."""
+    key, record = file.add("laptop", ())
+    keys = StaticKeys(file, clock=clock)
+    assert known(keys, key)
+    assert file.revoke(record.id)
+    clock.now_s -= 500
+    assert not known(keys, key)
+
+
 def test_only_keys_that_are_valid_are_kept(file, clock):
     """Wrong ones fill no memory, and each is checked."""
     key, _ = file.add("laptop", ())

@@ -139,7 +139,7 @@ class StaticKeys:
 
     def _reload(self, now_s: float) -> None:
         """Read the file if it has changed; a file that was removed holds no keys."""
-        if now_s - self._checked_s < _CHECK_EVERY_S:
+        if abs(now_s - self._checked_s) < _CHECK_EVERY_S:  # a clock may be set back, too
             return
         self._checked_s = now_s
         self._verified = {}
