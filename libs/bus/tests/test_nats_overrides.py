@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 from nats.aio.client import Client
 from nats.errors import BadSubjectError, MaxPayloadError
 
-from searchbus_bus.nats_overrides import (
-    BusClient,
-    DescribedService,
-    _publish_command,
-    _usual_headers,
-)
+from searchbus_bus.nats_overrides import BusClient, DescribedService, _publish_command
 from searchbus_bus.transport import ServiceRecord
 
 BAD = b"a.\xff"
@@ -84,14 +79,6 @@ async def test_headers_are_read_as_nats_py_reads_them(start, pieces, end):
     except (ValueError, IndexError):
         expected = None
     assert await BusClient()._process_headers(block) == expected
-
-
-def test_usual_headers_are_read_here():
-    """Those of every request, with a value that has a mark of its own."""
-    block = b'NATS/1.0\r\nReq-Id: 1\r\nActor: {"a": 1}\r\nEmpty: \r\n\r\n'
-    assert _usual_headers(block) == {"Req-Id": "1", "Actor": '{"a": 1}', "Empty": ""}
-    for other in (b"", b"NATS/1.0\r\n\r\n", b"NATS/1.0 503\r\n\r\n", b"NATS/1.0\r\nA:1\r\n\r\n"):
-        assert _usual_headers(other) is None
 
 
 class _Name(str, enum.Enum):  # noqa: UP042  (formatted differently from a StrEnum)

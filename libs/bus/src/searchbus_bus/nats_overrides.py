@@ -14,6 +14,8 @@ decoding errors there too, as it does for the header lines, and reads usual head
 inside the other | checks all headers of a message at once, in one |
 | `Client._process_msg` | a queue and a task between a reply and the request that waits for it; \
 only for subscriptions of `deliver_directly` | has subscriptions with a plain callback |
+| `Client._connect_to_server` | opens the connection of `nats_stream`, which hands these messages \
+over as they are received | has a parser that needs no task |
 | `Client._send_ping` | writes the PING at once, before the commands that wait for the flusher: \
 its PONG says nothing of an UNSUB among them, and a drain lost requests | sends it behind them |
 | `Client._process_pong` | a PONG that comes after its flush gave up is an error, which ends \
@@ -31,20 +33,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nats.aio.client import Client
+from nats.aio.client import DEFAULT_BUFFER_SIZE, Client, Srv
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.micro.service import Service, ServiceConfig, ServiceInfo
+from nats.protocol.parser import AWAITING_CONTROL_LINE
 
+from .nats_stream import DirectTransport, read_messages, usual_headers
 from .transport import Message, ServiceRecord
 
 __all__ = ["BusClient", "DescribedService"]
 
 log = logging.getLogger("searchbus.bus")
-_VERSION = b"NATS/1.0\r\n"
 
 
 class BusClient(Client):
@@ -56,6 +60,7 @@ class BusClient(Client):
     def __init__(self) -> None:
         super().__init__()
         self._direct: dict[int, Callable[[Message], None]] = {}
+        self._writing = False
         self.leaving: set[Subscription] = set()
         """Not made again on the next connection."""
 
@@ -65,6 +70,27 @@ class BusClient(Client):
         """Call back for each message as it is read, instead of queueing it for a task."""
         self._direct[subscription._id] = callback
 
+    async def _connect_to_server(self, server: Srv) -> None:
+        if server.uri.scheme in ("ws", "wss"):
+            await super()._connect_to_server(server)
+            return
+        server.last_attempt = time.monotonic()
+        if not isinstance(self._transport, DirectTransport):
+            self._transport = DirectTransport(self._take)
+        await self._transport.connect(
+            server.uri, DEFAULT_BUFFER_SIZE, self.options["connect_timeout"]
+        )
+
+    def _take(self, data: bytes) -> bytes:
+        """Deliver the messages at the start of received data; the rest is for nats-py's parser."""
+        # It may have read a part of a message, to which this data belongs.
+        if self._ps.buf or self._ps.state != AWAITING_CONTROL_LINE:
+            return data
+        found, rest = read_messages(data, self._direct)
+        for sid, message in found:
+            self._deliver(self._direct[sid], message)
+        return rest
+
     async def _process_msg(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
     ) -> None:
@@ -72,15 +98,18 @@ class BusClient(Client):
         if callback is None:
             await super()._process_msg(sid, subject, reply, data, headers)
             return
-        self.stats["in_msgs"] += 1
-        self.stats["in_bytes"] += len(data)
         found = (await self._process_headers(headers) if headers else None) or {}
         message = Message(
             subject.decode("utf-8", "replace"), data, reply.decode("utf-8", "replace"), found
         )
+        self._deliver(callback, message)
+
+    def _deliver(self, callback: Callable[[Message], None], message: Message) -> None:
+        self.stats["in_msgs"] += 1
+        self.stats["in_bytes"] += len(message.data)
         try:
             callback(message)
-        except Exception:  # it would end the read loop, and with it every subscription
+        except Exception:  # it would end the connection, and with it every subscription
             log.exception("the callback of %s failed", message.subject)
 
     async def publish(
@@ -109,9 +138,27 @@ class BusClient(Client):
         self._pending_data_size += len(command)
         if self._pending_data_size > self._max_pending_size > 0:
             await self._flush_pending(force_flush=True)
-        # The flusher writes many messages at once: a write for each cost more than its task.
-        if self._flush_queue is not None and self._flush_queue.empty():
-            await self._flush_pending()
+        # Many messages are written at once: a write for each cost more than it saves.
+        if not self._writing:
+            self._writing = True
+            asyncio.get_running_loop().call_soon(self._write_pending)
+
+    def _write_pending(self) -> None:
+        """Write what was published in this turn of the event loop."""
+        self._writing = False
+        transport = self._transport
+        if self._status != Client.CONNECTED or not self._pending or self._flush_queue is None:
+            return  # it is written after the reconnect
+        if isinstance(transport, DirectTransport) and transport.ready:
+            try:
+                transport.writelines(self._pending)  # type: ignore[no-untyped-call]
+            except (OSError, RuntimeError):
+                return  # the connection is lost, which the read loop sees in a moment
+            self._pending = []
+            self._pending_data_size = 0
+        elif self._flush_queue.empty():
+            # nats-py's flusher waits for a slow server.
+            self._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
 
     async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
         if self._pending and self.is_connected and self._transport is not None:
@@ -152,7 +199,7 @@ class BusClient(Client):
         )
 
     async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
-        usual = _usual_headers(headers) if headers else None
+        usual = usual_headers(headers) if headers else None
         if usual is not None:
             return usual
         try:
@@ -182,22 +229,6 @@ def _publish_command(
     return b"HPUB %s %s %d %d\r\n%s%s\r\n" % (
         subject.encode(), reply.encode(), len(block), len(block) + len(payload), block, payload,
     )  # fmt: skip
-
-
-def _usual_headers(block: bytes) -> dict[str, str] | None:
-    """The headers of a message as `_publish_command` writes them, at least one; None for any other
-    block, which is left to nats-py.
-    """
-    if not block.startswith(_VERSION) or not block.endswith(b"\r\n\r\n") or not block.isascii():
-        return None
-    found = {}
-    for line in block[len(_VERSION) : -4].decode("ascii").split("\r\n"):
-        name, mark, value = line.partition(": ")
-        # Printable: no white space but blanks.
-        if not mark or not line.isprintable() or " " in name or ":" in name:
-            return None
-        found[name] = value.strip()
-    return found
 
 
 class DescribedService(Service):
