@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import httpx
@@ -11,7 +13,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from searchbus_runtime.connections import ConnectionLimits, ConnectionWatch
-from searchbus_runtime.protocol import Connection
+from searchbus_runtime.protocol import Connection, responder
 from searchbus_runtime.server import HttpServer
 
 REQUEST = b"GET /a%20b?c=1 HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -190,3 +192,95 @@ async def test_idle_connection_is_closed_without_an_answer() -> None:
     watch.look()
     assert transport.closed
     assert len(transport.written) == 1
+
+
+def responding(body: bytes, *, found: list[Any] | None = None) -> Any:
+    """An application that responds at once where it can; `found` gets what it was told."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        respond = responder(send)
+        lines = b"content-length: %d\r\n" % len(body)
+        responded = respond is not None and respond(200, lines, body)
+        if found is not None:
+            found.append(responded)
+        if not responded:
+            await answering(body, headers=((b"content-length", b"%d" % len(body)),))(
+                scope, receive, send
+            )
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "at_once"),
+    [
+        (REQUEST, True),
+        (REQUEST.replace(b"GET", b"HEAD"), False),
+        (REQUEST.replace(b"Host", b"Connection: close\r\nHost"), False),
+    ],
+)
+async def test_response_at_once_is_as_one_of_events(request_bytes: bytes, at_once: bool) -> None:
+    """The same bytes, where all is as usual; else it is refused, and nothing was sent."""
+    found: list[Any] = []
+    responded = await exchange(responding(b"hello", found=found), request_bytes)
+    events = await exchange(answering(b"hello"), request_bytes)
+    assert found == [at_once]
+    assert b"".join(responded.written) == b"".join(events.written)
+    assert responded.closed == events.closed
+
+
+async def test_response_at_once_is_refused_after_the_head() -> None:
+    """The head of the events counts."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 201, "headers": [LENGTH]})
+        assert not responder(send)(200, b"", b"")
+        await send({"type": "http.response.body", "body": b"hello"})
+        assert not responder(send)(200, b"", b"")
+
+    transport = await exchange(app)
+    assert b"".join(transport.written).startswith(b"HTTP/1.1 201 Created\r\n")
+    assert b"".join(transport.written).count(b"HTTP/1.1") == 1
+
+
+async def test_what_replaces_send_is_not_left_out() -> None:
+    """E.g. a middleware that adds a header."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        async def adding(event: Any) -> None:
+            if event["type"] == "http.response.start":
+                event = {**event, "headers": [*event["headers"], (b"x-added", b"1")]}
+            await send(event)
+
+        await responding(b"hello")(scope, receive, adding)
+
+    transport = await exchange(app)
+    assert b"x-added: 1\r\n" in b"".join(transport.written)
+
+
+async def test_request_leaves_no_cycle_of_references() -> None:
+    """It would stay until the collector runs, and each request would use memory that is cold: 7 %
+    of the CPU of a search."""
+    requests: list[weakref.ref[Any]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        requests.append(weakref.ref(send.__self__))
+        await responding(b"hello")(scope, receive, send)
+
+    config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
+    state = ServerState()
+    connection = Connection(
+        ConnectionWatch(ConnectionLimits()), config=config, server_state=state, app_state={}
+    )
+    connection.connection_made(FakeTransport())
+    gc.disable()
+    try:
+        for _ in range(2):  # the connection keeps the last one
+            connection.data_received(REQUEST)
+            async with asyncio.timeout(60):
+                while state.tasks:
+                    await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert requests[0]() is None
+    finally:
+        gc.enable()

@@ -7,6 +7,7 @@ wait for the first part of the body |
 | a timer that closes the connection, set and cleared for each request | the watch of all \
 connections |
 | a callback of the loop when the task of a request is done | the end of the task itself |
+| two events of ASGI for a response | one call, for applications that ask for it by `responder` |
 
 What is not usual (pipelined requests, upgrades, responses in several parts) is left to uvicorn.
 """
@@ -14,6 +15,7 @@ What is not usual (pipelined requests, upgrades, responses in several parts) is 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Protocol
@@ -28,8 +30,10 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-__all__ = ["REFUSED", "Connection", "Watch"]
+__all__ = ["REFUSED", "Connection", "Respond", "Watch", "responder"]
 
+Respond = Callable[[int, bytes, bytes], bool]
+"""Sends a whole response of status, lines of headers and body; see `_Cycle.respond`."""
 REFUSED = b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -145,6 +149,20 @@ class _Cycle(RequestResponseCycle):
 
     _start: Any = None
 
+    def respond(self, status: int, headers: bytes, body: bytes) -> bool:
+        """Send a whole response; False, and nothing done, where it must be sent as events.
+
+        Args:
+            headers: their lines, Content-Length among them; each ends with a line break.
+        """
+        if self._start is not None or self.response_started or not self._is_usual():
+            return False
+        lines = [_line(name, value) for name, value in self.default_headers]
+        if None in lines:
+            return False
+        self._write(b"".join((STATUS_LINE[status], *lines, headers, b"\r\n", body)))  # type: ignore[arg-type]
+        return True
+
     async def send(self, message: Any) -> None:
         """Take an event of the application; the head waits for the first part of the body."""
         if self.response_started:
@@ -152,26 +170,31 @@ class _Cycle(RequestResponseCycle):
         elif message["type"] == "http.response.start":
             self._start = message
         elif (response := self._whole(message)) is not None:
-            self.response_started = self.response_complete = True
-            self.transport.write(response)
-            self.message_event.set()
-            self.on_response()
+            self._write(response)
         else:
             if self._start is not None:
                 await super().send(self._start)
             await super().send(message)
 
+    def _write(self, response: bytes) -> None:
+        self.response_started = self.response_complete = True
+        self.transport.write(response)
+        self.message_event.set()
+        self.on_response()
+
+    def _is_usual(self) -> bool:
+        """Whether a whole response can be written at once."""
+        return (
+            self.keep_alive
+            and not self.flow.write_paused
+            and not self.disconnected
+            and not self.access_log
+            and self.scope["method"] != "HEAD"
+        )
+
     def _whole(self, message: Any) -> bytes | None:
         """Head and body of a usual response; None where uvicorn must send them."""
-        if (
-            self._start is None
-            or message.get("more_body")
-            or not self.keep_alive
-            or self.flow.write_paused
-            or self.disconnected
-            or self.access_log
-            or self.scope["method"] == "HEAD"
-        ):
+        if self._start is None or message.get("more_body") or not self._is_usual():
             return None
         body: bytes = message.get("body", b"")
         length = b"%d" % len(body)
@@ -184,6 +207,16 @@ class _Cycle(RequestResponseCycle):
             has_length = has_length or (name == b"content-length" and value == length)
             parts.append(line)
         return b"".join((*parts, b"\r\n", body)) if has_length else None
+
+
+def responder(send: Any) -> Respond | None:
+    """The short way to respond; None where `send` of an ASGI request is not this server's own.
+
+    It is none of the scope: a reference from there to the request would be a cycle, which keeps
+    memory until it is collected. And what replaces `send`, e.g. to change headers, is not left out.
+    """
+    cycle = getattr(send, "__self__", None)
+    return cycle.respond if isinstance(cycle, _Cycle) else None
 
 
 @lru_cache(maxsize=4096)

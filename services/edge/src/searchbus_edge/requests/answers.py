@@ -7,10 +7,12 @@ first notification before the result, or where the client accepts nothing else.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Protocol
 
 from searchbus_bus.alarms import alarms
+from searchbus_runtime.protocol import responder
 
 from .head import Head
 
@@ -34,6 +36,7 @@ _EVENT_STREAM = {
     ],
 }
 _JSON_TYPE = (b"content-type", b"application/json")
+_JSON_HEADERS = b"content-type: application/json\r\ncontent-length: %d\r\n"
 
 
 class Answer(Protocol):
@@ -84,8 +87,16 @@ class HttpAnswer:
         """See Answer; a status other than 200 can be sent only where no stream has started."""
         if self._streaming or (any(parts) and status == 200 and not self._json):
             await self._stream(event(b"".join(parts)), more=False)
-        else:
+        elif not self._responded(status, parts):
             await send_response(self._send, status, *parts)
+
+    def _responded(self, status: int, parts: Sequence[bytes]) -> bool:
+        """Whether a response of usual size was given to our own server, without events of ASGI."""
+        respond = responder(self._send)
+        size_bytes = sum(map(len, parts))
+        if respond is None or size_bytes > _JOINED_BYTES:
+            return False
+        return respond(status, _JSON_HEADERS % size_bytes, b"".join(parts))
 
     async def end(self) -> None:
         """End an event stream after the last response of a batch."""
