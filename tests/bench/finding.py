@@ -25,7 +25,7 @@ import numpy as np
 import psutil
 
 from searchbus_bus import Bus, Worker, connect
-from searchbus_contracts import ToolDescriptor
+from searchbus_contracts import Catalog, ToolDescriptor, canonical, decode
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_testing import until
 from searchbus_toolindex.entries import entries_of
@@ -178,7 +178,8 @@ async def _word_vectors() -> tuple[str, dict[str, Vector]]:
 def _fill(file: VectorFile, workers: list[Worker], model: str, words: dict[str, Vector]) -> None:
     for each in workers:
         vectors = {}
-        for entry in entries_of(each.catalog):
+        # As the index reads it: the keys of its schemas are in another order.
+        for entry in entries_of(decode(canonical(each.catalog), Catalog)):
             known = [words[w] for w in re.findall(r"[a-z]+", entry.text.lower()) if w in words]
             total = np.sum(known, axis=0)
             vectors[text_key(model, entry.text)] = total / np.linalg.norm(total)

@@ -12,12 +12,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.request import getproxies
 
+import anyio
 import httpx2
 from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
+from mcp.client.streamable_http import StreamableHTTPTransport
+from mcp.shared.message import SessionMessage
 
 from .auth.bearer import BearerAuth, BearerClient
 from .http.transport import Http1Transport
+from .message_stream import CallerTasks, MessageStream
 from .servers import Server
 
 __all__ = ["MAX_BODY_BYTES", "HttpNotes", "remote_transport"]
@@ -147,10 +150,29 @@ async def remote_transport(server: Server, notes: HttpNotes) -> AsyncGenerator[A
         async with sse_client(server.url, httpx_client_factory=client) as streams:
             yield streams
         return
-    async with (
-        client() as http,
-        streamable_http_client(
-            server.url, http_client=http, max_sse_event_size=MAX_EVENT_BYTES
-        ) as streams,
-    ):
+    async with client() as http, _streamable_http(server.url, http) as streams:
         yield streams
+
+
+@asynccontextmanager
+async def _streamable_http(url: str, http: httpx2.AsyncClient) -> AsyncGenerator[Any]:
+    """What the SDK's `streamable_http_client` does, with streams and tasks of ours."""
+    transport = StreamableHTTPTransport(url, max_sse_event_size=MAX_EVENT_BYTES)
+    incoming = MessageStream[SessionMessage | Exception](shows_context=True)
+    outgoing = MessageStream[SessionMessage](shows_context=False)
+    # The transport names the SDK's own streams, and uses no more than their protocols.
+    received: Any = incoming
+    sent: Any = outgoing
+    async with incoming, outgoing, anyio.create_task_group() as tasks:
+
+        def listen() -> None:
+            tasks.start_soon(transport.handle_get_stream, http, received)
+
+        calls: Any = CallerTasks(tasks, outgoing)
+        tasks.start_soon(transport.post_writer, http, sent, received, sent, listen, calls)
+        try:
+            yield incoming, outgoing
+        finally:
+            if transport.session_id:
+                await transport.terminate_session(http)
+            tasks.cancel_scope.cancel()

@@ -20,6 +20,7 @@ from mcp_types import jsonrpc_message_adapter
 from .child import MAX_LINE_BYTES, Child, Reaper
 from .child_log import ChildLog
 from .faults import ServerFault
+from .message_stream import MessageStream
 from .servers import Server
 
 __all__ = ["MAX_GARBAGE_LINES", "stdio_transport"]
@@ -45,12 +46,12 @@ async def stdio_transport(server: Server, reaper: Reaper, log: ChildLog) -> Asyn
     # Cancelled between fork and return, it would leave a process that nobody knows.
     with anyio.CancelScope(shield=True):
         child = await Child.start(server, reaper, log.write)
-    to_session, from_child = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    to_child, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+    to_session = MessageStream[SessionMessage | Exception](shows_context=False)
+    to_child = MessageStream[SessionMessage](shows_context=False)
 
     async def write() -> None:
-        async with from_session:
-            async for message in from_session:
+        async with to_child:
+            async for message in to_child:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 try:
                     child.stdin.write(text.encode() + b"\n")
@@ -63,7 +64,7 @@ async def stdio_transport(server: Server, reaper: Reaper, log: ChildLog) -> Asyn
             async for message in _messages(child, log):
                 try:
                     await to_session.send(message)
-                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                except anyio.BrokenResourceError:
                     return  # the session is over
 
     try:
@@ -71,12 +72,12 @@ async def stdio_transport(server: Server, reaper: Reaper, log: ChildLog) -> Asyn
             tasks.start_soon(write)
             tasks.start_soon(read)
             try:
-                yield from_child, to_child
+                yield to_session, to_child
             finally:
                 tasks.cancel_scope.cancel()
     finally:
-        for stream in (to_session, from_child, to_child, from_session):
-            stream.close()
+        to_session.close()
+        to_child.close()
         # It must end also when we are cancelled; every wait in it is short.
         ending = asyncio.ensure_future(child.end())
         try:

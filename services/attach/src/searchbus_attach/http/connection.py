@@ -17,6 +17,8 @@ from typing import Any
 import httptools
 import httpx2
 
+from searchbus_bus.alarms import alarms
+
 __all__ = ["MAX_SILENT_BYTES", "Http1Connection"]
 
 MAX_SILENT_BYTES = 100 * 1024
@@ -38,7 +40,9 @@ class Http1Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
+        self._alarms = alarms()
         self._waiter: asyncio.Future[None] | None = None
+        self._late: type[httpx2.TimeoutException] = httpx2.ReadTimeout
         self._error: httpx2.TransportError | None = None
         self._writable = self._reading = True
         self._begin()
@@ -120,13 +124,19 @@ class Http1Connection(asyncio.Protocol):
     async def _change(self, timeout_s: float | None, late: type[httpx2.TimeoutException]) -> None:
         """Wait until something happens; raises `late` where nothing does in time."""
         waiter = self._waiter = self._loop.create_future()
-        timer = None if timeout_s is None else self._loop.call_later(timeout_s, _fail, waiter, late)
+        self._late = late
+        if timeout_s is not None:
+            self._alarms.set(self, timeout_s)
         try:
             await waiter
         finally:
             self._waiter = None
-            if timer is not None:
-                timer.cancel()
+            self._alarms.cancel(self)
+
+    def ring(self) -> None:
+        """Nothing has happened in time (`Alarm`)."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(self._late("not in time"))
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -218,8 +228,3 @@ class Http1Connection(asyncio.Protocol):
             self.complete, self._kept_alive = True, self._parser.should_keep_alive()
         else:
             self.headers = []  # 1xx: the response is still to come
-
-
-def _fail(waiter: asyncio.Future[None], late: type[httpx2.TimeoutException]) -> None:
-    if not waiter.done():
-        waiter.set_exception(late("not in time"))
