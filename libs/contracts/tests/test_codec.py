@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Annotated
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
-from searchbus_contracts import Fault, canonical, decode, encode
+from searchbus_contracts import Fault, canonical, convert, decode, encode
 
 
 class Message(Struct, omit_defaults=True):
@@ -86,3 +89,44 @@ def test_canonical_json_does_not_depend_on_the_order_of_keys(value, random):
     items = list(value.items())
     random.shuffle(items)
     assert canonical(dict(items)) == canonical(value)
+
+
+def test_values_are_converted():
+    """With msgspec's error where they do not fit."""
+    assert convert({"text": "a", "inner": {"count": 1}}, Message) == Message("a", 0, Message("", 1))
+    with pytest.raises(msgspec.ValidationError, match="count"):
+        convert({"count": 10}, Message)
+
+
+_THREADS = """
+import sys, threading
+from msgspec import defstruct
+from searchbus_contracts import convert, decode, encode
+
+sys.setswitchinterval(1e-6)
+FIELDS = [(f"f{place}", int, 0) for place in range(12)]
+for number in range(100):
+    parts = [defstruct(f"Part{number}_{place}", FIELDS) for place in range(6)]
+    outer = defstruct(
+        f"Outer{number}", [(f"g{place}", tuple[part, ...], ()) for place, part in enumerate(parts)]
+    )
+    value = {f"g{place}": [{f"f{n}": n for n in range(12)}] * 2 for place in range(6)}
+    barrier, found = threading.Barrier(4), []
+
+    def read(place):
+        barrier.wait()
+        found.append(convert(value, outer) if place % 2 else decode(encode(value), outer))
+
+    threads = [threading.Thread(target=read, args=[place]) for place in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4 and all(each == found[0] for each in found), number
+"""
+
+
+def test_types_that_threads_read_for_the_first_time_do_not_end_the_process():
+    """msgspec shows a type to other threads before it knows all of its fields."""
+    done = subprocess.run([sys.executable, "-c", _THREADS], capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr.decode()[-2000:]

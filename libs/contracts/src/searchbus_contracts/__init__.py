@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         ResourceTemplate,
     )
     from .catalog_decoding import Refusal, decode_catalog
-    from .codec import canonical, decode, encode
+    from .codec import canonical, convert, decode, encode
     from .control import Cancel, Ping, Pong
     from .errors import RETRYABLE, ErrorCode, Failure, Fault
     from .headers import Actor, Parts
@@ -106,6 +106,7 @@ __all__ = [
     "ToolReply",
     "canonical",
     "check_query",
+    "convert",
     "decode",
     "decode_catalog",
     "encode",
@@ -123,7 +124,7 @@ __getattr__, __dir__ = lazy_exports(
             "ResourceDescriptor", "ResourceTemplate",
         ),
         "catalog_decoding": ("Refusal", "decode_catalog"),
-        "codec": ("canonical", "decode", "encode"),
+        "codec": ("canonical", "convert", "decode", "encode"),
         "control": ("Cancel", "Ping", "Pong"),
         "errors": ("RETRYABLE", "ErrorCode", "Failure", "Fault"),
         "headers": ("Actor", "Parts"),

@@ -2,10 +2,15 @@
 
 Decoding raises `Fault(invalid_argument)` and nothing else for any bytes: msgspec itself also raises
 UnicodeDecodeError and RecursionError.
+
+msgspec 0.22 learns the fields of a Struct when one is decoded for the first time, and meanwhile
+other threads see half of them: the process ends by a segmentation fault. So types are learned here,
+one after the other. Threads decode and convert with this module only.
 """
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -13,9 +18,10 @@ import msgspec
 
 from .errors import ErrorCode, Fault
 
-__all__ = ["canonical", "decode", "encode"]
+__all__ = ["canonical", "convert", "decode", "encode"]
 
 T = TypeVar("T")
+_learning = threading.Lock()
 _encoder = msgspec.json.Encoder()
 _canonical = msgspec.json.Encoder(order="deterministic")
 
@@ -32,7 +38,8 @@ def canonical(message: Any) -> bytes:
 
 @lru_cache(maxsize=256)
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
+    with _learning:
+        return msgspec.json.Decoder(kind)
 
 
 def decode(data: bytes, kind: type[T]) -> T:
@@ -51,3 +58,9 @@ def decode(data: bytes, kind: type[T]) -> T:
         raise Fault(ErrorCode.INVALID_ARGUMENT, "The JSON is nested too deeply.") from None
     except ValueError:
         raise Fault(ErrorCode.INVALID_ARGUMENT, "The message is not valid UTF-8.") from None
+
+
+def convert(value: Any, kind: type[T]) -> T:
+    """JSON values as `kind`; raises msgspec.ValidationError where they do not fit."""
+    _decoder(kind)  # type: ignore[arg-type]  # knows the type from now on
+    return msgspec.convert(value, kind)

@@ -9,9 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from searchbus_contracts import Fault, ToolAnnotations, ToolDescriptor, decode, encode
+from searchbus_contracts import Fault, ToolAnnotations, ToolDescriptor, convert, decode, encode
 
 from .names import qualified_name, token_name
 from .schemas import SchemaFault, modern_schema
@@ -128,7 +126,7 @@ def _output_schema(schema: Any) -> dict[str, Any] | None:
 
 def _annotations(found: Mapping[str, Any]) -> ToolAnnotations | None:
     hints = {hint: found[hint] for hint in _HINTS if isinstance(found.get(hint), bool)}
-    return msgspec.convert(hints, ToolAnnotations) if hints else None
+    return convert(hints, ToolAnnotations) if hints else None
 
 
 def _dict(value: Any) -> Mapping[str, Any]:

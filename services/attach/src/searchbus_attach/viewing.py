@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from searchbus_contracts import ToolAnnotations, ToolDescriptor
+from searchbus_contracts import ToolAnnotations, ToolDescriptor, convert
 
 from .fixed import without_arguments
 from .names import qualified_name
@@ -118,7 +118,7 @@ def _annotations(
 ) -> ToolAnnotations | None:
     if own is None:
         return found
-    return msgspec.convert(
+    return convert(
         {**msgspec.to_builtins(found or ToolAnnotations()), **msgspec.to_builtins(own)},
         ToolAnnotations,
     )
