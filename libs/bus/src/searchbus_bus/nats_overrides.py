@@ -11,7 +11,8 @@ the connection receives nothing more | decodes them tolerantly, or drops the mes
 at each character of each name, which takes twice as long for the headers of a request | catches \
 decoding errors there too, as it does for the header lines, and reads usual headers at once |
 | `Client.publish` (public) | checks and translates each header by itself, in five coroutines one \
-inside the other | checks all headers of a message at once, in one |
+inside the other; a task with a queue writes what is published | checks all headers of a message \
+at once, in one, and writes at the end of a turn of the loop |
 | `Client._process_msg` | a queue and a task between a reply and the request that waits for it; \
 only for subscriptions of `deliver_directly` | has subscriptions with a plain callback |
 | `Client._connect_to_server` | opens the connection of `nats_stream`, which hands these messages \
