@@ -13,6 +13,8 @@ from pathlib import Path
 
 import psutil
 
+from searchbus_testing import descendants
+
 from .watched import holdings
 
 __all__ = ["Left", "left_of"]
@@ -47,7 +49,7 @@ async def left_of(
         tasks = sum((await holdings(pid, report))["tasks"].values())
         peers = [c.raddr.port for c in process.net_connections("tcp") if c.raddr]
         found = Left(
-            processes=len(process.children(recursive=True)),
+            processes=len(descendants(pid)),
             connections=sum(port in ports for port in peers),
             tasks=max(0, tasks - tasks_before),
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from searchbus_testing import serve
+from searchbus_testing import descendants, serve
 from tests.fakes.ddg import FakeDuckDuckGo
 from tests.fakes.web import FakeWeb
 
@@ -96,7 +96,7 @@ async def harmful(folder: Path, *, short: bool) -> list[Measurement]:
 
 def _tree_mib(pid: int) -> float:
     total = 0.0
-    for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+    for process in [psutil.Process(pid), *descendants(pid)]:
         try:
             total += process.memory_info().rss / 2**20
         except psutil.NoSuchProcess:

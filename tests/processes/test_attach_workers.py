@@ -15,7 +15,7 @@ import psutil
 import pytest
 from mcp import Client, MCPError
 
-from searchbus_testing import Stack, eventually, until
+from searchbus_testing import Stack, descendants, eventually, until
 
 PROGRAM = Path(__file__).parents[1] / "e2e" / "attached_server.py"
 pytestmark = pytest.mark.slow
@@ -64,7 +64,7 @@ def worker_of(stack: Stack, session: int) -> str:
 def servers_of(stack: Stack) -> list[psutil.Process]:
     """The processes of the attached server."""
     found = []
-    for process in psutil.Process(stack.process.pid).children(recursive=True):
+    for process in descendants(stack.process.pid):
         with suppress(psutil.NoSuchProcess):
             if str(PROGRAM) in process.cmdline():
                 found.append(process)

@@ -12,10 +12,9 @@ import sys
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
-from searchbus_testing import alive, eventually
+from searchbus_testing import alive, descendants, eventually
 from searchbus_vectors import Equals, open_store
 
 
@@ -37,7 +36,7 @@ def test_dead_service_is_started_again_and_ctrl_c_leaves_no_process(start_stack,
 def test_kill_minus_nine_of_up_leaves_no_orphans(start_stack, tmp_path):
     """Its children end, and their children too: the processes that parse pages."""
     stack = start_stack(tmp_path)
-    processes = psutil.Process(stack.process.pid).children(recursive=True)
+    processes = descendants(stack.process.pid)
     pids = {process.pid for process in processes}
     assert set(stack.state["processes"].values()) < pids
     stack.process.kill()

@@ -15,7 +15,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from searchbus_testing import SEARCHBUS, alive, until
+from searchbus_testing import SEARCHBUS, alive, descendants, until
 
 STACK_TIMEOUT_S = 600.0
 
@@ -48,7 +48,7 @@ def hosts_process(data: Path) -> psutil.Process:
     """The only `searchbus stdio` on a folder."""
     (found,) = [
         process
-        for process in psutil.Process().children(recursive=True)
+        for process in descendants(os.getpid())
         if {"stdio", str(data)} <= set(process.cmdline())
     ]
     return found

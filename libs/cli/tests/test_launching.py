@@ -14,7 +14,7 @@ import pytest
 
 from searchbus_cli.children import Child
 from searchbus_cli.launching import ForkedProcess, Launcher
-from searchbus_testing import eventually, until
+from searchbus_testing import descendants, eventually, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the launcher needs Linux")
 
@@ -125,8 +125,8 @@ def test_services_end_when_the_process_that_launched_them_is_killed(tmp_path):
     )
     assert parent.stdout is not None
     service = psutil.Process(int(parent.stdout.readline()))
-    others = psutil.Process(parent.pid).children(recursive=True)
-    assert service in others
+    others = descendants(parent.pid)
+    assert service.pid in {process.pid for process in others}
     parent.kill()
     parent.wait()
     for process in others:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from searchbus_testing import Stack, alive, eventually, free_port
+from searchbus_testing import Stack, alive, descendants, eventually, free_port
 
 CONFTEST = """
 from searchbus_testing import watch_this_process
@@ -40,6 +40,33 @@ def test_process_that_has_ended_is_not_alive():
     assert alive([process.pid, os.getpid()]) == {os.getpid()}
     process.wait()
     assert alive([process.pid]) == set()
+
+
+_CHAIN = """
+import subprocess, sys
+below = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+print(below.pid, flush=True)
+input()
+"""
+
+
+def test_descendants_are_found_while_the_clock_moves(monkeypatch):
+    """psutil adds the time of the start of the system, which the system may change by a second."""
+    times = iter(range(10**6, 0, -1))
+    monkeypatch.setattr(psutil._pslinux, "boot_time", lambda: float(next(times)))
+    child = subprocess.Popen(
+        [sys.executable, "-c", _CHAIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    grandchild = int(child.stdout.readline())
+    try:
+        assert {child.pid, grandchild} <= {process.pid for process in descendants(os.getpid())}
+        assert [process.pid for process in descendants(child.pid)] == [grandchild]
+        assert psutil.Process(child.pid).children() == []  # else this function is not needed
+    finally:
+        psutil.Process(grandchild).kill()
+        child.communicate(b"")
 
 
 def test_free_ports_differ():
@@ -72,7 +99,7 @@ def test_killed_pytest_leaves_no_process_of_a_stack(tmp_path: Path, number, work
         return (tmp_path / "started").exists()
 
     eventually(started, timeout_s=600, message=lambda: log.read_text())
-    children = {process.pid for process in psutil.Process(run.pid).children(recursive=True)}
+    children = {process.pid for process in descendants(run.pid)}
     stack = set(Stack(tmp_path / "data").state["processes"].values())
     assert stack <= children
     run.send_signal(number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
@@ -27,7 +28,7 @@ from searchbus_bus import Bus, Directory, MemoryBroker, Request, Serving, Worker
 from searchbus_contracts import Actor, ToolCall, ToolDescriptor, ToolReply
 from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_runtime.pin_file import PinFile
-from searchbus_testing import until
+from searchbus_testing import descendants, until
 
 PROGRAM = Path(__file__).with_name("programs") / "plain_server.py"
 EVERYBODY = Actor(subject="test", roles=("*",))
@@ -61,7 +62,7 @@ def write_toml(path: Path, servers: dict[str, dict[str, Any]]) -> None:
 def children() -> list[psutil.Process]:
     """Processes below this one that run the server program."""
     found = []
-    for process in psutil.Process().children(recursive=True):
+    for process in descendants(os.getpid()):
         with suppress(psutil.NoSuchProcess):
             command, status = process.cmdline(), process.status()
             if str(PROGRAM) in command and status != psutil.STATUS_ZOMBIE:

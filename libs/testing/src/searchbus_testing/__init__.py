@@ -2,7 +2,7 @@
 
 from .jsonrpc import HEADERS, messages, post
 from .nats_server import NatsServer
-from .processes import alive, free_port, watch_this_process
+from .processes import alive, descendants, free_port, watch_this_process
 from .serving import serve
 from .stack import SEARCHBUS, CommandResult, Stack, run_command
 from .waiting import eventually, until
@@ -14,6 +14,7 @@ __all__ = [
     "NatsServer",
     "Stack",
     "alive",
+    "descendants",
     "eventually",
     "free_port",
     "messages",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["MARK", "alive", "free_port", "watch_this_process"]
+__all__ = ["MARK", "alive", "descendants", "free_port", "watch_this_process"]
 
 MARK = "SEARCHBUS_TEST_RUN"
 """The environment variable that every process of a test run has."""
@@ -49,6 +49,25 @@ def alive(pids: Iterable[int]) -> set[int]:
         except psutil.NoSuchProcess:
             continue
     return found
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    """The processes that a process has started, directly or not.
+
+    psutil's `children` compares times of day, and leaves a process out where the system sets its
+    clock right between two looks at it.
+    """
+    below: dict[int, list[psutil.Process]] = {}
+    for found in psutil.pids():
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(found)
+            below.setdefault(process.ppid(), []).append(process)
+    descending, parents = [], [pid]
+    while parents:
+        children = below.pop(parents.pop(), [])
+        descending += children
+        parents += [child.pid for child in children]
+    return descending
 
 
 def watch_this_process() -> None:
