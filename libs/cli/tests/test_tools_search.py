@@ -6,9 +6,10 @@ import json
 
 import pytest
 import typer
+from msgspec import Struct
 from typer.testing import CliRunner
 
-from searchbus_bus import Call, MemoryBroker, Worker, endpoint
+from searchbus_bus import Call, MemoryBroker, Toolset, Worker, endpoint, tool
 from searchbus_cli import tools_search
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.toolindex import (
@@ -55,6 +56,19 @@ class Index:
         return FindReply(generation="g", total=7, found=(found,), explanation=why)
 
 
+class Letter(Struct):
+    text: str
+
+
+class Office(Toolset, name="office"):
+    """A toolset with a tool."""
+
+    @tool(title="Send")
+    async def send(self, call: Call, arguments: Letter) -> Letter:
+        """Send a letter."""
+        return arguments
+
+
 @pytest.fixture
 def index(monkeypatch) -> Index:
     index = Index()
@@ -62,6 +76,7 @@ def index(monkeypatch) -> Index:
     async def connect(url, **options):
         broker, worker = MemoryBroker(), Worker("toolindex")
         worker.add(index)
+        worker.add(Office())
         await broker.connect().serve(worker)
         return broker.connect()
 
@@ -109,6 +124,15 @@ def test_no_match_is_no_failure(index):
     """The kind that was searched is named."""
     done = run("none", "--kind", "prompt")
     assert (done.exit_code, done.stdout) == (0, "No prompt fits that.\n")
+
+
+def test_a_toolset_that_no_service_offers_is_a_failure(index):
+    """It is named with the nearest one."""
+    done = run("none", "--toolset", "offise")
+    assert done.exit_code == 1
+    assert "not_found: There is no toolset 'offise'. Did you mean 'office'?" in done.stderr
+    done = run("none", "--toolset", "office")
+    assert (done.exit_code, done.stdout) == (0, "No tool fits that.\n")
 
 
 def test_failures_exit_with_a_message(index, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,10 +12,13 @@ import typer
 from msgspec import to_builtins
 from rich.table import Table
 
-from searchbus_bus import connect
-from searchbus_contracts import Actor, Fault
+from searchbus_bus import Bus, Directory, connect
+from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_contracts.services import toolset_owners
 from searchbus_contracts.toolindex import FindExplanation, FindReply, FindRequest, Kind
 from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
+from searchbus_runtime.services import known_services
+from searchbus_runtime.spelling import nearest
 
 from .output import echo, fail, out, print_table
 
@@ -91,7 +95,7 @@ def _print_explanation(explanation: FindExplanation) -> None:
 async def _find(address: BusAddress, request: FindRequest) -> FindReply:
     bus = await connect(address.url, name="cli", **address.options)
     try:
-        return await bus.request(
+        reply = await bus.request(
             bus.subjects.endpoint("toolindex", "search"),
             request,
             FindReply,
@@ -100,8 +104,24 @@ async def _find(address: BusAddress, request: FindRequest) -> FindReply:
             # The user of this machine's own bus has every role.
             actor=Actor(subject="cli", roles=("*",)),
         )
+        if request.toolsets and not reply.found:
+            await _check_toolsets(bus, request.toolsets)
+        return reply
     finally:
         await bus.close()
+
+
+async def _check_toolsets(bus: Bus, toolsets: Collection[str]) -> None:
+    """Raises Fault(not_found) for one that no service offers."""
+    directory = Directory(bus, declared=toolset_owners(known_services()))
+    await directory.refresh()
+    offered = sorted({toolset for catalog in directory.catalogs for toolset in catalog.toolsets})
+    for toolset in toolsets:
+        if toolset not in offered:
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                f"There is no toolset {toolset!r}.{nearest(toolset, offered)}",
+            )
 
 
 def _print(reply: FindReply, kind: Kind) -> None:

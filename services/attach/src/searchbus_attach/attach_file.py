@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from searchbus_runtime.files import file_stamp, write_atomically
+from searchbus_runtime.spelling import nearest
 
 from .host_files import parse_host_file
-from .servers import DeclarationFault, Server, nearest, parse_server
+from .servers import DeclarationFault, Server, parse_server
 from .views import Selection, View, parse_selection, parse_view
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class AttachFile:
         with self._changing() as table:
             if name not in table:
                 raise DeclarationFault(
-                    f"There is no server {name} in {self.path}.{nearest(name, list(table))}"
+                    f"There is no server {name} in {self.path}.{nearest(name, table)}"
                 )
             del table[name]
 
@@ -199,7 +200,7 @@ def _parse_toml(text: str) -> Declared:
         raise DeclarationFault(f"it is not TOML: {error}") from None
     for key in content:
         if key not in _TABLES:
-            raise DeclarationFault(f"there is no table {key!r}.{nearest(key, list(_TABLES))}")
+            raise DeclarationFault(f"there is no table {key!r}.{nearest(key, _TABLES)}")
     for kind in _TABLES:
         table = content.get(kind, {})
         if not isinstance(table, dict) or not all(isinstance(t, dict) for t in table.values()):

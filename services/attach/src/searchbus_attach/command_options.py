@@ -15,13 +15,14 @@ from searchbus_contracts import Fault
 from searchbus_runtime import data_folder
 from searchbus_runtime.printable import printable
 from searchbus_runtime.settings import load_settings
+from searchbus_runtime.spelling import nearest
 
 from .attach_file import AttachFile
 from .auth.credentials import Credentials
 from .auth.faults import AuthFault
 from .auth.opening import credentials_of
 from .probe import ProbeFault
-from .servers import DeclarationFault, Server, nearest
+from .servers import DeclarationFault, Server
 from .settings import FILE_NAME, PINS_NAME, AttachSettings
 
 __all__ = [
@@ -73,9 +74,7 @@ def server_of(file: AttachFile, name: str) -> Server:
     """A declared server. Raises DeclarationFault."""
     servers = file.read()
     if name not in servers:
-        raise DeclarationFault(
-            f"There is no server {name} in {file.path}.{nearest(name, list(servers))}"
-        )
+        raise DeclarationFault(f"There is no server {name} in {file.path}.{nearest(name, servers)}")
     return servers[name]
 
 

@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .servers import DeclarationFault, Server, nearest, parse_server
+from searchbus_runtime.spelling import nearest
+
+from .servers import DeclarationFault, Server, parse_server
 
 __all__ = ["parse_host_file"]
 

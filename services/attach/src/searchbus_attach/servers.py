@@ -8,7 +8,6 @@ A key that is unknown is an error that names the nearest one.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, Struct
 
+from searchbus_runtime.spelling import nearest
+
 from .auth.declaration import Auth
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
     "Policy",
     "Server",
     "State",
-    "nearest",
     "parse_server",
     "server_name",
     "variable",
@@ -184,14 +184,6 @@ def server_name(name: str) -> str:
             "an end."
         )
     return name
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """A sentence that names the nearest known word, or all of them; empty where there are none."""
-    if not known:
-        return ""
-    found = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f" Did you mean {found[0]!r}?" if found else f" Known: {', '.join(known)}."
 
 
 def _check(server: Server) -> None:

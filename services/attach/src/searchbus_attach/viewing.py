@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import msgspec
 
 from searchbus_contracts import ToolAnnotations, ToolDescriptor, convert
+from searchbus_runtime.spelling import nearest
 
 from .fixed import without_arguments
 from .names import qualified_name
@@ -79,13 +79,13 @@ def shown_tools(server: Server, view: View, tools: Iterable[ToolDescriptor]) -> 
         found[shown.descriptor.name] = shown
         properties = tool.input_schema.get("properties") or {}
         problems += [
-            f"{name} has no argument {argument}.{_nearest(argument, properties)}"
+            f"{name} has no argument {argument}.{nearest(argument, properties)}"
             for argument in shown.arguments
             if argument not in properties
         ]
     if known:
         problems += [
-            f"There is no tool {name}.{_nearest(name, known)}"
+            f"There is no tool {name}.{nearest(name, known)}"
             for name in view.tools
             if name not in known
         ]
@@ -122,8 +122,3 @@ def _annotations(
         {**msgspec.to_builtins(found or ToolAnnotations()), **msgspec.to_builtins(own)},
         ToolAnnotations,
     )
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" Did you mean {found[0]!r}?" if found else ""

@@ -26,8 +26,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from searchbus_contracts import ToolAnnotations, is_token
+from searchbus_runtime.spelling import nearest
 
-from .servers import DeclarationFault, nearest, server_name
+from .servers import DeclarationFault, server_name
 
 __all__ = ["Selection", "ToolView", "View", "parse_selection", "parse_view"]
 
