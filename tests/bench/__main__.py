@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from searchbus_testing import watch_this_process
+
 from . import (
     attach,
     auth,
@@ -92,6 +94,7 @@ def main() -> int:
     if unknown:
         sys.stderr.write(f"bench: unknown {sorted(unknown)}; there are {sorted(BENCHES)}\n")
         return 2
+    watch_this_process()
     results: dict[str, Any] = {"machine": machine()}
     # latency and collections search the store that fomc fills.
     with tempfile.TemporaryDirectory(prefix="searchbus-bench-") as folder:
@@ -102,6 +105,9 @@ def main() -> int:
     bars = [bar for name in names for bar in bars_of(name, results.get(name, {}))]
     missed = [bar for bar in bars if bar.missed]
     sys.stdout.write(_table(missed) if missed else "no bar is missed\n")
+    for bar in bars:
+        if bar.value is None:
+            sys.stdout.write(f"not measured: {bar.bench}, {bar.name}\n")
     for name in failed:
         sys.stdout.write(f"FAILED {name}\n")
     return 1 if missed or failed else 0
