@@ -85,7 +85,9 @@ class FakeTransport:
     ) -> Any:
         self.subscriptions[subject] = callback
 
-    async def subscribe_directly(self, subject: str, callback: DirectCallback) -> None:
+    async def subscribe_directly(
+        self, subject: str, callback: DirectCallback, *, queue: str = ""
+    ) -> Any:
         self.direct[subject] = callback
 
     async def reply(self, to: Message, data: bytes = b"{}", **headers: str) -> None:

@@ -20,7 +20,7 @@ class Part:
         self.bus = self.broker.connect()
         self.membership = Membership(worker, self.bus.transport, self._receive, self.endpoints)
 
-    async def _receive(self, message, handler) -> None:
+    def _receive(self, message, handler) -> None:
         self.received.append((message.subject, handler))
 
     async def send(self, *subjects: str) -> list[tuple[str, str]]:

@@ -55,6 +55,51 @@ async def test_a_message_keeps_subject_body_reply_and_headers(nats_server):
     await transport.close()
 
 
+async def test_a_direct_subscription_gets_what_was_sent_before_it_is_left(nats_server):
+    """Drained, it gets all of that, and nothing that is sent later; the client forgets it."""
+    mine = await NatsTransport.connect(nats_server.url, name="mine")
+    others = await NatsTransport.connect(nats_server.url, name="others")
+    found: list[bytes] = []
+    subject = mine.new_inbox()
+    subscription = await mine.subscribe_directly(
+        subject, lambda message: found.append(message.data), queue="q"
+    )
+    await mine.flush()
+    sent = [b"%d" % number for number in range(1000)]
+    for data in sent:
+        await others.publish(subject, data)
+    await others.flush()
+    await subscription.drain()
+    assert found == sent
+    assert not mine._client._direct
+    await others.publish(subject, b"late")
+    await others.flush()
+    await mine.flush()
+    assert found == sent
+    await others.close()
+    await mine.close()
+
+
+async def test_a_message_may_come_before_a_subscription_is_direct(nats_server, monkeypatch):
+    """The server sends from the moment on at which it knows of the subscription."""
+    transport = await NatsTransport.connect(nats_server.url, name="t")
+    found: list[bytes] = []
+    subscribe = transport.subscribe
+
+    async def with_a_message_at_once(subject, callback, **options):
+        subscription = await subscribe(subject, callback, **options)
+        await transport.publish(subject, b"early")
+        await transport.flush()
+        return subscription
+
+    monkeypatch.setattr(transport, "subscribe", with_a_message_at_once)
+    subject = transport.new_inbox()
+    await transport.subscribe_directly(subject, lambda message: found.append(message.data))
+    await transport.publish(subject, b"later")
+    await until(lambda: sorted(found) == [b"early", b"later"])
+    await transport.close()
+
+
 async def test_a_closed_connection_sends_nothing(nats_server):
     """A typed failure; flushing and closing again are no errors."""
     transport = await NatsTransport.connect(nats_server.url, name="t")

@@ -90,7 +90,7 @@ class Admission:
         """Requests that wait for a slot."""
         return len(self._waiting)
 
-    async def admit(self, message: Message, handler: Handler) -> None:
+    def admit(self, message: Message, handler: Handler) -> None:
         """Start a request, let it wait, or refuse it with `overloaded`."""
         loop = asyncio.get_running_loop()
         held = Held(message, handler, loop.time())
@@ -102,7 +102,7 @@ class Admission:
             held.expiry = loop.call_later(MAX_WAIT_S, self._expire, held)
             self._waiting.append(held)
         else:
-            await self._refuse(held)
+            self._spawn(self._refuse(held))
 
     async def cancel(self, req_id: str) -> None:
         """Stop the request of this id, if it is held."""
@@ -131,8 +131,8 @@ class Admission:
             await self._replies.fail(held.message, fault.failure)
         for task in list(self._running):
             task.cancel()
-        if self._running:
-            await asyncio.wait(list(self._running), timeout=2)
+        if last := [*self._running, *self._background]:
+            await asyncio.wait(last, timeout=2)
 
     def _may_wait(self, message: Message) -> bool:
         waiting = len(self._waiting)

@@ -7,7 +7,7 @@ catalogue, which any worker of the service sends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,11 +43,10 @@ class Membership:
         self,
         worker: Worker,
         transport: Transport,
-        receive: Callable[[Message, Handler], Awaitable[None]],
+        receive: Callable[[Message, Handler], None],
         endpoints: list[dict[str, Any]],
     ) -> None:
         self._group = worker.service
-        self._pending_limit = max(1024, 2 * worker.max_in_flight)
         self._transport = transport
         self._receive = receive
         self._endpoints = endpoints
@@ -114,11 +113,8 @@ class Membership:
             served.own = await self._receiving(self._own_subject(subject), served.handler)
 
     async def _receiving(self, subject: str, handler: Handler, *, queue: str = "") -> Subscription:
-        async def on_message(message: Message) -> None:
-            await self._receive(message, handler)
-
-        return await self._transport.subscribe(
-            subject, on_message, queue=queue, pending_limit=self._pending_limit
+        return await self._transport.subscribe_directly(
+            subject, lambda message: self._receive(message, handler), queue=queue
         )
 
 

@@ -177,11 +177,13 @@ class _MemoryTransport:
         self.broker.subscriptions.add(subscription)
         return subscription
 
-    async def subscribe_directly(self, subject: str, callback: DirectCallback) -> None:
+    async def subscribe_directly(
+        self, subject: str, callback: DirectCallback, *, queue: str = ""
+    ) -> _Subscription:
         async def deliver(message: Message) -> None:
             callback(message)
 
-        await self.subscribe(subject, deliver)
+        return await self.subscribe(subject, deliver, queue=queue)
 
     async def announce(self, record: ServiceRecord) -> _Announcement:
         instance = f"M{next(_ids)}"

@@ -55,12 +55,12 @@ class NatsSubscription:
 
     def __init__(self, client: BusClient, subscription: Subscription) -> None:
         self._client = client
-        self._subscription = subscription
+        self.subscription = subscription
 
     async def drain(self) -> None:
         """Stop delivery, after what was received."""
-        await _leave(self._client, [self._subscription], self._subscription.drain)
+        await _leave(self._client, [self.subscription], self.subscription.drain)
 
     async def unsubscribe(self) -> None:
         """Stop delivery at once."""
-        await _leave(self._client, [self._subscription], self._subscription.unsubscribe)
+        await _leave(self._client, [self.subscription], self.subscription.unsubscribe)

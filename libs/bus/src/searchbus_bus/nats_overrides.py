@@ -13,8 +13,9 @@ decoding errors there too, as it does for the header lines, and reads usual head
 | `Client.publish` (public) | checks and translates each header by itself, in five coroutines one \
 inside the other; a task with a queue writes what is published | checks all headers of a message \
 at once, in one, and writes at the end of a turn of the loop |
-| `Client._process_msg` | a queue and a task between a reply and the request that waits for it; \
+| `Client._process_msg` | a queue and a task between a message and what takes it; \
 only for subscriptions of `deliver_directly` | has subscriptions with a plain callback |
+| `Client._remove_sub` | forgets such a subscription, too | has them |
 | `Client._connect_to_server` | opens the connection of `nats_stream`, which hands these messages \
 over as they are received | has a parser that needs no task |
 | `Client._send_ping` | writes the PING at once, before the commands that wait for the flusher: \
@@ -71,6 +72,10 @@ class BusClient(Client):
         """Call back for each message as it is read, instead of queueing it for a task."""
         self._direct[subscription._id] = callback
 
+    def _remove_sub(self, sid: int, max_msgs: int = 0) -> None:
+        self._direct.pop(sid, None)
+        super()._remove_sub(sid, max_msgs)
+
     async def _connect_to_server(self, server: Srv) -> None:
         if server.uri.scheme in ("ws", "wss"):
             await super()._connect_to_server(server)
@@ -89,7 +94,9 @@ class BusClient(Client):
             return data
         found, rest = read_messages(data, self._direct)
         for sid, message in found:
-            self._deliver(self._direct[sid], message)
+            callback = self._direct.get(sid)
+            if callback is not None:
+                self._deliver(callback, message)
         return rest
 
     async def _process_msg(

@@ -26,7 +26,7 @@ from .keyvalue_nats import NatsKeyValue
 from .nats_leaving import NatsAnnouncement, NatsSubscription
 from .nats_overrides import BusClient, DescribedService
 from .tasks import end_task, wait_for_event
-from .transport import Callback, DirectCallback, Message, ServiceRecord, Subscription
+from .transport import Callback, DirectCallback, Message, ServiceRecord
 
 __all__ = ["NatsTransport"]
 
@@ -166,7 +166,7 @@ class NatsTransport:
 
     async def subscribe(
         self, subject: str, callback: Callback, *, queue: str = "", pending_limit: int = 65_536
-    ) -> Subscription:
+    ) -> NatsSubscription:
         """Deliver messages of a subject to the callback, in a queue group where one is given."""
 
         async def deliver(msg: Msg) -> None:
@@ -187,9 +187,18 @@ class NatsTransport:
             ),
         )
 
-    async def subscribe_directly(self, subject: str, callback: DirectCallback) -> None:
+    async def subscribe_directly(
+        self, subject: str, callback: DirectCallback, *, queue: str = ""
+    ) -> NatsSubscription:
         """See Transport."""
-        self._client.deliver_directly(await self._client.subscribe(subject), callback)
+
+        async def deliver(message: Message) -> None:
+            callback(message)
+
+        # What comes before the next line goes through the queue.
+        found = await self.subscribe(subject, deliver, queue=queue)
+        self._client.deliver_directly(found.subscription, callback)
+        return found
 
     async def announce(self, record: ServiceRecord) -> NatsAnnouncement:
         """Reply to `$SRV.*` for a worker, by nats.micro."""

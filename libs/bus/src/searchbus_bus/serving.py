@@ -256,17 +256,13 @@ class Serving:
             return
         await self._admission.cancel(req_id)
 
-    async def _accept(self, message: Message, handler: Handler) -> None:
-        # Runs inside the subscription: an exception would end it. It awaits nothing but a reply.
-        try:
-            # A reply is published with this worker's permissions: never to a subject of requests or
-            # of the key-value store.
-            if not message.reply.startswith(INBOX):
-                self.unanswerable += 1
-                return
-            await self._admission.admit(message, handler)
-        except Exception:
-            log.exception("a message on %s could not be accepted", message.subject)
+    def _accept(self, message: Message, handler: Handler) -> None:
+        # A reply is published with this worker's permissions: never to a subject of requests or of
+        # the key-value store.
+        if message.reply.startswith(INBOX):
+            self._admission.admit(message, handler)
+        else:
+            self.unanswerable += 1
 
     async def _handle(self, held: Held) -> None:
         try:

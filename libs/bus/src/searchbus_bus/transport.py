@@ -109,8 +109,10 @@ class Transport(Protocol):
     ) -> Subscription:
         """Deliver messages of a subject (`*` and `>` match) to the callback."""
 
-    async def subscribe_directly(self, subject: str, callback: DirectCallback) -> None:
-        """Deliver messages of a subject without a queue, until the connection is closed."""
+    async def subscribe_directly(
+        self, subject: str, callback: DirectCallback, *, queue: str = ""
+    ) -> Subscription:
+        """Deliver messages of a subject as they are read, without a queue before the callback."""
 
     async def announce(self, record: ServiceRecord) -> Announcement:
         """Reply to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS` for a worker."""
