@@ -72,7 +72,8 @@ def test_arguments_are_read_by_the_schema(edge):
         (["add", "left"], "left: write KEY=VALUE."),
         (["add", "--json", "{"], "--json is not valid JSON"),
         (["add", "--json", "[1]"], "--json must be an object"),
-        (["sub", "left=1"], "There is no tool sub. Known tools: add."),
+        (["add", "lefd=1"], "The tool has no argument lefd. Did you mean 'left'?"),
+        (["sub", "left=1"], "There is no tool sub. Known: add."),
     ],
 )
 def test_mistake_is_named_and_nothing_is_called(edge, arguments, said):

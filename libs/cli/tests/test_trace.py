@@ -37,6 +37,18 @@ def data(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_a_trace_is_listed_by_its_call(data):
+    """Not by what the client asked before it, in the same trace."""
+    spans = [
+        span("d", "5", None, "tools/list", "edge", 4000, 4001),
+        span("d", "6", None, "tools/call search", "edge", 4002, 9002),
+    ]
+    (data / "traces.jsonl").write_text("".join(json.dumps(one) + "\n" for one in spans))
+    done = run_command("trace", "--data", data)
+    assert "5000.00 ms  edge tools/call search" in done.stdout
+    assert "tools/list" not in done.stdout
+
+
 def test_waterfall_shows_services_durations_and_failures(data):
     """Children stand below their parent, with a bar for their time."""
     done = run_command("trace", "aaaa", "--data", data)

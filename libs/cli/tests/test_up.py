@@ -72,6 +72,27 @@ def test_sign_in_of_the_env_file_secures_the_bus(stacks, tmp_path, monkeypatch):
     assert stacks[0].secure
 
 
+def test_the_address_of_the_settings_counts_unless_an_option_is_given(
+    stacks, tmp_path, monkeypatch
+):
+    """Those of the environment and of the file that the services read."""
+    monkeypatch.delenv("SEARCHBUS_AUTH", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("SEARCHBUS_PORT=4000\nSEARCHBUS_HOST=localhost\n")
+    monkeypatch.setenv("SEARCHBUS_HOST", "0.0.0.0")
+    run_command("up", "--data", tmp_path / "new")
+    run_command("up", "--data", tmp_path / "new", "--host", "127.0.0.1", "--port", "0")
+    assert [(s.host, s.port, s.secure) for s in stacks] == [
+        ("0.0.0.0", 4000, True),
+        ("127.0.0.1", 0, False),
+    ]
+    monkeypatch.setenv("SEARCHBUS_PORT", "abc")
+    done = run_command("up", "--data", tmp_path / "new")
+    assert done.returncode == 2
+    assert "SEARCHBUS_PORT" in done.stderr
+    assert len(stacks) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -10,11 +10,15 @@ import typer
 from rich.table import Table
 
 from searchbus_runtime import data_folder, no_stack, read_state
+from searchbus_runtime.spelling import nearest
 
 from .mcp_client import McpError, McpHttp
 from .output import echo, err, fail, out, print_error, print_table
 
 __all__ = ["call", "list_tools"]
+
+_MORE_ARGUMENTS = ("$ref", "additionalProperties", "allOf", "anyOf", "oneOf", "patternProperties")
+"""Keys of a schema that may allow arguments which its properties do not name."""
 
 DataOption = Annotated[Path | None, typer.Option(help="Data folder of the running stack.")]
 UrlOption = Annotated[str | None, typer.Option(help="Address of an edge, instead of the stack's.")]
@@ -75,10 +79,8 @@ def call(
     try:
         known = {tool["name"]: tool for tool in client.pages("tools/list", "tools")}
         if name not in known:
-            names = ", ".join(sorted(known)) or "none"
-            raise fail(f"There is no tool {name}. Known tools: {names}.")
-        schema = known[name]["inputSchema"]
-        given = _arguments(arguments or [], args_json, schema.get("properties", {}))
+            raise fail(f"There is no tool {name}.{nearest(name, sorted(known))}")
+        given = _arguments(arguments or [], args_json, known[name]["inputSchema"])
         result = client.request("tools/call", {"name": name, "arguments": given})
     except McpError as error:
         raise fail(str(error)) from None
@@ -113,9 +115,8 @@ def _print(result: dict[str, Any]) -> None:
                 echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def _arguments(
-    pairs: list[str], args_json: str | None, properties: dict[str, Any]
-) -> dict[str, Any]:
+def _arguments(pairs: list[str], args_json: str | None, schema: dict[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties", {})
     given: dict[str, Any] = {}
     if args_json is not None:
         try:
@@ -128,6 +129,9 @@ def _arguments(
         key, sign, text = pair.partition("=")
         if not (key and sign):
             raise fail(f"{pair}: write KEY=VALUE.", 2)
+        if key not in properties and not any(map(schema.get, _MORE_ARGUMENTS)):
+            near = nearest(key, properties)
+            raise fail(f"The tool has no argument {key}.{near} To send it still, use --json.", 2)
         given[key] = _typed(key, text, properties.get(key, {}))
     return given
 

@@ -120,17 +120,27 @@ def _bar(span: SpanRecord, origin_ns: int, total_ns: int, chars: int) -> Text:
 
 def _latest(spans: list[SpanRecord]) -> str:
     """The newest trace of a tool call or a search, or of anything where there is none."""
-    asked = [s for s in spans if s.name.startswith("tools/call") or s.name.endswith(".search")]
-    return max(asked or spans, key=lambda span: span.start_ns).trace_id
+    return max(list(filter(_asks, spans)) or spans, key=_start_ns).trace_id
+
+
+def _asks(span: SpanRecord) -> bool:
+    return span.name.startswith("tools/call") or span.name.endswith(".search")
+
+
+def _subject(trace: list[SpanRecord]) -> SpanRecord:
+    """The span that says what a trace is about: the call or search, not the list before it."""
+    return min(filter(_asks, trace), default=None, key=_start_ns) or min(trace, key=_start_ns)
+
+
+def _start_ns(span: SpanRecord) -> int:
+    return span.start_ns
 
 
 def _list(spans: list[SpanRecord], as_json: bool) -> None:
-    roots: dict[str, SpanRecord] = {}
+    traces: dict[str, list[SpanRecord]] = {}
     for span in spans:
-        known = roots.get(span.trace_id)
-        if known is None or span.start_ns < known.start_ns:
-            roots[span.trace_id] = span
-    newest = sorted(roots.values(), key=lambda span: -span.start_ns)[:20]
+        traces.setdefault(span.trace_id, []).append(span)
+    newest = sorted(map(_subject, traces.values()), key=lambda span: -span.start_ns)[:20]
     if as_json:
         echo(json.dumps([asdict(span) for span in newest]))
         return

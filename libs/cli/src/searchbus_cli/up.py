@@ -26,10 +26,22 @@ if TYPE_CHECKING:
 
 __all__ = ["up"]
 
+_HOST, _PORT = "127.0.0.1", 8080
+
 
 def up(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
+    host: Annotated[
+        str | None,
+        typer.Option(help="Address to listen on (default: $SEARCHBUS_HOST or 127.0.0.1)."),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Port; 0 takes a free one (default: $SEARCHBUS_PORT or 8080).",
+        ),
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="Data folder (default: $SEARCHBUS_DATA_DIR or the user's own)."),
@@ -71,6 +83,8 @@ def up(
         raise fail(str(error), 2) from None
     counts = _scale(scale or [])
     extra = dict(_pair(text, "--service", "name=module") for text in service or [])
+    set_host, set_port, auth = _edge_settings()
+    host = host or set_host
     launcher = Launcher.open()
     # Imported here: the launcher imports at the same time.
     from searchbus_runtime.clients import ClientPipe
@@ -81,10 +95,10 @@ def up(
         data=folder,
         launcher=launcher,
         host=host,
-        port=port,
+        port=set_port if port is None else port,
         scale=counts,
         fake_upstreams=fake_upstreams,
-        secure=_signs_in(host) if secure is None else secure,
+        secure=_signs_in(host, auth) if secure is None else secure,
         verbose=verbose,
         extra=extra,
     )
@@ -146,23 +160,28 @@ def _say_up(stack: Stack) -> None:
         tell(line, markup=True)
 
 
-def _signs_in(host: str) -> bool:
-    """Whether the edge will ask its callers for a credential (its settings AUTH and HOST)."""
-    auth = os.environ.get("SEARCHBUS_AUTH") or _auth_of_env_file()
+def _signs_in(host: str, auth: str | None) -> bool:
+    """Whether the edge will ask its callers for a credential."""
     return auth != "none" if auth else host not in ("localhost", "127.0.0.1", "::1")
 
 
-def _auth_of_env_file() -> str | None:
-    """The setting AUTH of the file `.env`, which the services read."""
-    if not Path(".env").is_file():
-        return None
-    # Imported here: it takes long, and few have such a file.
+def _edge_settings() -> tuple[str, int, str | None]:
+    """The edge's settings HOST, PORT and AUTH, of the environment or the file `.env`."""
+    named = ("SEARCHBUS_HOST", "SEARCHBUS_PORT", "SEARCHBUS_AUTH")
+    if not any(map(os.environ.get, named)) and not Path(".env").is_file():
+        return _HOST, _PORT, None
+    # Imported here: it takes long, and few have such settings.
+    from pydantic import Field
+
     from searchbus_runtime import ServiceSettings, load_settings
 
-    class Access(ServiceSettings):
+    class EdgeSettings(ServiceSettings):
+        host: str = _HOST
+        port: int = Field(_PORT, ge=0, le=65535)
         auth: str | None = None
 
-    return load_settings(Access).auth
+    found = load_settings(EdgeSettings)
+    return found.host, found.port, found.auth
 
 
 def _scale(texts: list[str]) -> dict[str, int]:

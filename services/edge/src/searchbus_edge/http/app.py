@@ -23,6 +23,9 @@ __all__ = ["EdgeApp", "build_app"]
 
 DOCUMENT_TIMEOUT_S = 30.0
 
+_SHOWN_CHARS = 64
+"""Of a name that a caller gave and that does not exist."""
+
 
 def build_app(edge: Edge, health: Health) -> EdgeApp:
     """The ASGI application of an edge.
@@ -147,5 +150,6 @@ class EdgeApp:
 
 async def _no_toolset(scope: Any, receive: Any, send: Any) -> None:
     """Serves the endpoint of a toolset that does not exist."""
-    message = "There is no such toolset. GET / lists the endpoints."
+    name = scope["path"].removeprefix("/mcp/")[:_SHOWN_CHARS]
+    message = f"There is no toolset {name!r}. GET / lists the endpoints."
     await json_rpc_error(send, 404, -32600, message)

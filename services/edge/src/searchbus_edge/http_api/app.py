@@ -36,6 +36,8 @@ __all__ = ["SEGMENTS", "HttpApi"]
 SEGMENTS = ("api", "openapi.json", "docs")
 """The first segments of the paths that it serves."""
 _MAX_PARAMETERS = 100
+_SHOWN_CHARS = 64
+"""Of a name that a caller gave and that does not exist."""
 
 
 class HttpApi:
@@ -135,12 +137,10 @@ class HttpApi:
         view = self._calls.everything
         for name in toolsets:
             if self._calls.toolset(name) is None:
-                raise ProblemError(Problem.of(ErrorCode.NOT_FOUND, _NO_TOOLSET))
+                message = f"There is no toolset {name[:_SHOWN_CHARS]!r}. GET / lists the endpoints."
+                raise ProblemError(Problem.of(ErrorCode.NOT_FOUND, message))
         document = await self._openapi.document(view, received.actor, toolsets)
         await send_response(send, 200, document, headers=[(b"cache-control", b"no-cache")])
-
-
-_NO_TOOLSET = "There is no such toolset. GET / lists the endpoints."
 
 
 def _parameters(scope: Any) -> dict[str, list[str]]:
