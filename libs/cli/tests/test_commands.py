@@ -19,7 +19,11 @@ HELLO = '''
     def greet(name: str, loud: bool = False) -> None:
         """Greet somebody.
 
-        Example: greet Ada
+        The name is written
+        as it is given.
+
+            greet Ada
+            greet Bob
         """
         typer.echo(f"Hello {name}" + "!" * loud)
 
@@ -84,6 +88,12 @@ def test_help_shows_each_docstring_and_imports_nothing(run):
     for text in ("Greet somebody.", "Several languages.", "Run."):
         assert text in printed
     assert "third_party.hello" not in sys.modules
+
+
+def test_paragraphs_of_a_docstring_break_where_the_terminal_ends(run):
+    """Indented ones keep their lines."""
+    lines = [line.strip() for line in run("greet", "--help")[1].splitlines()]
+    assert {"The name is written as it is given.", "greet Ada", "greet Bob"} <= set(lines)
 
 
 def test_called_command_is_imported_and_run(run):

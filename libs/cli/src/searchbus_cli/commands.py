@@ -92,4 +92,16 @@ class _Deferred(TyperCommand):
             app.command(self.name)(with_output_option(found))
             command = get_command(app)
         command.name = self.name
+        for one in (command, *getattr(command, "commands", {}).values()):
+            one.help = _flowing(one.help)
         return command
+
+
+def _flowing(text: str | None) -> str | None:
+    """A docstring whose paragraphs break where the terminal ends; indented ones are kept."""
+    if text is None:
+        return None
+    return "\n\n".join(
+        paragraph if "\n " in paragraph else " ".join(paragraph.split("\n"))
+        for paragraph in text.split("\n\n")
+    )

@@ -149,7 +149,7 @@ class Gateway:
             if str(fault) != self._problem:
                 self._problem = str(fault)
                 count_file_fault()
-                log.error("%s The last valid version counts.", fault)
+                log.error("%s; the last valid version counts", fault)
             return
         self._problem = ""
         if self._attached and not declared.servers and not self._emptied:
