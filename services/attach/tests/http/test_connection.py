@@ -100,6 +100,19 @@ async def test_a_head_that_is_refused(made, data):
     assert not made.connection.reusable
 
 
+@pytest.mark.parametrize("status", [100, 102, 103])
+async def test_a_length_before_the_response_is_not_its_length(made, status):
+    """A body of a known, small length is read as a whole, with no other limit."""
+    connection = made.connection
+    sending = await sent(connection)
+    connection.data_received(b"HTTP/1.1 %d Early\r\nContent-Length: 0\r\n\r\n" % status)
+    connection.data_received(b"HTTP/1.1 200 OK\r\n\r\nbody")
+    await sending
+    assert connection.body_bytes is None
+    connection.connection_lost(None)
+    assert await body(connection) == b"body"
+
+
 async def test_a_body_without_end_of_frames(made):
     """A chunk's size, or trailers, that do not end are refused; a long body is not."""
     connection = made.connection

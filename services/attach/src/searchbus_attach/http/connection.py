@@ -226,5 +226,6 @@ class Http1Connection(asyncio.Protocol):
         """See httptools.HTTPProtocol."""
         if self._has_head:
             self.complete, self._kept_alive = True, self._parser.should_keep_alive()
-        else:
-            self.headers = []  # 1xx: the response is still to come
+        else:  # 1xx: the response is still to come, and says its own length
+            self.headers = []
+            self._has_length, self.body_bytes = False, None
