@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from searchbus_attach import pauses
+from searchbus_attach import session as module
 from searchbus_attach.connection import Surroundings
-from searchbus_attach.servers import Server
+from searchbus_attach.servers import Server, parse_server
 from searchbus_attach.upstream import Upstream
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_testing import until
 
 from .conftest import children, plain
+from .remote_server import remote_server
 
 
 class Caller:
@@ -61,6 +63,28 @@ async def test_many_callers_start_one_process(start):
     calls = [upstream.call(Caller(), "echo", {"text": str(n)}) for n in range(20)]
     assert [text(raw) for raw in await asyncio.gather(*calls)] == [str(n) for n in range(20)]
     assert len(children()) == 1
+
+
+def nested(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("levels", [module.MAX_DEPTH, 300])
+@pytest.mark.parametrize("far", [False, True])
+async def test_nested_arguments_do_not_end_the_connection_of_others(start, levels, far):
+    """The SDK cannot write them, and would end the session with all its calls."""
+    async with remote_server() as remote:
+        upstream = start(parse_server("far", {"url": remote.url}) if far else plain())
+        with pytest.raises(Fault, match="nested too deeply") as fault:
+            await upstream.call(Caller(), "echo", {"text": "x", "more": nested(levels)})
+        assert fault.value.code == ErrorCode.INVALID_ARGUMENT
+        allowed = {"text": "x", "more": nested(module.MAX_DEPTH - 1)}
+        assert text(await upstream.call(Caller(), "echo", allowed)) == "x"
+        assert upstream.restarts == 0
+        await upstream.stop()
 
 
 async def test_a_lost_call_is_not_repeated(start):

@@ -8,6 +8,7 @@ are read here instead. Sampling, elicitation and roots are not offered to server
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +19,17 @@ from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp_types import METHOD_NOT_FOUND, Implementation, ListToolsResult, Tool
 from pydantic import ValidationError
 
+from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.version import VERSION
 
 from .faults import ServerFault
 
-__all__ = ["MAX_PAGES", "ListedContents", "ServerSession"]
+__all__ = ["MAX_DEPTH", "MAX_PAGES", "ListedContents", "ServerSession", "is_deeper"]
 
 log = logging.getLogger("searchbus.attach")
 MAX_PAGES = 200
+MAX_DEPTH = 200
+"""Levels of arguments; pydantic writes no more than 254 of a message."""
 MAX_LISTED = 20_000
 MAX_LIST_BYTES = 64 * 2**20
 CLIENT = Implementation(name="searchbus", version=VERSION)
@@ -133,7 +137,11 @@ class ServerSession(ClientSession):
 
         Raises:
             MCPError: the server refuses, or the connection ended.
+            Fault: invalid_argument, where the SDK could not write them: that would end the
+                connection, and with it the calls of all others.
         """
+        if is_deeper(arguments, MAX_DEPTH):
+            raise Fault(ErrorCode.INVALID_ARGUMENT, "The arguments are nested too deeply.")
         params = {"name": name, "arguments": arguments}
         return await self._send("tools/call", params, on_progress)
 
@@ -182,3 +190,19 @@ class ServerSession(ClientSession):
         if on_progress is not None:
             options["on_progress"] = on_progress
         return await self._dispatcher.send_raw_request(method, data["params"], options)
+
+
+def is_deeper(value: object, most: int) -> bool:
+    """Whether JSON has more than so many lists and objects inside each other."""
+    level = [value]
+    for _ in range(most):
+        level = [part for each in level for part in _parts(each) if isinstance(part, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
