@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import httpx2
 import pytest
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCRequest
 
 from searchbus_attach import remote as module
 from searchbus_attach.connection import Surroundings
@@ -168,6 +170,69 @@ async def test_a_body_that_is_too_large_ends_the_connection(remote, start, monke
     upstream = start(remote.url)
     await until(lambda: upstream.problem)
     assert upstream.state != "up"
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "accept"),
+    [
+        (307, "POST", "application/json, text/event-stream"),
+        (401, "POST", "application/json, text/event-stream"),
+        (200, "DELETE", "application/json, text/event-stream"),
+        (200, "POST", "*/*"),
+    ],
+)
+async def test_a_body_that_is_read_as_a_whole_is_limited(monkeypatch, status, method, accept):
+    """Also where it calls itself a stream of events."""
+    monkeypatch.setattr(module, "MAX_BODY_BYTES", 1000)
+    response = stream_of_events(status, method, accept)
+    await HttpNotes().look_at(response)
+    with pytest.raises(httpx2.StreamError, match="larger than"):
+        await response.aread()
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+async def test_a_stream_of_events_is_not_limited(monkeypatch, method):
+    """Each of its events is."""
+    monkeypatch.setattr(module, "MAX_BODY_BYTES", 1000)
+    response = stream_of_events(200, method, "text/event-stream")
+    await HttpNotes().look_at(response)
+    assert len(await response.aread()) == 4000
+
+
+def stream_of_events(status: int, method: str, accept: str) -> httpx2.Response:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            yield b":" * 1000
+
+    request = httpx2.Request(method, "http://x.example/mcp", headers={"Accept": accept})
+    kind = {"Content-Type": "text/event-stream"}
+    return httpx2.Response(status, headers=kind, content=parts(), request=request)
+
+
+async def test_an_endless_answer_does_not_hold_the_end_of_a_session(monkeypatch):
+    """Each part of it comes in time."""
+    monkeypatch.setattr(module, "_END_TIMEOUT_S", 0.2)
+    result = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+
+    async def drips(_, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n")
+        while True:
+            writer.write(b"x")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    async with scripted() as server, asyncio.timeout(60):
+        server.answers = [
+            b"HTTP/1.1 200 OK\r\nMcp-Session-Id: 1\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (len(result), result),
+            drips,
+        ]
+        far = parse_server("far", {"url": server.url})
+        async with module.remote_transport(far, HttpNotes()) as (read, write):
+            first = JSONRPCRequest(jsonrpc="2.0", id=1, method="initialize", params={})
+            await write.send(SessionMessage(first))
+            await read.receive()
+        assert server.requests[-1].startswith(b"DELETE ")
 
 
 async def test_a_server_that_hangs_does_not_hold_the_end_of_its_session():

@@ -32,6 +32,7 @@ _CONNECT_TIMEOUT_S = 10.0
 _IDLE_STREAM_S = 300.0
 _PROXIED = {"http", "https", "all"}
 """Keys of the environment's proxies."""
+_EVENTS = "text/event-stream"
 _LISTEN = "subscriptions/listen"
 """The message whose answer lasts as long as the session."""
 _END_TIMEOUT_S = 2.0
@@ -78,9 +79,19 @@ class HttpNotes:
             raise httpx2.DecodingError(f"the response is encoded as {encoding[:40]}")
         if response.is_closed:
             return  # a small body that came with its head
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        if not _is_stream(response):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = _Limited(response.stream)
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    """Whether its events are read one by one. Every other body is read as a whole: that of a
+    redirect, of a refusal, and where nobody asked for events.
+    """
+    if not response.is_success or not response.headers.get("content-type", "").startswith(_EVENTS):
+        return False
+    asked = response.request.headers.get("accept", "")
+    return response.request.method != "DELETE" and _EVENTS in asked
 
 
 async def _limit_end(request: httpx2.Request) -> None:
@@ -174,5 +185,7 @@ async def _streamable_http(url: str, http: httpx2.AsyncClient) -> AsyncGenerator
             yield incoming, outgoing
         finally:
             if transport.session_id:
-                await transport.terminate_session(http)
+                # The limit of the request itself is for each part of the response.
+                with anyio.move_on_after(_END_TIMEOUT_S):
+                    await transport.terminate_session(http)
             tasks.cancel_scope.cancel()
