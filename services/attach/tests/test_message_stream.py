@@ -7,8 +7,10 @@ from contextvars import ContextVar
 
 import anyio
 import pytest
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCRequest, JSONRPCResponse
 
-from searchbus_attach.message_stream import CallerTasks, MessageStream
+from searchbus_attach.message_stream import CallerTasks, MessageStream, is_reply
 
 caller: ContextVar[str] = ContextVar("caller", default="nobody")
 
@@ -38,6 +40,22 @@ async def test_receiver_waits(stream):
     await asyncio.sleep(0)
     await stream.send(1)
     assert await waiting == 1
+
+
+async def test_replies_do_not_wait_where_many_messages_wait():
+    """A server that asks without end and does not read gets no task for each of its requests."""
+    stream = MessageStream[SessionMessage](shows_context=False, refused=is_reply)
+    reply = SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    for _ in range(100):
+        await stream.send(reply)
+    with pytest.raises(anyio.BrokenResourceError):
+        await stream.send(reply)
+    request = SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=1, method="ping"))
+    asking = asyncio.create_task(stream.send(request))
+    await asyncio.sleep(0)
+    assert not asking.done()
+    await stream.receive()
+    await asking
 
 
 async def test_sender_waits_where_many_messages_wait(stream):

@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 import anyio
 import anyio.abc
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCResponse
 
-__all__ = ["CallerTasks", "MessageStream"]
+__all__ = ["CallerTasks", "MessageStream", "is_reply"]
 
 _MAX_WAITING = 100
 """Messages that were not received yet; who sends one more waits."""
@@ -28,13 +31,18 @@ class MessageStream(Generic[T]):
     """Messages in their order, from any number of senders to one receiver; both ends.
 
     Args:
+        refused: which messages do not wait where many are waiting already; their sender gets
+            anyio.BrokenResourceError.
         shows_context: the SDK's receivers handle each message in `last_context`, if there is one.
 
     Attributes:
         sender: the context in which the message that was received last had been sent.
     """
 
-    def __init__(self, *, shows_context: bool) -> None:
+    def __init__(
+        self, *, shows_context: bool, refused: Callable[[T], bool] = lambda _: False
+    ) -> None:
+        self._refused = refused
         self._shows_context = shows_context
         self._items: deque[tuple[contextvars.Context, T]] = deque()
         self._waiter: asyncio.Future[None] | None = None
@@ -51,6 +59,8 @@ class MessageStream(Generic[T]):
     async def send(self, item: T, /) -> None:
         """Add a message; raises anyio.BrokenResourceError once the stream is closed."""
         while len(self._items) >= _MAX_WAITING and not self._closed:
+            if self._refused(item):
+                raise anyio.BrokenResourceError
             self._room.clear()
             await self._room.wait()
         if self._closed:
@@ -106,6 +116,13 @@ class MessageStream(Generic[T]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def is_reply(message: SessionMessage) -> bool:
+    """Whether we answer a request of the server with it: the SDK has a task for each, so a server
+    that asks without end, and does not read, would take all memory.
+    """
+    return isinstance(message.message, JSONRPCResponse | JSONRPCError)
 
 
 class CallerTasks:
