@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nats.aio.client import Client
@@ -103,6 +104,7 @@ async def as_nats_py(pieces: list[bytes]) -> list[object]:
 async def as_bus_client(pieces: list[bytes]) -> list[object]:
     """What the bus's client reads, where the read loop takes what is left at once."""
     client = BusClient()
+    client._status = Client.CONNECTED
     read = Read(client)
     client._direct[DIRECT] = lambda message: read.found.append((DIRECT, message))
     ours = client._process_msg
@@ -131,6 +133,19 @@ async def test_everything_is_read_as_nats_py_reads_it(sent, data):
     ends = [*cuts, len(stream)]
     pieces = [stream[a:b] for a, b in zip([0, *cuts], ends, strict=True) if a < b]
     assert await as_bus_client(pieces) == await as_nats_py(pieces)
+
+
+@pytest.mark.parametrize("status", [Client.RECONNECTING, Client.CLOSED])
+async def test_nothing_is_taken_from_a_connection_that_was_given_up(status):
+    """The rest of a message that was cut off can look like another message."""
+    client, found = BusClient(), []
+    client._direct[DIRECT] = found.append
+    client._status = Client.CONNECTED
+    await client._ps.parse(client._take(b"MSG b 8 1000\r\nthe first part"))
+    client._status = status
+    client._ps.reset()  # as nats-py does before it reconnects
+    rest = b"MSG a %d 2\r\nhi\r\n" % DIRECT
+    assert (client._take(rest), found) == (rest, [])
 
 
 class SlowServer:
@@ -182,6 +197,26 @@ async def test_a_slow_server_gets_every_message_once_and_in_order():
         numbers = re.findall(rb"PUB a +100006\r\n(\d{6})x", bytes(server.received))
         assert [int(number) for number in numbers] == list(range(count))
     finally:
+        await client.close()
+        await server.stop()
+
+
+async def test_a_publish_that_waits_for_a_slow_server_can_be_cancelled():
+    """nats-py's own wait drops the cancellation, and with it the deadline of a request."""
+    server = SlowServer()
+    client = BusClient()
+    await client.connect(await server.start(), allow_reconnect=False)
+    try:
+        sending = asyncio.create_task(_publish_all(client, [b"x" * 100_000] * 400))
+        async with asyncio.timeout(60):
+            # Its socket is full, and more waits than may wait.
+            while client._transport.ready or client._pending_data_size <= client._max_pending_size:
+                await asyncio.sleep(0)
+            sending.cancel()
+            await asyncio.wait([sending])
+        assert sending.cancelled()
+    finally:
+        server.reads.set()
         await client.close()
         await server.stop()
 

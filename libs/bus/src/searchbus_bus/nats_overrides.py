@@ -18,6 +18,8 @@ only for subscriptions of `deliver_directly` | has subscriptions with a plain ca
 | `Client._remove_sub` | forgets such a subscription, too | has them |
 | `Client._connect_to_server` | opens the connection of `nats_stream`, which hands these messages \
 over as they are received | has a parser that needs no task |
+| `Client._flush_pending` | drops a cancellation that comes while it waits for a slow server: \
+the deadline of a request was lost, and it waited for ever | lets it through |
 | `Client._send_ping` | writes the PING at once, before the commands that wait for the flusher: \
 its PONG says nothing of an UNSUB among them, and a drain lost requests | sends it behind them |
 | `Client._process_pong` | a PONG that comes after its flush gave up is an error, which ends \
@@ -89,8 +91,9 @@ class BusClient(Client):
 
     def _take(self, data: bytes) -> bytes:
         """Deliver the messages at the start of received data; the rest is for nats-py's parser."""
-        # It may have read a part of a message, to which this data belongs.
-        if self._ps.buf or self._ps.state != AWAITING_CONTROL_LINE:
+        # It may have read a part of a message, to which this data belongs. Once the connection is
+        # given up, it no longer knows: the rest of a message would be taken for commands.
+        if not self.is_connected or self._ps.buf or self._ps.state != AWAITING_CONTROL_LINE:
             return data
         found, rest = read_messages(data, self._direct)
         for sid, message in found:
@@ -167,6 +170,14 @@ class BusClient(Client):
         elif self._flush_queue.empty():
             # nats-py's flusher waits for a slow server.
             self._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
+
+    async def _flush_pending(self, force_flush: bool = False) -> Any:
+        task = asyncio.current_task()
+        cancelling = task.cancelling() if task is not None else 0
+        found = await super()._flush_pending(force_flush)
+        if task is not None and task.cancelling() > cancelling:
+            raise asyncio.CancelledError
+        return found
 
     async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
         if self._pending and self.is_connected and self._transport is not None:
