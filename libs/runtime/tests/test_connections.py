@@ -102,6 +102,27 @@ async def test_request_in_progress_and_idle_connection_stay(watches):
             writer.close()
 
 
+async def test_next_request_does_not_end_the_one_in_progress(watches):
+    """Its body is not read before it is its turn, so the client cannot be late."""
+    reached, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(scope, receive, send):
+        reached.set()
+        await go.wait()
+        await echo(scope, receive, send)
+
+    async with HttpServer.serving(slow, limits=AT_ONCE, lifespan="off") as server:
+        async with asyncio.timeout(60):
+            reader, writer = await connect(server, HEAD + b"1234567890" + HEAD + b"12345")
+            await reached.wait()
+            watches[0].look()
+            watches[0].look()
+            go.set()
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            assert (await look_until_closed(watches[0], reader)).startswith(b"HTTP/1.1 408 ")
+            writer.close()
+
+
 async def test_time_starts_with_each_request(watches, monkeypatch):
     """A connection in use is not one that waits."""
     limits = ConnectionLimits(head_timeout_s=3600, body_timeout_s=3600)

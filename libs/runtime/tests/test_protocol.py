@@ -129,6 +129,22 @@ async def test_wrong_length_does_not_shift_the_next_response(length: bytes) -> N
     assert transport.closed
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_nothing_is_asked_of_the_client_after_the_response(at_once: bool) -> None:
+    """The next response would begin with it."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if at_once:
+            responder(send)(200, b"content-length: 5\r\n", b"hello")
+        else:
+            await answering(b"hello")(scope, receive, send)
+        await receive()
+
+    expects = b"\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    transport = await exchange(app, REQUEST.replace(b"\r\n\r\n", expects))
+    assert b"".join(transport.written).endswith(b"\r\n\r\nhello")
+
+
 async def test_failure_before_the_body_is_a_500() -> None:
     """Also where the application has already sent a head."""
 

@@ -116,6 +116,8 @@ class Connection(HttpToolsProtocol):
         cycle = self.cycle
         if self.transport.is_closing() or self.flow.write_paused:
             return "read", cycle
+        if self.pipeline:
+            return None  # the client waits for an earlier request; this one is not read meanwhile
         if cycle is not None and not cycle.response_complete:
             return ("body", cycle) if cycle.more_body else None
         return ("request" if self._idle else "head"), cycle
@@ -178,6 +180,7 @@ class _Cycle(RequestResponseCycle):
 
     def _write(self, response: bytes) -> None:
         self.response_started = self.response_complete = True
+        self.waiting_for_100_continue = False  # after the response it would be part of the next one
         self.transport.write(response)
         self.message_event.set()
         self.on_response()

@@ -96,6 +96,25 @@ async def test_concurrent_events_start_one_stream(sent):
     assert sent[0]["type"] == "http.response.start"
 
 
+async def test_ping_does_not_come_into_a_result(sent):
+    """Of a client that takes long to read it."""
+    reads = asyncio.Event()
+
+    async def send(event):
+        sent.append(event)
+        await reads.wait()
+
+    found = HttpAnswer(parse_head([(b"accept", BOTH.encode())]), send)
+    finishing = asyncio.create_task(found.finish(b"1" * 100_000))
+    await asyncio.sleep(0)
+    pinging = asyncio.create_task(found.ping())
+    await asyncio.sleep(0)
+    reads.set()
+    await finishing
+    await pinging
+    assert [e["type"] for e in sent].count("http.response.start") == 1
+
+
 class Client:
     """The `receive` of a client that leaves when told."""
 

@@ -64,13 +64,13 @@ class HttpAnswer:
         send: of the ASGI request.
     """
 
-    __slots__ = ("_events", "_json", "_lock", "_send", "_streaming")
+    __slots__ = ("_events", "_finished", "_json", "_lock", "_send", "_streaming")
 
     def __init__(self, head: Head, send: Any) -> None:
         self._json = head.accepts_json
         self._events = head.accepts_events
         self._send = send
-        self._streaming = False
+        self._streaming = self._finished = False
         self._lock: asyncio.Lock | None = None
 
     async def notify(self, message: bytes) -> None:
@@ -80,11 +80,13 @@ class HttpAnswer:
 
     async def ping(self) -> None:
         """Send a comment, so that no proxy ends the connection."""
-        if self._events:
+        # A client that reads slowly can still be taking the result.
+        if self._events and not self._finished:
             await self._stream(b": ping\r\n\r\n", more=True)
 
     async def finish(self, *parts: bytes, status: int = 200) -> None:
         """See Answer; a status other than 200 can be sent only where no stream has started."""
+        self._finished = True
         if self._streaming or (any(parts) and status == 200 and not self._json):
             await self._stream(event(b"".join(parts)), more=False)
         elif not self._responded(status, parts):
