@@ -19,6 +19,7 @@ from mcp.client.streamable_http import StreamableHTTPTransport
 from mcp.shared.message import SessionMessage
 
 from .auth.bearer import BearerAuth, BearerClient
+from .http.cookies import FewCookies
 from .http.transport import Http1Transport
 from .message_stream import CallerTasks, MessageStream, is_reply
 from .servers import Server
@@ -148,6 +149,7 @@ async def remote_transport(server: Server, notes: HttpNotes) -> AsyncGenerator[A
         return BearerClient(
             transport=transport,
             auth=notes.auth,
+            cookies=FewCookies(),
             headers={"Accept-Encoding": "identity", **server.headers},
             timeout=httpx2.Timeout(
                 _CONNECT_TIMEOUT_S, read=max(_IDLE_STREAM_S, server.call_timeout_s + 30)
