@@ -8,9 +8,9 @@ from contextvars import ContextVar
 import anyio
 import pytest
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCRequest, JSONRPCResponse
+from mcp_types import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
-from searchbus_attach.message_stream import CallerTasks, MessageStream, is_reply
+from searchbus_attach.message_stream import CallerTasks, MessageStream, is_reply_too_many
 
 caller: ContextVar[str] = ContextVar("caller", default="nobody")
 
@@ -44,7 +44,7 @@ async def test_receiver_waits(stream):
 
 async def test_replies_do_not_wait_where_many_messages_wait():
     """A server that asks without end and does not read gets no task for each of its requests."""
-    stream = MessageStream[SessionMessage](shows_context=False, refused=is_reply)
+    stream = MessageStream[SessionMessage](shows_context=False, refused=is_reply_too_many)
     reply = SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
     for _ in range(100):
         await stream.send(reply)
@@ -56,6 +56,24 @@ async def test_replies_do_not_wait_where_many_messages_wait():
     assert not asking.done()
     await stream.receive()
     await asking
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        JSONRPCResponse(jsonrpc="2.0", id="x" * 100_000, result={}),
+        JSONRPCError(
+            jsonrpc="2.0",
+            id=1,
+            error=ErrorData(code=-32601, message="no such method", data="x" * 100_000),
+        ),
+    ],
+)
+async def test_large_replies_are_not_taken(reply):
+    """They repeat what the server sent."""
+    stream = MessageStream[SessionMessage](shows_context=False, refused=is_reply_too_many)
+    with pytest.raises(anyio.BrokenResourceError):
+        await stream.send(SessionMessage(reply))
 
 
 async def test_sender_waits_where_many_messages_wait(stream):

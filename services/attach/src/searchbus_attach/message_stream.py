@@ -19,10 +19,13 @@ import anyio.abc
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCResponse
 
-__all__ = ["CallerTasks", "MessageStream", "is_reply"]
+__all__ = ["CallerTasks", "MessageStream", "is_reply_too_many"]
 
 _MAX_WAITING = 100
 """Messages that were not received yet; who sends one more waits."""
+
+_MAX_REPLY_CHARS = 64 * 1024
+"""It says little, but repeats the id, and the name of a method that we do not have."""
 
 T = TypeVar("T")
 
@@ -31,8 +34,8 @@ class MessageStream(Generic[T]):
     """Messages in their order, from any number of senders to one receiver; both ends.
 
     Args:
-        refused: which messages do not wait where many are waiting already; their sender gets
-            anyio.BrokenResourceError.
+        refused: whether a message is not taken, also by whether many wait already; its
+            sender gets anyio.BrokenResourceError.
         shows_context: the SDK's receivers handle each message in `last_context`, if there is one.
 
     Attributes:
@@ -40,7 +43,7 @@ class MessageStream(Generic[T]):
     """
 
     def __init__(
-        self, *, shows_context: bool, refused: Callable[[T], bool] = lambda _: False
+        self, *, shows_context: bool, refused: Callable[[T, bool], bool] = lambda *_: False
     ) -> None:
         self._refused = refused
         self._shows_context = shows_context
@@ -58,9 +61,9 @@ class MessageStream(Generic[T]):
 
     async def send(self, item: T, /) -> None:
         """Add a message; raises anyio.BrokenResourceError once the stream is closed."""
+        if self._refused(item, len(self._items) >= _MAX_WAITING):
+            raise anyio.BrokenResourceError
         while len(self._items) >= _MAX_WAITING and not self._closed:
-            if self._refused(item):
-                raise anyio.BrokenResourceError
             self._room.clear()
             await self._room.wait()
         if self._closed:
@@ -118,11 +121,16 @@ class MessageStream(Generic[T]):
         self.close()
 
 
-def is_reply(message: SessionMessage) -> bool:
-    """Whether we answer a request of the server with it: the SDK has a task for each, so a server
-    that asks without end, and does not read, would take all memory.
+def is_reply_too_many(message: SessionMessage, many_wait: bool) -> bool:
+    """Whether an answer to a request of the server is one too many, or holds too much of it.
+
+    The SDK has a task for each, so a server that asks without end, and does not read, would take
+    all memory.
     """
-    return isinstance(message.message, JSONRPCResponse | JSONRPCError)
+    reply = message.message
+    if not isinstance(reply, JSONRPCResponse | JSONRPCError):
+        return False
+    return many_wait or len(reply.model_dump_json()) > _MAX_REPLY_CHARS
 
 
 class CallerTasks:

@@ -21,7 +21,7 @@ from mcp.shared.message import SessionMessage
 from .auth.bearer import BearerAuth, BearerClient
 from .http.cookies import FewCookies
 from .http.transport import Http1Transport
-from .message_stream import CallerTasks, MessageStream, is_reply
+from .message_stream import CallerTasks, MessageStream, is_reply_too_many
 from .servers import Server
 
 __all__ = ["MAX_BODY_BYTES", "HttpNotes", "remote_transport"]
@@ -172,7 +172,7 @@ async def _streamable_http(url: str, http: httpx2.AsyncClient) -> AsyncGenerator
     """What the SDK's `streamable_http_client` does, with streams and tasks of ours."""
     transport = StreamableHTTPTransport(url, max_sse_event_size=MAX_EVENT_BYTES)
     incoming = MessageStream[SessionMessage | Exception](shows_context=True)
-    outgoing = MessageStream[SessionMessage](shows_context=False, refused=is_reply)
+    outgoing = MessageStream[SessionMessage](shows_context=False, refused=is_reply_too_many)
     # The transport names the SDK's own streams, and uses no more than their protocols.
     received: Any = incoming
     sent: Any = outgoing

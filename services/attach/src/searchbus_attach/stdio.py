@@ -20,7 +20,7 @@ from mcp_types import jsonrpc_message_adapter
 from .child import MAX_LINE_BYTES, Child, Reaper
 from .child_log import ChildLog
 from .faults import ServerFault
-from .message_stream import MessageStream, is_reply
+from .message_stream import MessageStream, is_reply_too_many
 from .servers import Server
 
 __all__ = ["MAX_GARBAGE_LINES", "stdio_transport"]
@@ -47,7 +47,7 @@ async def stdio_transport(server: Server, reaper: Reaper, log: ChildLog) -> Asyn
     with anyio.CancelScope(shield=True):
         child = await Child.start(server, reaper, log.write)
     to_session = MessageStream[SessionMessage | Exception](shows_context=False)
-    to_child = MessageStream[SessionMessage](shows_context=False, refused=is_reply)
+    to_child = MessageStream[SessionMessage](shows_context=False, refused=is_reply_too_many)
 
     async def write() -> None:
         async with to_child:
