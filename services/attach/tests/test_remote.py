@@ -235,6 +235,24 @@ async def test_an_endless_answer_does_not_hold_the_end_of_a_session(monkeypatch)
         assert server.requests[-1].startswith(b"DELETE ")
 
 
+async def test_requests_for_streams_are_spaced_out(monkeypatch):
+    """A server may end each at once, and have it asked for again at once; messages do not wait."""
+    slept, now = [], SimpleNamespace(s=100.0)
+
+    async def sleep(seconds: float) -> None:
+        slept.append(round(seconds, 6))
+
+    monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now.s))
+    pace = module._Pace()
+    for method in ("GET", "GET", "POST", "GET"):
+        await pace.keep(httpx2.Request(method, "http://x.example/mcp"))
+    now.s += 1
+    await pace.keep(httpx2.Request("GET", "http://x.example/mcp"))
+    pause_s = module._STREAM_PAUSE_S
+    assert slept == [0.0, pause_s, 2 * pause_s, 0.0]
+
+
 async def test_a_server_that_hangs_does_not_hold_the_end_of_its_session():
     """The request that says so has a short time; others have that of their calls."""
     times = {}

@@ -7,6 +7,8 @@ httpx2's where the environment names a proxy.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
@@ -36,6 +38,8 @@ _PROXIED = {"http", "https", "all"}
 _EVENTS = "text/event-stream"
 _LISTEN = "subscriptions/listen"
 """The message whose answer lasts as long as the session."""
+_STREAM_PAUSE_S = 0.05
+"""Between two requests for a stream: those of all calls of a session may begin anew together."""
 _END_TIMEOUT_S = 2.0
 """For the request that ends a session, which a server that hangs does not answer."""
 
@@ -100,6 +104,24 @@ async def _limit_end(request: httpx2.Request) -> None:
         request.extensions["timeout"] = httpx2.Timeout(_END_TIMEOUT_S).as_dict()
 
 
+class _Pace:
+    """Spaces out requests for streams; a hook of the HTTP client.
+
+    A server says after which time the SDK asks again for one that ended: after none, if it likes.
+    """
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+
+    async def keep(self, request: httpx2.Request) -> None:
+        """Wait until a stream may be asked for."""
+        if request.method == "GET":
+            now_s = time.monotonic()
+            start_s = max(now_s, self._next_s)
+            self._next_s = start_s + _STREAM_PAUSE_S
+            await asyncio.sleep(start_s - now_s)
+
+
 class _Limited(httpx2.AsyncByteStream):
     """A body that fails where it is larger than `MAX_BODY_BYTES`."""
 
@@ -155,7 +177,7 @@ async def remote_transport(server: Server, notes: HttpNotes) -> AsyncGenerator[A
                 _CONNECT_TIMEOUT_S, read=max(_IDLE_STREAM_S, server.call_timeout_s + 30)
             ),
             limits=httpx2.Limits(max_connections=connections),
-            event_hooks={"request": [_limit_end], "response": [notes.look_at]},
+            event_hooks={"request": [_limit_end, _Pace().keep], "response": [notes.look_at]},
         )
 
     if server.transport == "sse":
