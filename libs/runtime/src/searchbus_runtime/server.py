@@ -143,6 +143,8 @@ class HttpServer:
         watch = ConnectionWatch(limits or ConnectionLimits())
         defaults = {
             "http": watch.protocol(),
+            # Nothing here speaks it, and the watch would not see the end of such a connection.
+            "ws": "none",
             "log_config": None,
             "access_log": False,
             # uvicorn believes every process of this machine, unless it is told otherwise.
