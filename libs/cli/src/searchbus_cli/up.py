@@ -141,6 +141,7 @@ async def _run(stack: Stack, clients: ClientPipe | None) -> None:
         if follower is not None:
             follower.close()
         await stack.stop()
+        tell("stopped")
 
 
 def _say_up(stack: Stack) -> None:
