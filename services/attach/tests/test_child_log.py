@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+import pytest
+
 from searchbus_attach import child_log
 from searchbus_attach.child_log import ChildLog
 
@@ -14,7 +16,7 @@ def test_lines_are_in_a_file_of_the_server(tmp_path):
     log.write("one \x1b[2J")
     log.close()
     assert (tmp_path / "attach-files.log").read_text().endswith(" one \\x1b[2J\n")
-    assert log.where == "attach-files.log"
+    assert log.told == f"; see {tmp_path / 'attach-files.log'}"
 
 
 def test_many_lines_at_once_have_a_time_each(tmp_path):
@@ -67,3 +69,29 @@ def test_a_file_that_cannot_be_written_is_reported_once(tmp_path, caplog):
     log.write("one")
     log.write("two")
     assert caplog.text.count("cannot be written") == 1
+
+
+@pytest.mark.parametrize("text", ["", " \n "])
+def test_a_command_that_printed_nothing_has_no_log(tmp_path, text):
+    """There is no file to look into."""
+    log = ChildLog("files", tmp_path)
+    assert log.told == ", and printed nothing to standard error"
+    if text:
+        log.write(text)
+        assert log.told == ", and printed nothing to standard error"
+
+
+def test_without_a_folder_the_last_lines_are_told():
+    """Without control characters and without values of the declaration."""
+    key = "-----BEGIN-----\nabcdef\n-----END-----"
+    log = ChildLog("files", None, ["word", "word-and-more", "1", key])
+    log.write("first\n\n1 \x1b[2J key word is wrong\nword-and-more")
+    log.write("a\nabcdef\n" + "x" * 1000)
+    assert log.told.split("\n") == [
+        ". It printed last:",
+        "  1 \\x1b[2J key *** is wrong",
+        "  ***",
+        "  a",
+        "  ***",
+        "  " + "x" * 200,
+    ]

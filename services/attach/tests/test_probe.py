@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_attach.probe import ProbeFault, probe
+from searchbus_attach.servers import parse_server
 
 from .conftest import children, plain
 
@@ -15,6 +16,19 @@ def test_what_a_server_says():
     assert (found.server_info, found.protocol) == ("plain 1.0", "2025-06-18")
     assert "echo" in {tool.name for tool in found.tools.descriptors}
     assert children() == []
+
+
+def test_a_command_that_ends_early_says_why():
+    """Its last lines, without the values that it was given."""
+    complain = 'echo "no access with $KEY and $1" >&2; exit 3'
+    keys = {"command": "/bin/sh", "args": ["-c", complain, "x", "${PLAIN_ARG}"]}
+    server = parse_server("files", {**keys, "env": {"KEY": "word-of-env"}})
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ProbeFault) as error:
+        patch.setenv("PLAIN_ARG", "word-of-arg")
+        probe(server)
+    assert str(error.value) == (
+        "files: it ended with code 3. It printed last:\n  no access with *** and ***"
+    )
 
 
 @pytest.mark.parametrize(

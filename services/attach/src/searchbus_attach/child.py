@@ -163,8 +163,13 @@ class Child:
         return self._process.returncode
 
     async def exit_code(self, timeout_s: float) -> int | None:
-        """Its exit code, as soon as it has ended; None where it does not end in time."""
+        """Its exit code, as soon as it has ended, and what it printed to standard error is read;
+        None where it does not end in time.
+        """
         await self._ended_within(timeout_s, self._has_exited)
+        # A process that it started could hold the pipe open.
+        if self._reading is not None and self.code is not None:
+            await asyncio.wait([self._reading], timeout=_STDERR_GRACE_S)
         return self.code
 
     async def end(self) -> None:

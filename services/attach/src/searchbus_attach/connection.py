@@ -7,6 +7,7 @@ async with open_connection(server, environment) as connection:
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -181,10 +182,18 @@ async def open_connection(
         if connection.on_log is not None:
             await connection.on_log(params)
 
-    expanded = server.expanded(around.variable)
+    secrets: list[str] = []
+
+    def value(name: str) -> str | None:
+        found = around.variable(name)
+        secrets.append(found or "")
+        return found
+
+    expanded = server.expanded(value)
+    secrets += [*expanded.env.values(), *(os.environ.get(name, "") for name in server.pass_env)]
     connection.notes = notes
     notes.auth = around.credentials.auth_for(server, caller)
-    log = ChildLog(server.name, around.logs)
+    log = ChildLog(server.name, around.logs, secrets)
     transport = (
         remote_transport(expanded, notes)
         if server.url

@@ -116,6 +116,5 @@ async def _messages(child: Child, log: ChildLog) -> AsyncGenerator[SessionMessag
             continue
         yield SessionMessage(message)
     code = await child.exit_code(_EXIT_GRACE_S)
-    raise ServerFault(
-        "it closed its output" if code is None else f"it ended with code {code}; see {log.where}"
-    )
+    ended = "it closed its output" if code is None else f"it ended with code {code}"
+    raise ServerFault(f"{ended}{log.told}")
