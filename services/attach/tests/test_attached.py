@@ -77,3 +77,16 @@ async def test_a_call_carries_the_trace(new_world):
     with use_span(span):
         reply = await world.call("plain", "meta")
     assert format(span.get_span_context().trace_id, "032x") in reply.content[0].text
+
+
+async def test_a_problem_of_a_server_that_starts_is_one_of_the_last_try(new_world):
+    """It has not failed this time."""
+    world = await new_world(plain=plain_keys())
+    await world.until_up()
+    attached = world.gateway._attached["plain"]
+    attached.upstream._become("down", "it ended")
+    assert attached.status(with_tools=False).problem == "it ended"
+    attached.upstream._become("starting", "it ended")
+    assert attached.status(with_tools=False).problem == "the last try: it ended"
+    attached.upstream._become("starting")
+    assert attached.status(with_tools=False).problem == ""

@@ -139,9 +139,11 @@ def test_a_server_is_tried(attach):
     attach("add", "plain", "--", sys.executable, "-I", "-S", PROGRAM, how)
     done = attach("test", "plain")
     assert done.returncode == 0, done.stderr
+    assert done.stderr == "starting plain …\n"
     assert "plain works: plain 1.0, MCP 2025-06-18, 1 tools" in done.stdout
     assert "bad cannot be listed: its input schema" in done.stdout
-    assert json.loads(attach("test", "plain", "--json").stdout)["tools"] == ["good"]
+    done = attach("test", "plain", "--json")
+    assert (json.loads(done.stdout)["tools"], done.stderr) == (["good"], "")
     attach("add", "broad", "--", sys.executable, "-I", "-S", PROGRAM.with_name("broad_server.py"))
     assert ", 10 tools, 3 prompts, 2 resources in " in attach("test", "broad").stdout
     assert children() == []

@@ -33,10 +33,14 @@ def test_a_command_that_ends_early_says_why():
 
 @pytest.mark.parametrize(
     ("how", "message"),
-    [({"start": "die"}, "code 4"), ({"start": "hang"}, "does not answer within 2 s")],
+    [
+        ({"start": "die"}, "code 4"),
+        ({"start": "hang"}, r"did not start within 1 s \(start_timeout_s\)"),
+        ({"list_hang": True}, r"did not list its tools within 1.5 s \(list_timeout_s\)"),
+    ],
 )
 def test_why_a_server_cannot_be_used(how, message):
     """And nothing is left of it."""
     with pytest.raises(ProbeFault, match=message):
-        probe(plain(how, start_timeout_s=1.0, list_timeout_s=1.0))
+        probe(plain(how, start_timeout_s=1.0, list_timeout_s=1.5))
     assert children() == []

@@ -211,6 +211,9 @@ class Attached:
         refused = {**tools.refused, **lists.contents.refused}
         changed = self._approvals.changed(self.server, tools.descriptors)
         tool_list: list[AttachedTool] = []
+        problem = upstream.problem
+        if problem and upstream.state == "starting":
+            problem = f"the last try: {problem}"
         if with_tools:
             listed = {tool.name for tool in self._reviewed.tools}
             listed_as = self._shown.listed_as
@@ -242,7 +245,7 @@ class Attached:
             held=len(changed),
             refused=len(refused),
             stale=lists.stale or (lists.tools is None and bool(self._reviewed.tools)),
-            problem=upstream.problem,
+            problem=problem,
             server_info=upstream.server_info,
             protocol=upstream.protocol,
             restarts=upstream.restarts,

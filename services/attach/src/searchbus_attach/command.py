@@ -181,6 +181,9 @@ def try_server(
     """
     with reported_errors():
         server = server_of(file_of(file, data), name)
+        if not as_json:
+            # It may take as long as start_timeout_s.
+            typer.echo(f"starting {name} …" if server.command else f"asking {name} …", err=True)
         probed = probe(server, credentials_for(server, data))
     tools, contents = probed.tools, probed.contents
     refused = {**tools.refused, **contents.refused}

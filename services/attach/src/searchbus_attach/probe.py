@@ -56,24 +56,29 @@ def probe(server: Server, credentials: Credentials | None = None) -> Probed:
 async def _probe(server: Server, credentials: Credentials | None) -> Probed:
     around = Surroundings() if credentials is None else Surroundings(credentials=credentials)
     notes = HttpNotes()
-    limit_s = server.start_timeout_s + server.list_timeout_s
+    step, setting, limit_s = "start", "start_timeout_s", server.start_timeout_s
     found: Probed | None = None
     try:
-        with anyio.CancelScope(deadline=anyio.current_time() + limit_s):
+        with anyio.CancelScope(deadline=anyio.current_time() + limit_s) as scope:
             async with open_connection(server, around, notes) as connection:
-                found = await _read(server, connection.session)
+                started_s = time.perf_counter()
+                await connection.session.open_session()
+                step, setting, limit_s = "list its tools", "list_timeout_s", server.list_timeout_s
+                scope.deadline = anyio.current_time() + limit_s
+                found = await _read(server, connection.session, started_s)
     except Exception as error:
         raise ProbeFault(f"{server.name}: {why(error, notes)}") from None
     finally:
         await around.aclose()
     if found is None:
-        raise ProbeFault(f"{server.name}: it does not answer within {limit_s:.0f} s")
+        raise ProbeFault(
+            f"{server.name}: it did not {step} within {limit_s:g} s ({setting}). Check that it is "
+            f"an MCP server; if it only needs longer, set a larger {setting} in the file of servers"
+        )
     return found
 
 
-async def _read(server: Server, session: ServerSession) -> Probed:
-    started_s = time.perf_counter()
-    await session.open_session()
+async def _read(server: Server, session: ServerSession, started_s: float) -> Probed:
     tools = describe(server, await session.list_all())
     try:
         contents = describe_contents(server, await session.list_contents())
