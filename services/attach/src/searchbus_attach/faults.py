@@ -1,8 +1,12 @@
-"""What ends a connection to a server, in words for the operator."""
+"""What is wrong with a server or its declaration, in words for the operator."""
 
 from __future__ import annotations
 
-__all__ = ["ServerFault"]
+__all__ = ["DeclarationFault", "ServerFault"]
+
+
+class DeclarationFault(ValueError):
+    """A server is declared wrongly; the message names the key and says what to do."""
 
 
 class ServerFault(RuntimeError):

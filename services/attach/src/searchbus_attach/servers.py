@@ -21,6 +21,8 @@ from msgspec import Meta, Struct
 from searchbus_runtime.spelling import nearest
 
 from .auth.declaration import Auth
+from .faults import DeclarationFault
+from .values import converted
 
 __all__ = [
     "DeclarationFault",
@@ -40,10 +42,6 @@ _NAME = re.compile(r"(?!.*__)[A-Za-z0-9](?:[A-Za-z0-9_-]{0,38}[A-Za-z0-9-])?")
 _VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_.-]*)\}")
 _Seconds = Annotated[float, Meta(gt=0, le=600)]
 SECRETS_DIR = "SEARCHBUS_SECRETS_DIR"
-
-
-class DeclarationFault(ValueError):
-    """A server is declared wrongly; the message names the key and says what to do."""
 
 
 class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -168,10 +166,7 @@ def parse_server(name: str, keys: Mapping[str, Any], apart: Sequence[str] = ()) 
         for key in keys["auth"]:
             if key not in fields:
                 raise DeclarationFault(f"{name}: 'auth' has no key {key!r}.{nearest(key, fields)}")
-    try:
-        server = msgspec.convert({**keys, "name": name}, Server)
-    except msgspec.ValidationError as error:
-        raise DeclarationFault(f"{name}: {error}") from None
+    server = converted(name, {**keys, "name": name}, Server)
     _check(server)
     return server
 

@@ -22,13 +22,13 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, TypeVar
 
-import msgspec
 from msgspec import Meta, Struct
 
 from searchbus_contracts import ToolAnnotations, is_token
 from searchbus_runtime.spelling import nearest
 
 from .servers import DeclarationFault, server_name
+from .values import converted
 
 __all__ = ["Selection", "ToolView", "View", "parse_selection", "parse_view"]
 
@@ -147,10 +147,7 @@ def _parsed(where: str, keys: Any, kind: type[Kind]) -> Kind:
     if not isinstance(keys, dict):
         raise DeclarationFault(f"{where} must be a table.")
     _check_keys(where, keys, list(kind.__struct_fields__))
-    try:
-        return msgspec.convert(keys, kind)
-    except msgspec.ValidationError as error:
-        raise DeclarationFault(f"{where}: {error}") from None
+    return converted(where, keys, kind)
 
 
 def _check_keys(where: str, keys: Mapping[str, Any], known: list[str]) -> None:
