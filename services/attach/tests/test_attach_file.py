@@ -82,6 +82,23 @@ def test_a_server_is_added_once_and_removed_by_its_name(file):
         file.add([parse_server("web", {"command": "x"})])
 
 
+def test_an_equal_server_is_left_as_it_is(file, tmp_path):
+    """The file is not written; beside another one of the same name nothing is added."""
+    file.path.write_text(TEXT)
+    before = file.stamp()
+    same = parse_server("files", {"command": "npx", "args": ["-y", "x"]})
+    assert file.add([same]) == ["files"]
+    assert file.stamp() == before
+    new, other = parse_server("new", {"command": "x"}), parse_server("files", {"command": "x"})
+    with pytest.raises(
+        DeclarationFault, match=r"mcp\.json: files is .*; nothing was attached\. .*"
+    ):
+        file.add([new, other], tmp_path / "mcp.json")
+    assert file.stamp() == before
+    assert file.add([same, new]) == ["files"]
+    assert set(file.read()) == {"files", "new"}
+
+
 def test_the_file_of_a_host_is_read_only(tmp_path):
     """The host would overwrite it."""
     path = tmp_path / "claude_desktop_config.json"
@@ -94,8 +111,8 @@ def test_the_file_of_a_host_is_read_only(tmp_path):
 
 def test_a_file_that_cannot_be_read_is_named(file):
     """Not UTF-8, for instance."""
-    file.path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DeclarationFault, match=r"attach\.toml cannot be read"):
+    file.path.write_bytes(b"\xfc")
+    with pytest.raises(DeclarationFault, match=r"attach\.toml is not text in UTF-8: .* save it"):
         file.read()
 
 

@@ -27,9 +27,12 @@ def added(folder: Path) -> dict:
 
 def test_servers_are_added_listed_shown_and_removed(attach, tmp_path):
     """Without a running stack."""
-    done = attach("add", "files", "--env", "KEY=${KEY}", "--", "npx", "-y", "server-files", "--all")
+    added_command = ("npx", "-y", "server-files", "--all")
+    done = attach("add", "files", "--env", "KEY=${KEY}", "--", *added_command)
     assert done.returncode == 0, done.stderr
     assert added(tmp_path)["files"].args == ("-y", "server-files", "--all")
+    again = attach("add", "files", "--env", "KEY=${KEY}", "--", *added_command)
+    assert again.stdout.startswith("files is attached already in ")
     done = attach(
         "add", "far", "--url", "https://x.example/mcp", "--header", "Authorization: Bearer word"
     )
@@ -119,17 +122,6 @@ def test_what_is_wrong_is_said_without_a_traceback(attach, arguments, message):
     done = attach(*arguments)
     assert done.returncode == 1
     assert message in done.stderr
-
-
-def test_a_hosts_servers_are_imported(attach, tmp_path):
-    """All of them, or none."""
-    source = tmp_path / "mcp.json"
-    source.write_text('{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://x.example"}}}')
-    assert attach("import", source).returncode == 0
-    assert set(added(tmp_path)) == {"a", "b"}
-    assert attach("import", source).returncode == 1
-    source.write_text("{")
-    assert f"{source}: it is not JSON" in attach("import", source).stderr
 
 
 def test_a_server_is_tried(attach):

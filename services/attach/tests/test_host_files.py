@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from searchbus_attach.host_files import parse_host_file
+from searchbus_attach.host_files import parse_host_file, renamed
 from searchbus_attach.servers import DeclarationFault
 
 CLAUDE = {
@@ -34,6 +34,8 @@ def test_a_name_that_a_server_cannot_have_is_changed():
     names = ["my__server", "_x_", "a" * 39 + "_b", "Ein Tool (neu)"]
     found = parse_host_file(json.dumps({"mcpServers": {n: {"command": "x"} for n in names}}))
     assert list(found) == ["my_server", "x", "a" * 39, "Ein-Tool-neu"]
+    text = json.dumps({"mcpServers": {"a": {}, "my server!": {}}})
+    assert renamed(text) == {"my server!": "my-server"}
 
 
 def test_cursor():
@@ -50,6 +52,15 @@ def test_vs_code(content):
     assert (found["b"].url, found["b"].transport) == ("https://x.example/mcp", "http")
 
 
+def test_comments_of_vs_code():
+    """And its commas after last items."""
+    text = """{
+      // "servers": of this folder
+      "servers": {"a": {"url": "https://x.example//a" /* none */,},},
+    }"""
+    assert parse_host_file(text)["a"].url == "https://x.example//a"
+
+
 def test_what_a_host_keeps_for_itself_is_left_out():
     """A server that is switched off stays so."""
     keys = {"command": "x", "disabled": True, "autoApprove": ["a"], "timeout": 60}
@@ -61,6 +72,7 @@ def test_what_a_host_keeps_for_itself_is_left_out():
     ("text", "message"),
     [
         ("{", "not JSON"),
+        ("{/* open", "not JSON"),
         ("[]", "mcpServers"),
         ('{"mcpServers": {"a": 1}}', "not an object"),
         ('{"mcpServers": {"a": {"comand": "x"}}}', "Did you mean 'command'"),

@@ -28,6 +28,7 @@ from searchbus_runtime.spelling import nearest
 
 from .host_files import parse_host_file
 from .servers import DeclarationFault, Server, parse_server
+from .text_files import read_text
 from .views import Selection, View, parse_selection, parse_view
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ _TABLE = "servers"
 _VIEW = "view"
 _SELECTIONS = "views"
 _TABLES = (_TABLE, _SELECTIONS)
-_ENCODING = "utf-8-sig"
-"""Some editors write a byte order mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +87,10 @@ class AttachFile:
             DeclarationFault: it cannot be read or used; the message names the file.
         """
         try:
-            text = self.path.read_text(encoding=_ENCODING)
+            text = read_text(self.path)
         except FileNotFoundError:
             return Declared()
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise DeclarationFault(f"{self.path} cannot be read: {error}") from None
         try:
             return self._parse(text)
@@ -117,23 +116,40 @@ class AttachFile:
                     f"{server.name} is a toolset of searchbus; give the server another name."
                 )
 
-    def add(self, servers: Iterable[Server]) -> None:
+    def add(self, servers: Iterable[Server], source: Path | None = None) -> list[str]:
         """Write servers into the file; comments and the other servers stay as they are.
 
+        Args:
+            source: the file that they are from, for messages.
+
+        Returns:
+            The names of those that were in the file already, with the same keys.
+
         Raises:
-            DeclarationFault: a name is taken or in the file already, or the file cannot be used.
+            DeclarationFault: a name is taken or that of another server, or the file cannot be
+                used; nothing is written then.
             OSError: it cannot be written.
         """
-        added = list(servers)
-        self.check(added)
+        added, unchanged = list(servers), []
+        from_file = f"{source}: " if source else ""
+        try:
+            self.check(added)
+        except DeclarationFault as fault:
+            raise DeclarationFault(f"{from_file}{fault}") from None
         with self._changing() as table:
             import tomlkit
 
+            known = self.read()
             for server in added:
+                if known.get(server.name) == server:
+                    unchanged.append(server.name)
+                    continue
                 if server.name in table:
+                    elsewhere = f", or give it another name in {source}" if source else ""
                     raise DeclarationFault(
-                        f"{server.name} is attached already; remove it first: "
-                        f"searchbus attach remove {server.name}"
+                        f"{from_file}{server.name} is attached already in {self.path}, with other "
+                        "keys; nothing was attached. Remove it first: searchbus attach remove "
+                        f"{server.name}{elsewhere}"
                     )
                 entry = tomlkit.table()
                 for key, value in msgspec.to_builtins(server).items():
@@ -145,6 +161,7 @@ class AttachFile:
                         value = inline
                     entry[key] = value
                 table[server.name] = entry
+        return unchanged
 
     def remove(self, name: str) -> None:
         """Remove a server.
@@ -175,11 +192,13 @@ class AttachFile:
         with self.path.with_name(f".{self.path.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.read()
-            exists = self.path.exists()
-            document = tomlkit.parse(self.path.read_text(encoding=_ENCODING) if exists else "")
+            before = read_text(self.path) if self.path.exists() else ""
+            document = tomlkit.parse(before)
             yield _servers_of(document)
             text = tomlkit.dumps(document)
             self._parse(text)
+            if text == before:
+                return
             # Where the path is a link, the file that it names is replaced. Values of env and
             # headers may be secrets.
             write_atomically(self.path.resolve(), text, mode=0o600)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -27,7 +26,7 @@ from .command_options import (
     server_of,
 )
 from .command_status import ask_status, masked, state_of, summary
-from .host_files import parse_host_file
+from .import_command import import_commands
 from .login_command import login_commands
 from .probe import probe
 from .servers import DeclarationFault, parse_server
@@ -38,6 +37,7 @@ __all__ = ["attach"]
 attach = typer.Typer(
     help="Attach other MCP servers: each becomes a toolset of searchbus.", no_args_is_help=True
 )
+attach.add_typer(import_commands)
 attach.add_typer(login_commands)
 
 
@@ -93,7 +93,9 @@ def add(
         if env:
             keys["env"] = dict(_pair(text, "=", "--env NAME=VALUE") for text in env)
         found = file_of(file, data)
-        found.add([parse_server(name, keys)])
+        if found.add([parse_server(name, keys)]):
+            typer.echo(f"{name} is attached already in {found.path}, with the same keys")
+            return
     further = f"searchbus attach test {name}{options_again(file, data)}"
     typer.echo(f"{name} is attached in {found.path}; check it: {further}")
 
@@ -268,27 +270,6 @@ def remove(name: NameArgument, file: FileOption = None, data: DataOption = None)
     with reported_errors():
         file_of(file, data).remove(name)
     typer.echo(f"{name} is removed")
-
-
-@attach.command("import")
-def import_servers(
-    source: Annotated[Path, typer.Argument(help="The configuration of a desktop host.")],
-    file: FileOption = None,
-    data: DataOption = None,
-) -> None:
-    """Attach all servers of Claude Desktop's, Cursor's or VS Code's `mcpServers` JSON.
-
-    Example: searchbus attach import ~/.cursor/mcp.json
-    """
-    with reported_errors():
-        text = source.read_text(encoding="utf-8-sig")
-        try:
-            servers = parse_host_file(text)
-        except DeclarationFault as error:
-            raise DeclarationFault(f"{source}: {error}") from None
-        found = file_of(file, data)
-        found.add(servers.values())
-    typer.echo(f"{len(servers)} servers are attached in {found.path}: {', '.join(servers)}")
 
 
 def _pair(text: str, sign: str, form: str) -> tuple[str, str]:

@@ -9,9 +9,10 @@ from typing import Any
 
 from searchbus_runtime.spelling import nearest
 
+from .json_comments import without_comments
 from .servers import DeclarationFault, Server, parse_server
 
-__all__ = ["parse_host_file"]
+__all__ = ["parse_host_file", "renamed"]
 
 _TRANSPORTS = {
     "stdio": None,
@@ -36,17 +37,15 @@ def parse_host_file(text: str) -> dict[str, Server]:
         DeclarationFault: the text is something else, or a server has a key that no host writes.
     """
     try:
-        content = json.loads(text)
+        content = json.loads(without_comments(text))
     except (ValueError, RecursionError) as error:
-        raise DeclarationFault(
-            f"it is not JSON, which has no comments and no commas at an end: {error}"
-        ) from None
+        raise DeclarationFault(f"it is not JSON: {error}") from None
     table = _table(content)
     if table is None:
         raise DeclarationFault("it has no object 'mcpServers' (VS Code: 'servers').")
     found: dict[str, Server] = {}
     for given, keys in table.items():
-        name = re.sub("_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]+", "-", given))[:40].strip("-_")
+        name = _name(given)
         if not name:
             raise DeclarationFault(f"{given!r} has no letter or digit of ASCII; rename it.")
         if name in found:
@@ -55,6 +54,16 @@ def parse_host_file(text: str) -> dict[str, Server]:
             raise DeclarationFault(f"{given}: it is not an object.")
         found[name] = _server(name, keys)
     return found
+
+
+def renamed(text: str) -> dict[str, str]:
+    """Name in the file → name of the server, of those that were changed. The file was parsed."""
+    table = _table(json.loads(without_comments(text))) or {}
+    return {given: _name(given) for given in table if _name(given) != given}
+
+
+def _name(given: str) -> str:
+    return re.sub("_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]+", "-", given))[:40].strip("-_")
 
 
 def _table(content: Any) -> Mapping[str, Any] | None:
