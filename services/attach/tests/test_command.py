@@ -54,6 +54,31 @@ def test_servers_are_added_listed_shown_and_removed(attach, tmp_path):
     assert attach("remove", "files").stderr.endswith("attach.toml.\n")
 
 
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (("x", "npx", "-y", "a b"), "x -- npx -y 'a b'"),
+        (
+            ("--env", "A=b", "--policy=warn", "x", "npx", "-y"),
+            "--env A=b --policy=warn x -- npx -y",
+        ),
+    ],
+)
+def test_a_command_without_dashes_before_it_is_shown_with_them(attach, given, line):
+    """Its options would be those of `add`."""
+    done = attach("add", *given)
+    assert done.returncode == 2
+    words = " ".join(done.stderr.replace("\u2502", " ").split())
+    assert f"No such option: -y. Write -- before the command: searchbus attach add {line}" in words
+
+
+def test_a_wrong_option_of_add_itself_is_only_named(attach):
+    """Nothing says that -- is missing."""
+    stderr = attach("add", "x", "--ulr", "https://x.example").stderr
+    assert "No such option: --ulr" in stderr
+    assert "Write --" not in stderr
+
+
 def test_the_command_that_checks_a_new_server_can_be_copied(attach, tmp_path, monkeypatch):
     """It names the same file: by its options, and not where the environment does."""
     file = tmp_path / "my servers.toml"

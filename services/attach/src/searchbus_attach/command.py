@@ -13,6 +13,7 @@ from searchbus_runtime.printable import printable
 
 from .approving import approve_definitions, differences, waiting
 from .command_options import (
+    CommandAfterDashes,
     DataOption,
     FileOption,
     JsonOption,
@@ -41,7 +42,7 @@ attach.add_typer(import_commands)
 attach.add_typer(login_commands)
 
 
-@attach.command("add")
+@attach.command("add", cls=CommandAfterDashes)
 def add(
     name: NameArgument,
     command: Annotated[

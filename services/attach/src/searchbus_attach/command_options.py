@@ -7,9 +7,10 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from searchbus_contracts import Fault
 from searchbus_runtime import data_folder
@@ -26,8 +27,9 @@ from .servers import DeclarationFault, Server
 from .settings import FILE_NAME, PINS_NAME, AttachSettings
 
 __all__ = [
-    "DataOption", "FileOption", "JsonOption", "NameArgument", "PinsOption", "credentials_for",
-    "file_of", "options_again", "pins_of", "reported_errors", "server_of", "settings_of",
+    "CommandAfterDashes", "DataOption", "FileOption", "JsonOption", "NameArgument", "PinsOption",
+    "credentials_for", "file_of", "options_again", "pins_of", "reported_errors", "server_of",
+    "settings_of",
 ]  # fmt: skip
 
 NameArgument = Annotated[str, typer.Argument(help="The server's name, also that of its toolset.")]
@@ -46,6 +48,41 @@ PinsOption = Annotated[
 ]  # fmt: skip
 DataOption = Annotated[Path | None, typer.Option(help="Data folder of the stack.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+class CommandAfterDashes(TyperCommand):
+    """A command whose arguments are another command; without `--` before it, the options of that
+    one are taken for its own.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Say where `--` belongs, if that may be missing."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            # The class is one of click, or of the copy of it that is in Typer.
+            if type(error).__name__ == "NoSuchOption" and (line := self._with_dashes(given)):
+                error.message += (  # type: ignore[attr-defined]
+                    f". Write -- before the command: {ctx.command_path} {shlex.join(line)}"
+                )
+            raise
+
+    def _with_dashes(self, given: list[str]) -> list[str]:
+        """The words with `--` before the second one that belongs to no option; or nothing."""
+        flags = {name for one in self.params if getattr(one, "is_flag", False) for name in one.opts}
+        names = 0
+        words = iter(enumerate(given))
+        for place, word in words:
+            if not word.startswith("-"):
+                names += 1
+                if names > 1:
+                    return [*given[:place], "--", *given[place:]]
+            elif word == "--":
+                break
+            elif "=" not in word and word not in flags:
+                next(words, None)  # its value
+        return []
 
 
 def file_of(file: Path | None, data: Path | None) -> AttachFile:
