@@ -92,6 +92,29 @@ def test_the_command_that_checks_a_new_server_can_be_copied(attach, tmp_path, mo
     assert done.stdout.endswith("searchbus attach test third\n")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("show", "a"),
+        ("test", "a"),
+        ("diff", "a"),
+        ("approve", "a", "--all"),
+        ("remove", "a"),
+    ],
+)
+def test_a_named_file_that_is_not_there_is_an_error(attach, tmp_path, monkeypatch, words):
+    """It is not an empty one; only `add` and `import` make it."""
+    file = tmp_path / "other.toml"
+    done = attach(*words, "--file", file)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"There is no file {file}. Name another one by --file" in done.stderr
+    monkeypatch.setenv("SEARCHBUS_ATTACH_FILE", str(file))
+    assert f"There is no file {file}." in attach(*words).stderr
+    assert attach("add", "b", "--", "true").returncode == 0
+    assert attach("list").returncode == 0
+
+
 def test_a_server_is_added_with_its_sign_in(attach, tmp_path):
     """A secret that is in the file nevertheless is not shown."""
     keys = ("type=client_credentials", "issuer=https://x.example", "client_id=searchbus")

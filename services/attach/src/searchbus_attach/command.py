@@ -93,7 +93,7 @@ def add(
             keys["auth"] = pairs
         if env:
             keys["env"] = dict(_pair(text, "=", "--env NAME=VALUE") for text in env)
-        found = file_of(file, data)
+        found = file_of(file, data, may_be_new=True)
         if found.add([parse_server(name, keys)]):
             typer.echo(f"{name} is attached already in {found.path}, with the same keys")
             return

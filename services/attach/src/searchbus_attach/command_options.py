@@ -85,12 +85,24 @@ class CommandAfterDashes(TyperCommand):
         return []
 
 
-def file_of(file: Path | None, data: Path | None) -> AttachFile:
-    """The file of servers."""
+def file_of(file: Path | None, data: Path | None, *, may_be_new: bool = False) -> AttachFile:
+    """The file of servers.
+
+    Args:
+        may_be_new: whether the command makes a named file that is not there.
+
+    Raises:
+        DeclarationFault: a named file is not there.
+    """
     from searchbus_runtime.services import known_services
 
     from .taken import taken_names
 
+    if file is not None and not may_be_new and not file.exists():
+        raise DeclarationFault(
+            f"There is no file {file}. Name another one by --file or SEARCHBUS_ATTACH_FILE; "
+            "searchbus attach add makes a new one."
+        )
     return AttachFile(file or data_folder(data) / FILE_NAME, taken_names(known_services()))
 
 

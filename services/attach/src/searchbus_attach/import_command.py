@@ -43,7 +43,7 @@ def import_servers(
                 f"{source} has no servers, so nothing is attached. Add them in the program that "
                 "writes this file, or one by one: searchbus attach add --help"
             )
-        found = file_of(file, data)
+        found = file_of(file, data, may_be_new=True)
         unchanged = found.add(servers.values(), source)
     enabled = [name for name in servers if name not in unchanged and servers[name].enabled]
     are = "1 server is" if len(enabled) == 1 else f"{len(enabled) or 'no'} servers are"
