@@ -150,6 +150,11 @@ def test_views_are_listed_and_shown(attach, tmp_path):
     ]
     assert 'view.deny: ["rm"]' in attach("show", "files").stdout
     assert json.loads(attach("show", "files", "--json").stdout)["view"] == {"deny": ["rm"]}
+    shown = attach("show", "reading").stdout.splitlines()
+    assert shown == ["name: reading", 'allow: ["files__*"]', "state: not running"]
+    found = json.loads(attach("show", "reading", "--json").stdout)
+    assert found == {"view": {"name": "reading", "allow": ["files__*"]}, "state": "not running"}
+    assert "Did you mean 'reading'?" in attach("show", "readin").stderr
 
 
 @pytest.mark.parametrize(

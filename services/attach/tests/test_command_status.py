@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from searchbus_attach.command_status import ask_status, masked, state_of, summary
+from searchbus_attach.command_status import (
+    ask_status,
+    masked,
+    shown_selection,
+    state_of,
+    summary,
+)
 from searchbus_attach.servers import parse_server
-from searchbus_contracts.attach import AttachedServer
+from searchbus_attach.views import parse_selection
+from searchbus_contracts.attach import AttachedServer, AttachedView, StatusReply
 
 
 def test_values_that_may_be_secret_are_not_shown():
@@ -38,3 +45,15 @@ def test_a_line_says_what_is_to_be_looked_at():
     )  # fmt: skip
     line = "files  down  npx  7 tools, 2 changed, 1 view problems, stale  it ended"
     assert summary(server, away) == line
+
+
+def test_a_view_of_several_servers_is_shown_with_its_tools():
+    """Those that are listed now."""
+    selection = parse_selection("reading", {"allow": ["files__*"]})
+    status = StatusReply(views=(AttachedView(name="reading", tools=("files__read", "files__ls")),))
+    assert shown_selection(selection, status, as_json=False).splitlines()[-3:] == [
+        "tools: 2", "  files__read", "  files__ls",
+    ]  # fmt: skip
+    assert '"tools": ["files__read", "files__ls"]' in shown_selection(
+        selection, status, as_json=True
+    )

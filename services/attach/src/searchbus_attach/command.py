@@ -26,7 +26,7 @@ from .command_options import (
     reported_errors,
     server_of,
 )
-from .command_status import ask_status, masked, state_of, summary
+from .command_status import ask_status, masked, shown_selection, state_of, summary
 from .import_command import import_commands
 from .login_command import login_commands
 from .probe import probe
@@ -143,12 +143,19 @@ def show(
 ) -> None:
     """Show one server: its keys without values that may be secret, its view, its state, its tools.
 
+    Of a view of several servers: its keys and its tools.
+
     Example: searchbus attach show files
     """
     with reported_errors():
         found_file = file_of(file, data)
-        server = server_of(found_file, name)
-        view = msgspec.to_builtins(found_file.read_all().views.get(name, View()))
+        declared = found_file.read_all()
+        if name in declared.selections:
+            selection = declared.selections[name]
+            typer.echo(shown_selection(selection, ask_status(data_folder(data)), as_json=as_json))
+            return
+        server = server_of(found_file, name, [*declared.servers, *declared.selections])
+        view = msgspec.to_builtins(declared.views.get(name, View()))
         status = ask_status(data_folder(data), name)
     found = next(iter(status.servers), None) if status is not None else None
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -119,11 +119,19 @@ def pins_of(pins: Path | None, data: Path | None) -> Path:
     return pins or data_folder(data) / PINS_NAME
 
 
-def server_of(file: AttachFile, name: str) -> Server:
-    """A declared server. Raises DeclarationFault."""
+def server_of(file: AttachFile, name: str, known: Iterable[str] | None = None) -> Server:
+    """A declared server.
+
+    Args:
+        known: names that can be meant; default: those of the servers.
+
+    Raises:
+        DeclarationFault: there is none of that name.
+    """
     servers = file.read()
     if name not in servers:
-        raise DeclarationFault(f"There is no server {name} in {file.path}.{nearest(name, servers)}")
+        near = nearest(name, servers if known is None else known)
+        raise DeclarationFault(f"There is no server {name} in {file.path}.{near}")
     return servers[name]
 
 

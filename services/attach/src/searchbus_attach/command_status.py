@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from searchbus_bus import connect
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import AttachedServer, StatusReply, StatusRequest
 from searchbus_runtime import BusAddress, find_bus
+from searchbus_runtime.printable import printable
 
 from .servers import Server
+from .views import Selection
 
-__all__ = ["ask_status", "masked", "state_of", "summary"]
+__all__ = ["ask_status", "masked", "shown_selection", "state_of", "summary"]
 
 _TIMEOUT_S = 10.0
 _MASK = "***"
@@ -73,6 +76,22 @@ def summary(server: Server, found: AttachedServer | None) -> str:
     shown = [f"{found.tools} tools", *(f"{n} {what}" for what, n in numbers.items() if n)]
     shown += ["stale"] if found.stale else []
     return f"{line}  {', '.join(shown)}  {found.problem}".rstrip()
+
+
+def shown_selection(selection: Selection, status: StatusReply | None, *, as_json: bool) -> str:
+    """What there is to say of a view of several servers, as lines or as JSON."""
+    keys = msgspec.to_builtins(selection)
+    views = status.views if status is not None else ()
+    tools = next((view.tools for view in views if view.name == selection.name), None)
+    if as_json:
+        state = {"state": "not running"} if tools is None else {"tools": tools}
+        return json.dumps({"view": keys, **state})
+    lines = [
+        f"{key}: {value if key == 'name' else json.dumps(value)}" for key, value in keys.items()
+    ]
+    lines += ["state: not running"] if tools is None else [f"tools: {len(tools)}"]
+    lines += [f"  {tool}" for tool in tools or ()]
+    return "\n".join(printable(line, one_line=True) for line in lines)
 
 
 def masked(server: Server) -> dict[str, Any]:
