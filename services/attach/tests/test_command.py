@@ -155,6 +155,7 @@ def test_views_are_listed_and_shown(attach, tmp_path):
     found = json.loads(attach("show", "reading", "--json").stdout)
     assert found == {"view": {"name": "reading", "allow": ["files__*"]}, "state": "not running"}
     assert "Did you mean 'reading'?" in attach("show", "readin").stderr
+    assert "reading is a view of several servers" in attach("test", "reading").stderr
 
 
 @pytest.mark.parametrize(
@@ -165,8 +166,10 @@ def test_views_are_listed_and_shown(attach, tmp_path):
         (("add", "a", "--url", "https://x.example", "--header", "word"), "Name: value"),
         (("add", "a", "--url", "https://x.example", "--policy", "trust"), "policy"),
         (("remove", "a"), "There is no server a"),
-        (("show", "a"), "There is no server a"),
-        (("approve", "a"), "--all"),
+        (("show", "a"), "There is no server a: none is attached in "),
+        (("test", "a"), "Attach one: searchbus attach add NAME -- COMMAND"),
+        (("approve", "a"), "There is no server a"),
+        (("logout", "a"), "There is no server a"),
         (("import", "/no/such/file"), "/no/such/file cannot be used (No such file"),
     ],
 )
@@ -202,5 +205,6 @@ def test_a_change_is_shown_and_approved(attach, tmp_path):
     assert attach("approve", "plain", first).returncode == 0
     assert attach("diff", "plain").stdout.count("it is new") == 5
     assert attach("approve", "plain", "--all").returncode == 0
-    same = attach("diff", "plain")
-    assert (same.stdout, same.stderr) == ("", "nothing differs from what was approved\n")
+    for same in (attach("diff", "plain"), attach("approve", "plain", "--all")):
+        assert (same.stdout, same.stderr) == ("", "nothing differs from what was approved\n")
+    assert "searchbus attach diff plain" in attach("approve", "plain").stderr

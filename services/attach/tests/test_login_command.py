@@ -60,6 +60,9 @@ def test_sign_ins_are_listed_and_ended(attach, tmp_path):
     assert attach("logout", "far", "--all").returncode == 0
     assert vault.logins() == []
     assert "Nobody to sign out" in attach("logout", "far").stderr
+    assert "There is no server fra in " in attach("logout", "fra").stderr
+    vault.put("gone", "", Tokens(access_token="word-token"))
+    assert "the server is not declared any more" in attach("logout", "gone").stdout
 
 
 def test_the_public_key_for_token_exchange(attach, monkeypatch):

@@ -40,6 +40,7 @@ attach = typer.Typer(
 )
 attach.add_typer(import_commands)
 attach.add_typer(login_commands)
+_NOTHING_DIFFERS = "nothing differs from what was approved"
 
 
 @attach.command("add", cls=CommandAfterDashes)
@@ -154,7 +155,7 @@ def show(
             selection = declared.selections[name]
             typer.echo(shown_selection(selection, ask_status(data_folder(data)), as_json=as_json))
             return
-        server = server_of(found_file, name, [*declared.servers, *declared.selections])
+        server = server_of(found_file, name)
         view = msgspec.to_builtins(declared.views.get(name, View()))
         status = ask_status(data_folder(data), name)
     found = next(iter(status.servers), None) if status is not None else None
@@ -238,7 +239,7 @@ def diff(
         for line in lines:
             typer.echo(printable(line))
     if not lines:
-        typer.echo("nothing differs from what was approved", err=True)
+        typer.echo(_NOTHING_DIFFERS, err=True)
 
 
 @attach.command("approve")
@@ -259,14 +260,19 @@ def approve(
     Example: searchbus attach approve files 1a2b3c4d5e6f708192a3b4c5d6e7f809
     """
     with reported_errors():
-        if bool(digits) == every:
-            raise ValueError("name the digits of what you approve, or give --all")
         server = server_of(file_of(file, data), name)
+        if bool(digits) == every:
+            raise ValueError(
+                "name the digits of what you approve, or give --all; the digits are in: "
+                f"searchbus attach diff {name}"
+            )
         found = approve_definitions(
             server, pins_of(pins, data), digits, credentials_for(server, data)
         )
         for approved in found:
             typer.echo(printable(f"{name}.{approved} is approved", one_line=True))
+    if not found:
+        typer.echo(_NOTHING_DIFFERS, err=True)
 
 
 @attach.command("remove")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from searchbus_runtime.printable import printable
 from searchbus_runtime.settings import load_settings
 from searchbus_runtime.spelling import nearest
 
-from .attach_file import AttachFile
+from .attach_file import AttachFile, Declared
 from .auth.credentials import Credentials
 from .auth.faults import AuthFault
 from .auth.opening import credentials_of
@@ -29,7 +29,7 @@ from .settings import FILE_NAME, PINS_NAME, AttachSettings
 __all__ = [
     "CommandAfterDashes", "DataOption", "FileOption", "JsonOption", "NameArgument", "PinsOption",
     "credentials_for", "file_of", "options_again", "pins_of", "reported_errors", "server_of",
-    "settings_of",
+    "settings_of", "unknown_server",
 ]  # fmt: skip
 
 NameArgument = Annotated[str, typer.Argument(help="The server's name, also that of its toolset.")]
@@ -119,20 +119,27 @@ def pins_of(pins: Path | None, data: Path | None) -> Path:
     return pins or data_folder(data) / PINS_NAME
 
 
-def server_of(file: AttachFile, name: str, known: Iterable[str] | None = None) -> Server:
-    """A declared server.
+def server_of(file: AttachFile, name: str) -> Server:
+    """A declared server. Raises DeclarationFault where there is none of that name."""
+    declared = file.read_all()
+    if name not in declared.servers:
+        raise unknown_server(file, name, declared)
+    return declared.servers[name]
 
-    Args:
-        known: names that can be meant; default: those of the servers.
 
-    Raises:
-        DeclarationFault: there is none of that name.
-    """
-    servers = file.read()
-    if name not in servers:
-        near = nearest(name, servers if known is None else known)
-        raise DeclarationFault(f"There is no server {name} in {file.path}.{near}")
-    return servers[name]
+def unknown_server(file: AttachFile, name: str, declared: Declared) -> DeclarationFault:
+    """What to say of a name that no server of the file has."""
+    if name in declared.selections:
+        return DeclarationFault(
+            f"{name} is a view of several servers, not a server; searchbus attach list names them."
+        )
+    if not declared.servers:
+        return DeclarationFault(
+            f"There is no server {name}: none is attached in {file.path}. Attach one: "
+            "searchbus attach add NAME -- COMMAND, or with --url ADDRESS"
+        )
+    near = nearest(name, [*declared.servers, *declared.selections])
+    return DeclarationFault(f"There is no server {name} in {file.path}.{near}")
 
 
 def settings_of(data: Path | None) -> AttachSettings:

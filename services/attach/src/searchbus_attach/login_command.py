@@ -21,6 +21,7 @@ from .command_options import (
     reported_errors,
     server_of,
     settings_of,
+    unknown_server,
 )
 from .servers import DeclarationFault, Server, variable
 from .settings import AttachSettings
@@ -82,13 +83,19 @@ def logout(
     Example: searchbus attach logout tracker --caller ann
     """
     with reported_errors():
-        found = _logins(settings_of(data))
-        callers = [one for server, one in found.vault.logins() if server == name]
+        found_file = file_of(file, data)
+        declared = found_file.read_all()
+        server = declared.servers.get(name)
+        settings = settings_of(data)
+        kept = credentials_of(settings).logins
+        callers = [one for at, one in kept.vault.logins() if at == name] if kept else []
+        # With sign-ins it may be removed from the file already.
+        if server is None and not callers:
+            raise unknown_server(found_file, name, declared)
+        found = _logins(settings)
         ended = [one for one in callers if every or one == caller]
         if not ended:
             raise DeclarationFault(f"Nobody to sign out of {name}; see searchbus attach logins.")
-        # It may be removed from the file already.
-        server = file_of(file, data).read().get(name)
         for one in ended:
             typer.echo(
                 printable(f"{name}  {one or '(searchbus)'}: {_end(found, server, name, one)}")
