@@ -38,13 +38,20 @@ def test_servers_are_added_listed_shown_and_removed(attach, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert added(tmp_path)["far"].headers == {"Authorization": "Bearer word"}
-    assert attach("list").stdout.splitlines() == [
-        "files  not running  npx",
-        "far  not running  https://x.example/mcp",
+    listed = attach("list")
+    assert listed.stdout.splitlines() == [
+        "server  state        target",
+        "files   not running  npx",
+        "far     not running  https://x.example/mcp",
     ]
-    shown = attach("show", "far").stdout
-    assert "word" not in shown
-    assert "Authorization" in shown
+    assert "Start one: searchbus up" in listed.stderr
+    shown = attach("show", "far")
+    assert "headers: Authorization=***" in shown.stdout
+    assert "word" not in shown.stdout
+    assert "Start one: searchbus up" in shown.stderr
+    assert attach("show", "files").stdout.splitlines()[:4] == [
+        "name: files", "command: npx", "args: -y server-files --all", "env: KEY=${KEY}",
+    ]  # fmt: skip
     assert json.loads(attach("show", "files", "--json").stdout)["keys"]["env"] == {"KEY": "${KEY}"}
     assert attach("remove", "far").returncode == 0
     assert set(added(tmp_path)) == {"files"}
@@ -144,9 +151,9 @@ def test_views_are_listed_and_shown(attach, tmp_path):
     path = tmp_path / "attach.toml"
     view = "[servers.files.view]\ndeny = ['rm']\n[views.reading]\nallow = ['files__*']\n"
     path.write_text(f"{path.read_text()}{view}")
-    assert attach("list").stdout.splitlines() == [
-        "files  not running  npx",
-        "reading  view  not running",
+    assert attach("list").stdout.splitlines()[1:] == [
+        "files    not running  npx",
+        "reading  not running  a view",
     ]
     assert 'view.deny: ["rm"]' in attach("show", "files").stdout
     assert json.loads(attach("show", "files", "--json").stdout)["view"] == {"deny": ["rm"]}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from searchbus_attach.attach_file import Declared
 from searchbus_attach.command_status import (
     ask_status,
     masked,
+    notices,
     shown_selection,
-    state_of,
-    summary,
+    shown_server,
+    table,
 )
 from searchbus_attach.servers import parse_server
 from searchbus_attach.views import parse_selection
@@ -32,19 +34,74 @@ def test_without_a_stack_there_is_no_status(tmp_path, monkeypatch):
     assert ask_status(tmp_path) is None
 
 
-def test_a_line_says_what_is_to_be_looked_at():
+def test_the_table_says_what_is_to_be_looked_at():
     """And nothing of what is as usual."""
-    server = parse_server("files", {"command": "/usr/bin/npx"})
-    assert summary(server, None) == "files  not running  npx"
-    assert state_of(parse_server("a", {"command": "x", "enabled": False})) == "disabled"
+    assert list(table(Declared(), None)) == []
+    off = parse_server("off", {"command": "x", "enabled": False})
+    declared = Declared(
+        {"files": parse_server("files", {"command": "/usr/bin/npx"}), "off": off},
+        selections={"reading": parse_selection("reading", {"allow": ["*"]})},
+    )
     found = AttachedServer(name="files", state="up", target="npx", tools=7)
-    assert summary(server, found) == "files  up  npx  7 tools"
+    views = (AttachedView(name="reading", tools=("a",)),)
+    assert list(table(declared, StatusReply(servers=(found,), views=views))) == [
+        "server   state     target  offers",
+        "files    up        npx     7 tools",
+        "off      disabled  x",
+        "reading  up        a view  1 tool",
+    ]
     away = AttachedServer(
-        name="files", state="down", target="npx", tools=7, held=2, stale=True, problem="it ended",
+        name="files", state="down", target="npx", tools=7, held=2, stale=True, problem="it\nended",
         view_problems=("a",),
     )  # fmt: skip
-    line = "files  down  npx  7 tools, 2 changed, 1 view problems, stale  it ended"
-    assert summary(server, away) == line
+    assert list(table(declared, StatusReply(servers=(away,))))[:2] == [
+        "server   state        target  offers                                     problem",
+        "files    down         npx     7 tools, 2 changed, 1 view problem, stale  it\\nended",
+    ]
+
+
+def test_what_is_to_be_done_is_named(tmp_path, monkeypatch):
+    """With the command that does it."""
+    monkeypatch.delenv("SEARCHBUS_NATS_URL", raising=False)
+    declared = Declared({"files": parse_server("files", {"command": "x"})})
+    assert "attach add" in " ".join(notices(Declared(), None, tmp_path))
+    (line,) = notices(declared, None, tmp_path)
+    assert "Start one: searchbus up" in line
+    found = AttachedServer(name="files", state="up", target="npx", held=2)
+    status = StatusReply(servers=(found,), file_problem="it is not TOML")
+    assert list(notices(declared, status, tmp_path)) == [
+        "warning: it is not TOML",
+        "definitions of files changed; see: searchbus attach diff files",
+    ]
+    monkeypatch.setenv("SEARCHBUS_NATS_URL", "nats://127.0.0.1:1")
+    assert "The service attach does not run" in " ".join(notices(declared, None, tmp_path))
+
+
+def test_a_server_is_shown_as_one_writes_it():
+    """Without Python, and without what is empty."""
+    keys = {
+        "command": "x",
+        "args": ["-y", "a b"],
+        "env": {"A": "word"},
+        "idle_s": 5,
+        "enabled": False,
+    }
+    server = parse_server("files", keys)
+    found = AttachedServer(name="files", state="up", target="x", protocol="2025-06-18")
+    assert list(shown_server(server, {"deny": ["rm"]}, found)) == [
+        "name: files",
+        "command: x",
+        "args: -y 'a b'",
+        "env: A=***",
+        "enabled: false",
+        "idle_s: 5.0",
+        'view.deny: ["rm"]',
+        "state: up",
+        "protocol: 2025-06-18",
+        "restarts: 0",
+        "in_flight: 0",
+    ]
+    assert list(shown_server(server, {}, None))[-1] == "state: disabled"
 
 
 def test_a_view_of_several_servers_is_shown_with_its_tools():

@@ -26,7 +26,16 @@ from .command_options import (
     reported_errors,
     server_of,
 )
-from .command_status import ask_status, masked, shown_selection, state_of, summary
+from .command_status import (
+    ask_status,
+    masked,
+    not_running,
+    notices,
+    shown_selection,
+    shown_server,
+    state_of,
+    table,
+)
 from .import_command import import_commands
 from .login_command import login_commands
 from .probe import probe
@@ -123,16 +132,10 @@ def list_servers(
         ]  # fmt: skip
         typer.echo(json.dumps(rows))
         return
-    if not declared:
-        typer.echo("no server is attached; attach one: searchbus attach add --help", err=True)
-    if status is not None and status.file_problem:
-        typer.echo(printable(f"warning: {status.file_problem}"), err=True)
-    for name, server in declared.items():
-        typer.echo(printable(summary(server, running.get(name)), one_line=True))
-    selected = {view.name: len(view.tools) for view in status.views} if status else {}
-    for name in found_file.selections:
-        state = f"{selected[name]} tools" if name in selected else "not running"
-        typer.echo(f"{name}  view  {state}")
+    for line in notices(found_file, status, data_folder(data)):
+        typer.echo(printable(line), err=True)
+    for line in table(found_file, status):
+        typer.echo(line)
 
 
 @attach.command("show")
@@ -163,20 +166,10 @@ def show(
         state = msgspec.to_builtins(found) if found is not None else {"state": state_of(server)}
         typer.echo(json.dumps({"keys": masked(server), "view": view, **state}))
         return
-    for key, value in masked(server).items():
-        typer.echo(printable(f"{key}: {value}", one_line=True))
-    for key, value in view.items():
-        typer.echo(printable(f"view.{key}: {json.dumps(value)}", one_line=True))
-    if found is None:
-        typer.echo(f"state: {state_of(server)}")
-        return
-    for key in ("state", "problem", "server_info", "protocol", "restarts", "in_flight"):
-        typer.echo(printable(f"{key}: {getattr(found, key)}", one_line=True))
-    for problem in found.view_problems:
-        typer.echo(printable(f"view problem: {problem}", one_line=True))
-    for tool in found.tool_list:
-        line = f"  {tool.name}  {tool.listed_as or 'not listed'}  {tool.problem}".rstrip()
+    for line in shown_server(server, view, found):
         typer.echo(printable(line, one_line=True))
+    if status is None:
+        typer.echo(not_running(data_folder(data)), err=True)
 
 
 @attach.command("test")
