@@ -16,7 +16,13 @@ import pytest
 import uvloop
 
 from searchbus_attach import child as module
-from searchbus_attach.child import ALLOWED_VARIABLES, Child, Reaper, child_environment
+from searchbus_attach.child import (
+    ALLOWED_VARIABLES,
+    Child,
+    Reaper,
+    child_environment,
+    has_program,
+)
 from searchbus_attach.connection import HttpNotes, why
 from searchbus_attach.servers import parse_server
 from searchbus_testing import eventually, until
@@ -29,6 +35,23 @@ def reaper():
     found = Reaper()
     yield found
     found.close()
+
+
+def test_whether_a_program_is_there(tmp_path):
+    """On its own PATH, and from the folder in which it starts."""
+    own = tmp_path / "own"
+    own.write_text("")
+    own.chmod(0o700)
+    in_own_path = {"command": "own", "env": {"PATH": str(tmp_path)}}
+    for keys, is_there in (
+        ({"command": sys.executable}, True),
+        ({"command": "own"}, False),
+        (in_own_path, True),
+        ({"command": "./own", "cwd": str(tmp_path)}, True),
+        ({"command": "./other", "cwd": str(tmp_path)}, False),
+        ({"command": "${NAME_OF_PROGRAM}"}, True),
+    ):
+        assert has_program(parse_server("a", keys)) is is_there
 
 
 async def ask(child: Child, name: str) -> dict:

@@ -61,6 +61,15 @@ def test_servers_are_added_listed_shown_and_removed(attach, tmp_path):
     assert attach("remove", "files").stderr.endswith("attach.toml.\n")
 
 
+def test_a_program_that_is_not_there_is_told(attach, tmp_path):
+    """It may be installed later, so the server is attached nevertheless."""
+    done = attach("add", "broken", "--", "nosuchprogram")
+    assert (done.returncode, set(added(tmp_path))) == (0, {"broken"})
+    assert done.stderr.startswith("warning: there is no program nosuchprogram here; install it")
+    assert attach("add", "good", "--", sys.executable).stderr == ""
+    assert "for a URL" in attach("add", "odd", "--transport", "sse", "--", "true").stderr
+
+
 @pytest.mark.parametrize(
     ("given", "line"),
     [

@@ -26,6 +26,7 @@ def test_a_command_and_a_url_have_their_defaults():
         ("a", {"url": "ftp://x.example"}, "http://"),
         ("a", {"url": "https://x.example", "args": ["x"]}, "'args' is for a command"),
         ("a", {"command": "x", "headers": {"a": "b"}}, "'headers' is for a URL"),
+        ("a", {"command": "x", "transport": "sse"}, "'transport' is for a URL"),
         ("a", {"command": "x", "args": "y"}, "args"),
         ("a", {"command": "x", "policy": "trust"}, "policy"),
         ("a", {"command": "x", "call_timeout_s": 0}, "call_timeout_s"),
@@ -67,5 +68,14 @@ def test_variables_are_replaced_where_values_are_used(monkeypatch, tmp_path):
 def test_a_variable_without_a_value_is_named():
     """The server cannot be started then."""
     server = parse_server("a", {"command": "x", "env": {"KEY": "${NOT_SET_ANYWHERE}"}})
-    with pytest.raises(DeclarationFault, match="NOT_SET_ANYWHERE"):
+    with pytest.raises(DeclarationFault, match=r"^\$\{NOT_SET_ANYWHERE\} has no value\. Set NOT_"):
+        server.expanded({}.get)
+
+
+def test_an_input_of_vs_code_is_named_as_it_stands_in_the_file():
+    """VS Code asks for it, searchbus does not."""
+    server = parse_server("a", {"command": "x", "env": {"KEY": "${input:key}"}})
+    assert server.expanded({"key": "word"}.get).env == {"KEY": "word"}
+    message = r"^\$\{input:key\} has no value; .* inputs of VS Code\. Set key in the environment"
+    with pytest.raises(DeclarationFault, match=message):
         server.expanded({}.get)

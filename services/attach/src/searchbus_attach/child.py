@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +23,14 @@ from searchbus_runtime.parent import end_with_parent
 
 from .servers import Server
 
-__all__ = ["ALLOWED_VARIABLES", "MAX_LINE_BYTES", "Child", "Reaper", "child_environment"]
+__all__ = [
+    "ALLOWED_VARIABLES",
+    "MAX_LINE_BYTES",
+    "Child",
+    "Reaper",
+    "child_environment",
+    "has_program",
+]
 
 log = logging.getLogger("searchbus.attach")
 
@@ -47,6 +55,17 @@ def child_environment(server: Server) -> dict[str, str]:
     """The whole environment of a command."""
     passed = (*ALLOWED_VARIABLES, *server.pass_env)
     return {name: os.environ[name] for name in passed if name in os.environ} | server.env
+
+
+def has_program(server: Server) -> bool:
+    """Whether the program of a command is there; also where a variable would have to say that."""
+    path = child_environment(server).get("PATH")
+    if "${" in f"{server.command}{path}{server.cwd}":
+        return True
+    # A path is one from the folder in which the command starts.
+    is_path = os.sep in server.command
+    command = Path.cwd() / server.cwd / server.command if is_path else server.command
+    return shutil.which(command, path=path) is not None
 
 
 class Reaper:

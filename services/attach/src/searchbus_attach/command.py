@@ -12,6 +12,7 @@ from searchbus_runtime import data_folder
 from searchbus_runtime.printable import printable
 
 from .approving import approve_definitions, differences, waiting
+from .child import has_program
 from .command_options import (
     CommandAfterDashes,
     DataOption,
@@ -104,9 +105,18 @@ def add(
         if env:
             keys["env"] = dict(_pair(text, "=", "--env NAME=VALUE") for text in env)
         found = file_of(file, data, may_be_new=True)
-        if found.add([parse_server(name, keys)]):
+        server = parse_server(name, keys)
+        if found.add([server]):
             typer.echo(f"{name} is attached already in {found.path}, with the same keys")
             return
+    if command and not has_program(server):
+        typer.echo(
+            printable(
+                f"warning: there is no program {server.command} here; install it, or attach it "
+                "anew with its whole path"
+            ),
+            err=True,
+        )
     further = f"searchbus attach test {name}{options_again(file, data)}"
     typer.echo(f"{name} is attached in {found.path}; check it: {further}")
 

@@ -117,9 +117,11 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
             def value(found: re.Match[str]) -> str:
                 named = lookup(found[1])
                 if named is None:
+                    is_input = found[0].startswith("${input:")
+                    asked = "; searchbus does not ask for inputs of VS Code" if is_input else ""
                     raise DeclarationFault(
-                        f"${{{found[1]}}} has no value; set it in the environment of searchbus, or "
-                        f"as a file in the folder of {SECRETS_DIR}"
+                        f"{found[0]} has no value{asked}. Set {found[1]} in the environment of "
+                        f"searchbus, or as a file in the folder of {SECRETS_DIR}"
                     )
                 return named
 
@@ -195,9 +197,11 @@ def _check(server: Server) -> None:
         if wrong:
             raise DeclarationFault(f"{server.name}: {wrong[0]!r} is for a command, not for a URL.")
         _check_auth(server)
-    elif server.headers or server.auth:
-        key = "headers" if server.headers else "auth"
-        raise DeclarationFault(f"{server.name}: {key!r} is for a URL, not for a command.")
+        return
+    wrong = [key for key in ("headers", "auth") if getattr(server, key)]
+    wrong += ["transport"] if server.transport != "http" else []
+    if wrong:
+        raise DeclarationFault(f"{server.name}: {wrong[0]!r} is for a URL, not for a command.")
 
 
 def _check_auth(server: Server) -> None:
