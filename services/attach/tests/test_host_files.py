@@ -69,6 +69,22 @@ def test_what_a_host_keeps_for_itself_is_left_out():
 
 
 @pytest.mark.parametrize(
+    ("command", "arguments", "enabled"),
+    [
+        ("searchbus", ["stdio"], False),
+        ("/opt/bin/searchbus", ["stdio", "--toolset", "web"], False),
+        ("searchbus", ["up"], True),
+        ("searchbus-other", ["stdio"], True),
+    ],
+)
+def test_searchbus_itself_is_disabled(command, arguments, enabled):
+    """A host's file that is followed names it where the host uses searchbus."""
+    keys = {"command": command, "args": arguments}
+    (server,) = parse_host_file(json.dumps({"mcpServers": {"a": keys}})).values()
+    assert server.enabled is enabled
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("{", "not JSON"),

@@ -48,6 +48,17 @@ def test_another_server_of_the_same_name_stops_the_import(imported, tmp_path):
     )
 
 
+def test_searchbus_itself_is_not_imported(imported, tmp_path):
+    """A host that uses searchbus has it in its file."""
+    own = '"my searchbus": {"command": "/opt/bin/searchbus", "args": ["stdio", "--toolset", "web"]}'
+    done, names = imported(f'{{"mcpServers": {{{own}, "a": {{"command": "x"}}}}}}')
+    assert names == {"a"}
+    assert done.stdout.splitlines() == [
+        f"1 server is attached in {tmp_path / 'attach.toml'}: a",
+        "  my-searchbus is left out: it is searchbus itself",
+    ]
+
+
 def test_names_that_change_and_servers_that_are_off_are_told(imported, tmp_path):
     """Those that are off are in the file, but not attached."""
     done, names = imported(

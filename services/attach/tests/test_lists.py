@@ -91,7 +91,7 @@ async def test_lists_of_a_server_that_is_away_stay_until_it_is_given_up(lists, c
     await lists.read(Session())
     lists.keep()
     assert (names(lists), lists.stale, len(changes)) == ((["echo"], ["greet"]), True, 1)
-    lists.give_up()
+    lists.give_up("a reason")
     assert (names(lists), lists.given_up, len(changes)) == (([], []), True, 2)
     await lists.read(Session())
     assert (names(lists), lists.stale, lists.given_up) == ((["echo"], ["greet"]), False, False)

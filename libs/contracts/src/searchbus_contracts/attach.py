@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from .tools import Name
 
 __all__ = [
+    "ATTACHED_BY",
     "AttachedServer",
     "AttachedTool",
     "AttachedView",
@@ -16,6 +17,11 @@ __all__ = [
     "StatusReply",
     "StatusRequest",
 ]
+
+ATTACHED_BY = "dev.searchbus/attached-by"
+"""The key in `_meta` of a request by which the service asks a searchbus whether it is its own: the
+instance of the worker that asks. An edge refuses it where that worker is on its bus; the error's
+data has the same key."""
 
 ServerState = Literal["starting", "up", "idle", "down"]
 

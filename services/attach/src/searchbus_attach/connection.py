@@ -47,7 +47,7 @@ _CHANGES = (
 _SESSION_NOT_FOUND = -32001
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Surroundings:
     """What connections share.
 
@@ -55,12 +55,14 @@ class Surroundings:
         logs: the folder for what commands print; None: our own log, at debug.
         variable: the values of `${NAME}`.
         credentials: of remote servers.
+        worker: the instance on the bus that the connections are for; empty outside of the service.
     """
 
     reaper: Reaper = field(default_factory=Reaper)
     logs: Path | None = None
     variable: Callable[[str], str | None] = variable
     credentials: Credentials = field(default_factory=Credentials)
+    worker: str = ""
 
     async def aclose(self) -> None:
         """End what connections shared."""

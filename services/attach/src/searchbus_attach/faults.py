@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DeclarationFault", "ServerFault"]
+__all__ = ["DeclarationFault", "ItselfFault", "ServerFault"]
 
 
 class DeclarationFault(ValueError):
@@ -11,3 +11,10 @@ class DeclarationFault(ValueError):
 
 class ServerFault(RuntimeError):
     """A server that cannot be used as it behaves; the message says why, without secrets."""
+
+
+class ItselfFault(ServerFault):
+    """A server that is the searchbus which attaches it: each list would contain the last one."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"it is this searchbus itself; searchbus attach remove {name}")

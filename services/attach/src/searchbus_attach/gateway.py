@@ -1,7 +1,7 @@
 """All attached servers: follows the file and the approvals, and keeps the worker's tools current.
 
-A change of the file is applied within a second: a new server is started, one that was removed is
-stopped, one whose keys changed is started anew; the others are not touched.
+A change of the file is applied within a second: a server that is new or has other keys is started
+(anew), one that was removed is stopped; the others are not touched.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from searchbus_bus import Worker
 from searchbus_bus.metrics import LiveGauge
-from searchbus_contracts.attach import AttachedServer, StatusReply, StatusRequest
+from searchbus_contracts.attach import StatusReply, StatusRequest
 
 from .attach_file import AttachFile
 from .attached import Attached
@@ -81,7 +81,7 @@ class Gateway:
             gauge.watch(self)
 
     async def __aenter__(self) -> Gateway:
-        """Read the file and start its servers; their last lists are the worker's tools."""
+        """Read the file; the last lists of its servers are the worker's tools."""
         await self._look_at_file()
         return self
 
@@ -95,7 +95,7 @@ class Gateway:
         await self._around.aclose()
 
     def follow(self, announce: Callable[[], Awaitable[None]], instance: str) -> None:
-        """Follow the file and the servers from now on, and open sessions of callers.
+        """Start the servers, follow them and the file, and open sessions of callers.
 
         Args:
             announce: tells the bus that the worker's tools changed.
@@ -103,6 +103,10 @@ class Gateway:
         """
         self._announce = announce
         self._leases.start(instance)
+        # No server starts before: one that is this searchbus itself is found by its worker.
+        self._around.worker = instance
+        for attached in self._attached.values():
+            attached.upstream.start()
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._look()), loop.create_task(self._announce_changes())]
 
@@ -112,14 +116,12 @@ class Gateway:
 
     def status(self, request: StatusRequest) -> StatusReply:
         """The state of all servers, or of one with its tools."""
-        found: list[AttachedServer] = [
+        found = tuple(
             attached.status(with_tools=request.server is not None)
             for name, attached in sorted(self._attached.items())
             if request.server in (None, name)
-        ]
-        return StatusReply(
-            servers=tuple(found), views=self._offering.views, file_problem=self._problem
         )
+        return StatusReply(servers=found, views=self._offering.views, file_problem=self._problem)
 
     def server(self, name: str) -> Server | None:
         """A running server, with its variables expanded. Raises DeclarationFault."""
@@ -182,7 +184,8 @@ class Gateway:
                     functools.partial(self._list, name),
                     self._sessions(server),
                 )
-                upstream.start()
+                if self._announce is not None:
+                    upstream.start()
                 self._list(name)
         for name in gone:
             self._list(name)
@@ -262,22 +265,20 @@ class Gateway:
     def states(self) -> list[tuple[float, dict[str, str]]]:
         """1 for each server that can be called, 0 for the others."""
         return [
-            (float(attached.upstream.state in ("up", "idle")), {"server": name})
-            for name, attached in self._attached.items()
+            (float(found.upstream.state in ("up", "idle")), {"server": name})
+            for name, found in self._attached.items()
         ]
 
     def stale(self) -> list[tuple[float, dict[str, str]]]:
         """1 for each server whose list is an old one, 0 for the others."""
         return [
-            (float(attached.upstream.lists.stale), {"server": name})
-            for name, attached in self._attached.items()
+            (float(found.upstream.lists.stale), {"server": name})
+            for name, found in self._attached.items()
         ]
 
     def held(self) -> list[tuple[float, dict[str, str]]]:
         """How many definitions of each server are held."""
-        return [
-            (float(attached.held), {"server": name}) for name, attached in self._attached.items()
-        ]
+        return [(float(found.held), {"server": name}) for name, found in self._attached.items()]
 
 
 _states: LiveGauge[Gateway] = LiveGauge(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
+
+import msgspec
 
 from searchbus_runtime.spelling import nearest
 
 from .json_comments import without_comments
 from .servers import DeclarationFault, Server, parse_server
 
-__all__ = ["parse_host_file", "renamed"]
+__all__ = ["parse_host_file", "renamed", "starts_searchbus"]
 
 _TRANSPORTS = {
     "stdio": None,
@@ -32,6 +35,8 @@ _LEFT_OUT = frozenset({
 
 def parse_host_file(text: str) -> dict[str, Server]:
     """Name → server. A name that is not one of searchbus (with a space, say) is changed.
+
+    A host that uses searchbus has it in its file, too: that server is disabled.
 
     Raises:
         DeclarationFault: the text is something else, or a server has a key that no host writes.
@@ -66,6 +71,11 @@ def _name(given: str) -> str:
     return re.sub("_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]+", "-", given))[:40].strip("-_")
 
 
+def starts_searchbus(server: Server) -> bool:
+    """Whether it is `searchbus stdio`, which joins the stack that would attach it."""
+    return PurePath(server.command).name == "searchbus" and server.args[:1] == ("stdio",)
+
+
 def _table(content: Any) -> Mapping[str, Any] | None:
     places = [content]
     if isinstance(content, dict):
@@ -94,4 +104,7 @@ def _server(name: str, keys: Mapping[str, Any]) -> Server:
         path = re.split(r"[?#]", str(taken["url"]))[0]
         by_path = "sse" if path.rstrip("/").endswith("/sse") else "http"
         taken["transport"] = (_TRANSPORTS[kind] if kind else None) or by_path
-    return parse_server(name, taken)
+    server = parse_server(name, taken)
+    if starts_searchbus(server):
+        server = msgspec.structs.replace(server, enabled=False)
+    return server

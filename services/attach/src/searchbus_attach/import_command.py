@@ -10,7 +10,7 @@ import typer
 from searchbus_runtime.printable import printable
 
 from .command_options import DataOption, FileOption, file_of, reported_errors
-from .host_files import parse_host_file, renamed
+from .host_files import parse_host_file, renamed, starts_searchbus
 from .servers import DeclarationFault
 from .text_files import read_text
 
@@ -43,6 +43,9 @@ def import_servers(
                 f"{source} has no servers, so nothing is attached. Add them in the program that "
                 "writes this file, or one by one: searchbus attach add --help"
             )
+        own = [name for name, server in servers.items() if starts_searchbus(server)]
+        for name in own:
+            del servers[name]
         found = file_of(file, data, may_be_new=True)
         unchanged = found.add(servers.values(), source)
     enabled = [name for name in servers if name not in unchanged and servers[name].enabled]
@@ -54,6 +57,11 @@ def import_servers(
         if name not in unchanged and not server.enabled
     ]
     lines += [f"  {name} is unchanged" for name in unchanged]
-    lines += [f"  {given!r} has the name {name} here" for given, name in renamed(text).items()]
+    lines += [f"  {name} is left out: it is searchbus itself" for name in own]
+    lines += [
+        f"  {given!r} has the name {name} here"
+        for given, name in renamed(text).items()
+        if name in servers
+    ]
     for line in lines:
         typer.echo(printable(line, one_line=True))

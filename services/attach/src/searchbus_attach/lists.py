@@ -32,10 +32,10 @@ class Lists:
         on_change: called when `tools` or `contents` changed.
 
     Attributes:
-        tools: None before the first list, and after the grace time.
+        tools: None before the first list, and once it was given up.
         contents: prompts and resources.
         stale: whether the server is away, or could not be asked for its lists again.
-        given_up: whether it was away for longer than the grace time.
+        given_up: whether its last lists are not kept any more.
         cost_s: our own time for the last reading, without that of the server.
     """
 
@@ -86,9 +86,9 @@ class Lists:
         """The server is away: the last lists stay, marked as stale."""
         self.stale = self.tools is not None
 
-    def give_up(self) -> None:
-        """The server was away for too long: it offers nothing."""
-        log.warning("%s was away for too long; its tools are not listed", self._server.name)
+    def give_up(self, reason: str) -> None:
+        """The server offers nothing until it is read again."""
+        log.warning("%s: its tools are not listed: %s", self._server.name, reason)
         self.given_up = True
         self.tools, self.contents = None, ServerContents()
         self._on_change()  # also where there was no list: that of the last run is shown until now

@@ -20,9 +20,10 @@ from mcp_types import METHOD_NOT_FOUND, Implementation, ListToolsResult, Tool
 from pydantic import ValidationError
 
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.attach import ATTACHED_BY
 from searchbus_contracts.version import VERSION
 
-from .faults import ServerFault
+from .faults import ItselfFault, ServerFault
 
 __all__ = ["MAX_DEPTH", "MAX_PAGES", "ListedContents", "ServerSession", "is_deeper"]
 
@@ -62,6 +63,30 @@ class ServerSession(ClientSession):
             MCPError, RuntimeError, ValidationError: there is no revision that both sides support.
         """
         await negotiate_auto(self)
+
+    async def check_not_itself(self, server: str, worker: str) -> None:
+        """Ask a server that says it is a searchbus whether it is the one that we belong to.
+
+        It may be reached by a command too, `searchbus stdio` or a bridge to a URL; so the question
+        is a message, not an address. No other server is told the worker's id.
+
+        Args:
+            server: its name.
+            worker: our instance on the bus.
+
+        Raises:
+            ItselfFault: it is.
+        """
+        info = self.server_info
+        if info is None or not info.name.startswith(CLIENT.name):
+            return
+        method = "ping" if self.discover_result is None else "server/discover"
+        try:
+            await self._send(method, {"_meta": {ATTACHED_BY: worker}})
+        except MCPError as error:
+            # Any other refusal says nothing about that: an older searchbus may refuse the key.
+            if isinstance(error.data, dict) and error.data.get(ATTACHED_BY) == worker:
+                raise ItselfFault(server) from None
 
     async def list_all(self) -> list[Any]:
         """The tools of all pages, as the server sent them.

@@ -31,6 +31,7 @@ from searchbus_contracts.attach import ServerState
 from .auth.credentials import OURSELVES
 from .connection import Connection, Surroundings, is_closed, is_refused, open_connection, why
 from .describe import ServerTools
+from .faults import ItselfFault
 from .following import Following
 from .lists import Lists
 from .metrics import count_restart
@@ -298,7 +299,7 @@ class Upstream:
         log.warning("%s: %s; next try in %.1f s", self.server.name, problem, pause_s)
         self.lists.keep()
         if not self.lists.given_up and now_s - self._away_since_s > self._grace_s:
-            self.lists.give_up()
+            self.lists.give_up("it was away for too long")
         self._next_try_s = now_s + pause_s
         if pause_s:
             self._become("down", problem)
@@ -319,6 +320,10 @@ class Upstream:
                     self.server, self._around, notes, self._caller
                 ) as connection:
                     await connection.session.open_session()
+                    if self._around.worker:
+                        await connection.session.check_not_itself(
+                            self.server.name, self._around.worker
+                        )
                     step = "list its tools"
                     scope.deadline = anyio.current_time() + self.server.list_timeout_s
                     await self.lists.read(connection.session)
@@ -336,6 +341,8 @@ class Upstream:
             if connection is not None:
                 connection.cause = error
             log.debug("the connection to %s failed", self.server.name, exc_info=True)
+            if _is_itself(error) and not self.lists.given_up:
+                self.lists.give_up("it is this searchbus itself")  # also the list of the last run
             return why(error, notes)
         finally:
             if connection is not None:
@@ -359,3 +366,9 @@ class Upstream:
         self._away_since_s = None
         self._connection = connection
         self._become("up")
+
+
+def _is_itself(error: BaseException) -> bool:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return isinstance(error, ItselfFault)

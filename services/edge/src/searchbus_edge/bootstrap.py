@@ -48,6 +48,7 @@ from .requests.admission import HttpPolicy
 from .requests.body import BodyLimits
 from .requests.endpoint import Endpoints
 from .requests.head import AddressRules
+from .requests.own_worker import OwnWorker
 from .requests.running import RunningRequests
 from .requests.tool_calls import ToolCalls
 from .search.finder import Finder
@@ -154,7 +155,12 @@ async def open_edge(
                 prompts=Prompts(bus),
                 search=search,
                 listen=changes.handler,
-                middleware=(tracing.middleware, search.declare, state_boundary),
+                middleware=(
+                    tracing.middleware,
+                    OwnWorker(bus).refuse,
+                    search.declare,
+                    state_boundary,
+                ),
                 default_actor=default_actor,
                 list_ttl_ms=settings.list_ttl_ms,
             )
