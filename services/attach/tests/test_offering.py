@@ -22,6 +22,7 @@ def server(name: str, *tools: str, prompts: tuple[str, ...] = ()):
             for tool in tools
         ),
         call=None,
+        known=True,
         contents=ServerContents(
             prompts=tuple(PromptDescriptor(name=prompt, toolset=name) for prompt in prompts)
         ),
@@ -62,6 +63,12 @@ def test_a_selection_follows_its_servers():
     offering.offer("a", servers["a"])
     offering.offer_selections(servers)
     assert "both.a__y__x" in names(worker)
+    assert offering.views[0].problems == ()
+    offering.declare({"both": parse_selection("both", {"allow": ["*__x"], "deny": ["b__*", "c*"]})})
+    servers["b"].known, servers["b"].descriptors = False, ()
+    offering.offer_selections(servers)
+    (problem,) = offering.views[0].problems
+    assert problem.startswith("'c*' of 'deny' matches no tool.")
     del servers["b"]
     servers["both"] = server("both", "own")
     offering.declare({})

@@ -101,6 +101,9 @@ async def test_a_selection_is_a_toolset_whose_tools_are_those_of_servers(new_wor
     assert (view.name, set(view.tools)) == ("reading", world.tools("reading").keys())
     write(world, SELECTION, other=plain_keys())
     await until(lambda: world.tools("reading").keys() == {"other__echo"})
+    (view,) = (await world.status()).views
+    (problem,) = view.problems
+    assert problem.startswith("'plain__[es]*' of 'allow' matches no tool. Known: other__echo,")
     world.write(other=plain_keys())
     await until(lambda: not world.tools("reading"))
     assert world.tools("other")

@@ -119,3 +119,13 @@ def test_a_call_may_be_repeated_where_the_listed_tool_says_so(hints, view, may_r
     keys = {"tools": {"read": {"annotations": view}}}
     (one,) = shown(keys, listed("read", annotations=hints)).tools.values()
     assert one.may_repeat is may_repeat
+
+
+def test_patterns_that_match_no_tool_are_problems():
+    """Not those for a tool that waits for approval, which the view is for, too."""
+    found = plain()
+    view = parse_view("plain", {"deny": ["extr", "later"], "tools": {"later": {"name": "soon"}}})
+    tools = describe(found, listed("extra")).descriptors
+    (problem,) = shown_tools(found, view, tools, held=["later"]).problems
+    assert problem == "'extr' of 'deny' matches no tool. Did you mean 'extra'?"
+    assert shown_tools(found, view, []).problems == ()

@@ -73,6 +73,9 @@ class AttachedView(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: Name
     tools: Annotated[tuple[str, ...], Meta(description="The names of its tools.")] = ()
+    problems: Annotated[
+        tuple[str, ...], Meta(description="What of it has no effect, and why.")
+    ] = ()
 
 
 class StatusReply(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -80,6 +80,11 @@ class Attached:
         return await self._sessions.do(call, here, onward)
 
     @property
+    def known(self) -> bool:
+        """Whether there is a list of its tools, of now or of the last run."""
+        return self.upstream.lists.tools is not None or bool(self._reviewed.tools)
+
+    @property
     def held(self) -> int:
         """How many definitions are held."""
         return len(self._reviewed.held)
@@ -118,7 +123,7 @@ class Attached:
     def look_through(self, view: View) -> None:
         """Show its tools, prompts and resources as a view does."""
         self.view = view
-        self._shown = shown_tools(self.server, view, self._reviewed.tools)
+        self._shown = shown_tools(self.server, view, self._reviewed.tools, self._reviewed.held)
         roles = tuple(dict.fromkeys((*self.server.required_roles, *view.required_roles)))
         self.contents = self.upstream.lists.contents.shown(
             roles, prompts=view.prompts, resources=view.resources

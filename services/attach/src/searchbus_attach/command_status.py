@@ -122,6 +122,9 @@ def notices(declared: Declared, status: StatusReply | None, data: Path) -> Itera
     for found in status.servers:
         if found.held:
             yield f"definitions of {found.name} changed; see: searchbus attach diff {found.name}"
+    for view in status.views:
+        for problem in view.problems:
+            yield f"view problem of {view.name}: {problem}"
 
 
 def not_running(data: Path) -> str:
@@ -172,14 +175,18 @@ def shown_selection(selection: Selection, status: StatusReply | None, *, as_json
     """What there is to say of a view of several servers, as lines or as JSON."""
     keys = msgspec.to_builtins(selection)
     views = status.views if status is not None else ()
-    tools = next((view.tools for view in views if view.name == selection.name), None)
+    found = next((view for view in views if view.name == selection.name), None)
+    tools, problems = (None, ()) if found is None else (found.tools, found.problems)
     if as_json:
-        state = {"state": _NOT_RUNNING} if tools is None else {"tools": tools}
+        state: dict[str, Any] = {"state": _NOT_RUNNING}
+        if tools is not None:
+            state = {"tools": tools, "problems": problems}
         return json.dumps({"view": keys, **state})
     lines = [
         f"{key}: {value if key == 'name' else json.dumps(value)}" for key, value in keys.items()
     ]
     lines += [f"state: {_NOT_RUNNING}"] if tools is None else [f"tools: {len(tools)}"]
+    lines += [f"view problem: {problem}" for problem in problems]
     lines += [f"  {tool}" for tool in tools or ()]
     return "\n".join(printable(line, one_line=True) for line in lines)
 

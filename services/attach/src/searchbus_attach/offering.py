@@ -13,7 +13,7 @@ from searchbus_contracts import ToolDescriptor
 from searchbus_contracts.attach import AttachedView
 
 from .attached import Attached
-from .selections import selected_tools
+from .selections import selected_tools, selection_problems
 from .views import Selection
 
 __all__ = ["Offering"]
@@ -26,6 +26,7 @@ class Offering:
         self._worker = worker
         self._listed: dict[str, tuple[str, ...]] = {}
         self._selections: dict[str, Selection] = {}
+        self._problems: dict[str, tuple[str, ...]] = {}
         self._changed: set[str] = set()
 
     def declare(self, selections: Mapping[str, Selection]) -> None:
@@ -37,7 +38,11 @@ class Offering:
     def views(self) -> tuple[AttachedView, ...]:
         """The selections with their tools."""
         return tuple(
-            AttachedView(name=name, tools=self._listed.get(name, ()))
+            AttachedView(
+                name=name,
+                tools=self._listed.get(name, ()),
+                problems=self._problems.get(name, ()),
+            )
             for name in sorted(self._selections)
         )
 
@@ -69,7 +74,9 @@ class Offering:
         while self._changed:
             name = self._changed.pop()
             selection = self._selections.get(name)
+            self._problems.pop(name, None)
             if selection is not None:
+                self._problems[name] = selection_problems(selection, attached)
                 self._offer_tools(name, selected_tools(selection, servers))
             elif name not in attached:  # else its name is now a server's
                 self._offer_tools(name, ())

@@ -7,7 +7,7 @@ have on `/mcp`, and are there once: those of a selection are aside.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -16,9 +16,10 @@ from searchbus_bus.worker import ToolHandler
 from searchbus_contracts import ToolCall, ToolDescriptor, ToolReply
 
 from .attached import Attached
+from .unmatched import unmatched
 from .views import Selection
 
-__all__ = ["selected_tools"]
+__all__ = ["selected_tools", "selection_problems"]
 
 log = logging.getLogger("searchbus.attach")
 
@@ -45,6 +46,15 @@ def selected_tools(
                     aside=True,
                 )
                 yield descriptor, _calling(attached, tool.name)
+
+
+def selection_problems(selection: Selection, servers: Mapping[str, Attached]) -> tuple[str, ...]:
+    """What of a selection has no effect, for the operator."""
+    names = [
+        tool.qualified_name or tool.name for found in servers.values() for tool in found.descriptors
+    ]
+    unknown = [name for name, found in servers.items() if not found.known]
+    return unmatched(selection, names, servers=servers, unknown=unknown)
 
 
 def _calling(attached: Attached, name: str) -> ToolHandler:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from searchbus_runtime.spelling import nearest
 from .fixed import without_arguments
 from .names import qualified_name
 from .servers import Server
+from .unmatched import unmatched
 from .views import ToolView, View
 
 __all__ = ["Shown", "ShownTools", "shown_tools"]
@@ -60,8 +61,14 @@ class ShownTools:
         }
 
 
-def shown_tools(server: Server, view: View, tools: Iterable[ToolDescriptor]) -> ShownTools:
-    """Apply a view to the tools that may be listed."""
+def shown_tools(
+    server: Server, view: View, tools: Iterable[ToolDescriptor], held: Collection[str] = ()
+) -> ShownTools:
+    """Apply a view to the tools that may be listed.
+
+    Args:
+        held: names of further tools, which wait for approval: the view is for them, too.
+    """
     found: dict[str, Shown] = {}
     problems: list[str] = []
     known = {tool.name: tool for tool in tools}
@@ -84,10 +91,12 @@ def shown_tools(server: Server, view: View, tools: Iterable[ToolDescriptor]) -> 
             if argument not in properties
         ]
     if known:
+        names = list(dict.fromkeys((*known, *held)))
+        problems += unmatched(view, names)
         problems += [
-            f"There is no tool {name}.{nearest(name, known)}"
+            f"There is no tool {name}.{nearest(name, names)}"
             for name in view.tools
-            if name not in known
+            if name not in names
         ]
     return ShownTools(found, tuple(problems))
 
