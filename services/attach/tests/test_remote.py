@@ -20,7 +20,7 @@ from searchbus_attach.upstream import Upstream
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_testing import until
 
-from .http.scripted import scripted
+from .http.scripted import certified, scripted
 from .remote_server import Remote, passage, remote_server
 from .test_upstream import Caller, text
 
@@ -104,7 +104,23 @@ async def test_an_address_where_nothing_listens(start):
     """Says so at once, and the call too."""
     upstream = start("http://127.0.0.1:9/mcp")
     await until(lambda: upstream.state == "down")
-    assert upstream.problem == "it cannot be reached"
+    assert upstream.problem == (
+        "it cannot be reached: 127.0.0.1:9 refuses the connection; "
+        "start the server, or correct its 'url'"
+    )
+    with pytest.raises(Fault, match=r"far cannot be used now: it cannot be reached\.$"):
+        await upstream.call(Caller(remaining_s=0.5), "echo", {})
+
+
+async def test_a_certificate_that_is_not_accepted(start, tmp_path):
+    """Says so, and for which place; the path and the query of the URL are not shown."""
+    tls, _ = certified(tmp_path)
+    async with scripted(tls) as server:
+        upstream = start(f"{server.url}?key=secret")
+        await until(lambda: upstream.state == "down")
+    place = server.url.removeprefix("https://").removesuffix("/mcp")
+    assert f"the TLS certificate of {place} is not accepted (self" in upstream.problem
+    assert "secret" not in upstream.problem
 
 
 @pytest.mark.parametrize(
@@ -113,7 +129,9 @@ async def test_an_address_where_nothing_listens(start):
         ((401, "text/plain", b"who are you"), "refuses the credentials"),
         ((200, "text/html", b"<html>"), "refuses"),
         ((200, "application/json", b"{"), "refuses"),
-        ((500, "text/plain", b""), "refuses"),
+        ((404, "text/html", b"<html>"), "it answers HTTP 404 (Not Found); check its 'url'"),
+        ((405, "text/plain", b""), "it answers HTTP 405 (Method Not Allowed); check its 'url'"),
+        ((500, "application/json", b"{}"), "it answers HTTP 500 (Internal Server Error)"),
     ],
 )
 async def test_answers_that_are_not_mcp(remote, start, spoil, problem):

@@ -36,6 +36,7 @@ from .servers import DeclarationFault, Server, variable
 from .session import CLIENT, ServerSession
 from .stdio import stdio_transport
 from .text import clean_line
+from .unreached import status_problem, unreached
 
 __all__ = ["Connection", "Surroundings", "is_closed", "is_refused", "open_connection", "why"]
 
@@ -45,6 +46,8 @@ _CHANGES = (
     ResourceListChangedNotification,
 )
 _SESSION_NOT_FOUND = -32001
+_STATUS_ONLY = ("Server returned an error response", "Not Found")
+"""What the SDK says for an HTTP status of 400 and more whose body is not an answer of MCP."""
 
 
 @dataclass(slots=True)
@@ -253,13 +256,15 @@ def why(error: BaseException, notes: HttpNotes) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, MCPError):
+        if notes.status >= httpx2.codes.BAD_REQUEST and error.message in _STATUS_ONLY:
+            return status_problem(notes.status)
         return f"it refuses: {clean_line(error.message, 200)}"
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+        return unreached(error)
     if isinstance(error, httpx2.TimeoutException | TimeoutError):
         return "it does not answer in time"
-    if isinstance(error, httpx2.ConnectError):
-        return "it cannot be reached"
     if isinstance(error, httpx2.HTTPStatusError):
-        return f"it answers HTTP {error.response.status_code}"
+        return status_problem(error.response.status_code)
     if isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
         return "the connection ended"
     return type(error).__name__

@@ -42,6 +42,7 @@ from .running import RunningCalls
 from .servers import Server
 from .session import ServerSession
 from .text import clean_line
+from .unreached import without_place
 
 __all__ = ["Upstream"]
 
@@ -243,7 +244,7 @@ class Upstream:
         return failure_of(self.server.name, error)
 
     def _unavailable(self) -> Fault:
-        problem = self.problem or "it is starting"
+        problem = without_place(self.problem) or "it is starting"
         left_s = self._next_try_in_s if self.state == "down" else 1.0
         return Fault(
             ErrorCode.UNAVAILABLE,
