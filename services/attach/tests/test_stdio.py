@@ -8,6 +8,8 @@ from mcp_types import JSONRPCRequest
 
 from searchbus_attach.child import Reaper
 from searchbus_attach.child_log import ChildLog
+from searchbus_attach.connection import why
+from searchbus_attach.remote import HttpNotes
 from searchbus_attach.stdio import stdio_transport
 
 from .conftest import children, plain
@@ -44,4 +46,6 @@ async def test_the_end_of_a_command_ends_the_transport(reaper, tmp_path):
             async for _ in read:
                 pass
             await read.receive()
-    assert error.group_contains(Exception, match=r"ended with code 4; see /.*/attach-x\.log")
+    fault = error.value.exceptions[-1]
+    assert why(fault, HttpNotes()) == f"it ended with code 4; see {tmp_path / 'attach-x.log'}"
+    assert why(fault, HttpNotes()).told == "it ended with code 4"

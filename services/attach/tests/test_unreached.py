@@ -8,7 +8,7 @@ import ssl
 import httpx2
 import pytest
 
-from searchbus_attach.unreached import status_problem, unreached, without_place
+from searchbus_attach.unreached import status_problem, unreached
 
 URL = "https://user:word@far.example/secret?key=secret"
 PLACE = "far.example:443"
@@ -45,14 +45,13 @@ def test_the_reason_is_that_of_the_system(cause, words):
         assert found.startswith("it cannot be reached: ")
         assert words in found
         assert not any(part in found for part in ("user", "word", "secret", "key"))
-        assert without_place(found) == "it cannot be reached"
+        assert found.told == "it cannot be reached"
 
 
 def test_without_a_reason_nothing_is_added():
     """The text of the exception may hold anything."""
     assert failed(None) == failed(RuntimeError("token")) == "it cannot be reached"
     assert unreached(httpx2.ConnectError("x")) == "it cannot be reached"
-    assert without_place("it does not answer in time") == "it does not answer in time"
 
 
 def test_the_place_is_that_of_the_request():

@@ -216,7 +216,7 @@ class Attached:
         refused = {**tools.refused, **lists.contents.refused}
         changed = self._approvals.changed(self.server, tools.descriptors)
         tool_list: list[AttachedTool] = []
-        problem = upstream.problem
+        problem = str(upstream.problem)  # a Problem is no JSON
         if problem and upstream.state == "starting":
             problem = f"the last try: {problem}"
         if with_tools:

@@ -30,7 +30,7 @@ from mcp_types import (
 from .auth.credentials import OURSELVES, Credentials
 from .child import Reaper
 from .child_log import ChildLog
-from .faults import ServerFault
+from .faults import Problem, ServerFault
 from .remote import HttpNotes, remote_transport
 from .servers import DeclarationFault, Server, variable
 from .session import CLIENT, ServerSession
@@ -241,7 +241,7 @@ def is_refused(error: MCPError) -> bool:
 
 
 def why(error: BaseException, notes: HttpNotes) -> str:
-    """Why a connection failed, in one line without secrets.
+    """Why a connection failed, in one line without secrets; a Problem where callers are told less.
 
     The texts of exceptions that we did not write are not shown: they can hold URLs and headers.
     """
@@ -249,7 +249,9 @@ def why(error: BaseException, notes: HttpNotes) -> str:
         return notes.advice
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    if isinstance(error, ServerFault | DeclarationFault):
+    if isinstance(error, ServerFault):
+        return Problem(f"{error}{error.detail}", told=str(error))
+    if isinstance(error, DeclarationFault):
         return str(error)
     if isinstance(error, FileNotFoundError):
         return f"there is no program {clean_line(str(error.filename), 80)}"

@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-__all__ = ["DeclarationFault", "ItselfFault", "ServerFault"]
+from typing import Self
+
+__all__ = ["DeclarationFault", "ItselfFault", "Problem", "ServerFault"]
+
+
+class Problem(str):
+    """Why a server is not up, for the operator.
+
+    Attributes:
+        told: what callers are told of it: neither hosts, nor files, nor what a command printed.
+    """
+
+    __slots__ = ("told",)
+
+    told: str
+
+    def __new__(cls, text: str, told: str) -> Self:
+        """Make one."""
+        self = super().__new__(cls, text)
+        self.told = told
+        return self
 
 
 class DeclarationFault(ValueError):
@@ -10,7 +30,15 @@ class DeclarationFault(ValueError):
 
 
 class ServerFault(RuntimeError):
-    """A server that cannot be used as it behaves; the message says why, without secrets."""
+    """A server that cannot be used as it behaves; the message says why, without secrets.
+
+    Args:
+        detail: for the operator alone, to be read behind the message.
+    """
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
 
 
 class ItselfFault(ServerFault):

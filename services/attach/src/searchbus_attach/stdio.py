@@ -117,4 +117,4 @@ async def _messages(child: Child, log: ChildLog) -> AsyncGenerator[SessionMessag
         yield SessionMessage(message)
     code = await child.exit_code(_EXIT_GRACE_S)
     ended = "it closed its output" if code is None else f"it ended with code {code}"
-    raise ServerFault(f"{ended}{log.told}")
+    raise ServerFault(ended, log.told)

@@ -10,9 +10,10 @@ import ssl
 
 import httpx2
 
+from .faults import Problem
 from .text import clean_line
 
-__all__ = ["status_problem", "unreached", "without_place"]
+__all__ = ["status_problem", "unreached"]
 
 _UNREACHED = "it cannot be reached"
 _PORTS = {"http": 80, "https": 443}
@@ -20,15 +21,10 @@ _NO_ADDRESS = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAM
 _WRONG_PLACE = {404, 405, 410}
 
 
-def unreached(error: httpx2.ConnectError | httpx2.ConnectTimeout) -> str:
+def unreached(error: httpx2.ConnectError | httpx2.ConnectTimeout) -> Problem:
     """Why no connection could be made, in one line."""
     reason = _reason(error, *_place(error))
-    return f"{_UNREACHED}: {reason}" if reason else _UNREACHED
-
-
-def without_place(problem: str) -> str:
-    """What callers are told of a problem: hosts and ports are for the operator."""
-    return _UNREACHED if problem.startswith(_UNREACHED) else problem
+    return Problem(f"{_UNREACHED}: {reason}" if reason else _UNREACHED, told=_UNREACHED)
 
 
 def status_problem(status: int) -> str:

@@ -31,7 +31,7 @@ from searchbus_contracts.attach import ServerState
 from .auth.credentials import OURSELVES
 from .connection import Connection, Surroundings, is_closed, is_refused, open_connection, why
 from .describe import ServerTools
-from .faults import ItselfFault
+from .faults import ItselfFault, Problem
 from .following import Following
 from .lists import Lists
 from .metrics import count_restart
@@ -42,7 +42,6 @@ from .running import RunningCalls
 from .servers import Server
 from .session import ServerSession
 from .text import clean_line
-from .unreached import without_place
 
 __all__ = ["Upstream"]
 
@@ -244,7 +243,8 @@ class Upstream:
         return failure_of(self.server.name, error)
 
     def _unavailable(self) -> Fault:
-        problem = without_place(self.problem) or "it is starting"
+        found = self.problem
+        problem = (found.told if isinstance(found, Problem) else found) or "it is starting"
         left_s = self._next_try_in_s if self.state == "down" else 1.0
         return Fault(
             ErrorCode.UNAVAILABLE,
