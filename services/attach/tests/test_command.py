@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -224,3 +225,9 @@ def test_a_change_is_shown_and_approved(attach, tmp_path):
     for same in (attach("diff", "plain"), attach("approve", "plain", "--all")):
         assert (same.stdout, same.stderr) == ("", "nothing differs from what was approved\n")
     assert "searchbus attach diff plain" in attach("approve", "plain").stderr
+
+
+def test_commands_that_ask_no_server_do_without_the_sdk():
+    """Its import takes longer than all the rest."""
+    code = "import sys, searchbus_attach.command; sys.exit('mcp' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_attach.probe import ProbeFault, probe
+from searchbus_attach.faults import ProbeFault
+from searchbus_attach.probe import probe
 from searchbus_attach.servers import parse_server
 
 from .conftest import children, plain

@@ -11,7 +11,6 @@ import typer
 from searchbus_runtime import data_folder
 from searchbus_runtime.printable import printable
 
-from .approving import approve_definitions, differences, waiting
 from .child import has_program
 from .command_options import (
     CommandAfterDashes,
@@ -39,7 +38,6 @@ from .command_status import (
 )
 from .import_command import import_commands
 from .login_command import login_commands
-from .probe import probe
 from .servers import DeclarationFault, parse_server
 from .views import View
 
@@ -198,6 +196,9 @@ def try_server(
         if not as_json:
             # It may take as long as start_timeout_s.
             typer.echo(f"starting {name} …" if server.command else f"asking {name} …", err=True)
+        # Imported here and below: the SDK takes longer than all the rest.
+        from .probe import probe
+
         probed = probe(server, credentials_for(server, data))
     tools, contents = probed.tools, probed.contents
     refused = {**tools.refused, **contents.refused}
@@ -237,6 +238,8 @@ def diff(
     """
     with reported_errors():
         server = server_of(file_of(file, data), name)
+        from .approving import differences, waiting
+
         found = waiting(server, pins_of(pins, data), credentials_for(server, data))
         lines = list(differences(found))
         for line in lines:
@@ -269,6 +272,8 @@ def approve(
                 "name the digits of what you approve, or give --all; the digits are in: "
                 f"searchbus attach diff {name}"
             )
+        from .approving import approve_definitions
+
         found = approve_definitions(
             server, pins_of(pins, data), digits, credentials_for(server, data)
         )

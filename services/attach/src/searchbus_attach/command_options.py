@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -19,12 +19,13 @@ from searchbus_runtime.settings import load_settings
 from searchbus_runtime.spelling import nearest
 
 from .attach_file import AttachFile, Declared
-from .auth.credentials import Credentials
 from .auth.faults import AuthFault
-from .auth.opening import credentials_of
-from .probe import ProbeFault
+from .faults import ProbeFault
 from .servers import DeclarationFault, Server
 from .settings import FILE_NAME, PINS_NAME, AttachSettings
+
+if TYPE_CHECKING:
+    from .auth.credentials import Credentials
 
 __all__ = [
     "CommandAfterDashes", "DataOption", "FileOption", "JsonOption", "NameArgument", "PinsOption",
@@ -149,6 +150,10 @@ def settings_of(data: Path | None) -> AttachSettings:
 
 def credentials_for(server: Server, data: Path | None) -> Credentials:
     """What a command signs in to a server with: the same as the service."""
+    # Imported here: the SDK, which list and show do not need, takes longer than all the rest.
+    from .auth.credentials import Credentials
+    from .auth.opening import credentials_of
+
     return Credentials() if server.auth is None else credentials_of(settings_of(data))
 
 

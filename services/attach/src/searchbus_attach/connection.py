@@ -27,7 +27,8 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
-from .auth.credentials import OURSELVES, Credentials
+from .auth.credentials import Credentials
+from .auth.declaration import OURSELVES
 from .child import Reaper
 from .child_log import ChildLog
 from .faults import Problem, ServerFault

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-__all__ = ["DeclarationFault", "ItselfFault", "Problem", "ServerFault"]
+__all__ = ["DeclarationFault", "ItselfFault", "ProbeFault", "Problem", "ServerFault"]
 
 
 class Problem(str):
@@ -39,6 +39,10 @@ class ServerFault(RuntimeError):
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
         self.detail = detail
+
+
+class ProbeFault(RuntimeError):
+    """A server that cannot be used when it is asked once; the message says why."""
 
 
 class ItselfFault(ServerFault):

@@ -18,7 +18,7 @@ from searchbus_contracts.attach import StatusReply, StatusRequest
 
 from .attach_file import AttachFile
 from .attached import Attached
-from .auth.credentials import OURSELVES
+from .auth.declaration import OURSELVES
 from .callers import Callers
 from .connection import Surroundings
 from .handover import Handover

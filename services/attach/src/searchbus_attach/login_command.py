@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from searchbus_runtime.printable import printable
 
-from .auth.credentials import NO_LOGINS, OURSELVES
-from .auth.login import Logins
-from .auth.opening import credentials_of, identity_of
-from .auth.revoking import revoke
+from .auth.declaration import OURSELVES
 from .command_options import (
     DataOption,
     FileOption,
@@ -25,6 +22,9 @@ from .command_options import (
 )
 from .servers import DeclarationFault, Server, variable
 from .settings import AttachSettings
+
+if TYPE_CHECKING:
+    from .auth.login import Logins
 
 __all__ = ["login_commands"]
 
@@ -87,7 +87,7 @@ def logout(
         declared = found_file.read_all()
         server = declared.servers.get(name)
         settings = settings_of(data)
-        kept = credentials_of(settings).logins
+        kept = _kept(settings)
         callers = [one for at, one in kept.vault.logins() if at == name] if kept else []
         # With sign-ins it may be removed from the file already.
         if server is None and not callers:
@@ -109,6 +109,8 @@ def identity(data: DataOption = None) -> None:
     Example: searchbus attach identity
     """
     with reported_errors():
+        from .auth.opening import identity_of
+
         found = identity_of(settings_of(data))
         if found is None:
             raise DeclarationFault("There is no key: set SEARCHBUS_ATTACH_IDENTITY_KEY.")
@@ -116,10 +118,19 @@ def identity(data: DataOption = None) -> None:
 
 
 def _logins(settings: AttachSettings) -> Logins:
-    found = credentials_of(settings).logins
+    from .auth.credentials import NO_LOGINS
+
+    found = _kept(settings)
     if found is None:
         raise DeclarationFault(NO_LOGINS)
     return found
+
+
+def _kept(settings: AttachSettings) -> Logins | None:
+    # Imported here, as elsewhere: the SDK takes longer than all the rest.
+    from .auth.opening import credentials_of
+
+    return credentials_of(settings).logins
 
 
 def _end(logins: Logins, server: Server | None, name: str, caller: str) -> str:
@@ -129,4 +140,6 @@ def _end(logins: Logins, server: Server | None, name: str, caller: str) -> str:
         return "forgotten, not revoked: the server is not declared any more"
     expanded = server.expanded(variable)
     assert expanded.auth is not None
+    from .auth.revoking import revoke
+
     return asyncio.run(revoke(logins, expanded, expanded.auth, tokens))

@@ -13,17 +13,13 @@ from .auth.credentials import Credentials
 from .connection import Surroundings, open_connection, why
 from .describe import ServerTools, describe
 from .describe_contents import ServerContents, describe_contents
-from .faults import ServerFault
+from .faults import ProbeFault, ServerFault
 from .remote import HttpNotes
 from .servers import Server
 from .session import ServerSession
 from .text import clean_line
 
-__all__ = ["ProbeFault", "Probed", "probe"]
-
-
-class ProbeFault(RuntimeError):
-    """A server that cannot be used; the message says why."""
+__all__ = ["Probed", "probe"]
 
 
 @dataclass(frozen=True, slots=True)

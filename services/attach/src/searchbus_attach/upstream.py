@@ -28,7 +28,7 @@ from searchbus_bus import Call
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import ServerState
 
-from .auth.credentials import OURSELVES
+from .auth.declaration import OURSELVES
 from .connection import Connection, Surroundings, is_closed, is_refused, open_connection, why
 from .describe import ServerTools
 from .faults import ItselfFault, Problem

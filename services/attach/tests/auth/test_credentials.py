@@ -18,7 +18,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from searchbus_attach.auth import token_source
-from searchbus_attach.auth.credentials import OURSELVES, Credentials
+from searchbus_attach.auth.credentials import Credentials
+from searchbus_attach.auth.declaration import OURSELVES
 from searchbus_attach.auth.identity import Identity
 from searchbus_attach.command_status import masked
 from searchbus_attach.connection import Surroundings

@@ -17,7 +17,7 @@ from searchbus_contracts import ErrorCode, Fault
 
 from ..servers import DeclarationFault, Server, variable
 from .bearer import BearerAuth
-from .declaration import Auth
+from .declaration import OURSELVES, Auth
 from .faults import AuthFault, LoginRequired
 from .grants import client_credentials, token_exchange
 from .http import AuthHttp
@@ -27,9 +27,8 @@ from .measuring import count_token
 from .token_endpoint import Tokens
 from .token_source import TokenSource
 
-__all__ = ["NO_LOGINS", "OURSELVES", "Credentials"]
+__all__ = ["NO_LOGINS", "Credentials"]
 
-OURSELVES = ""
 _OUR_SUBJECT = "searchbus"
 """As whom the list is read, where a token says who the caller is."""
 _MOST_SOURCES = 10_000

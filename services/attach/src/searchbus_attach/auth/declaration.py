@@ -16,7 +16,10 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, Struct
 
-__all__ = ["Auth"]
+__all__ = ["OURSELVES", "Auth"]
+
+OURSELVES = ""
+"""The caller whose sign-in reads the lists, and calls a server that all callers share."""
 
 _Text = Annotated[str, Meta(max_length=2_000)]
 
