@@ -9,6 +9,7 @@ import pytest
 
 from searchbus_runtime import connections
 from searchbus_runtime.connections import ConnectionLimits, ConnectionWatch
+from searchbus_runtime.protocol import MAX_HEAD_BYTES
 from searchbus_runtime.server import HttpServer
 
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
@@ -169,4 +170,45 @@ async def test_body_with_two_lengths_is_refused(lengths):
         request = b"POST / HTTP/1.1\r\nHost: x\r\n" + lengths + b"\r\n5\r\nabcde\r\n0\r\n\r\n"
         reader, writer = await connect(server, request)
         assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * MAX_HEAD_BYTES + b"\r\n\r\n",
+        b"GET /" + b"a" * MAX_HEAD_BYTES + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"a:b\r\n" * 1000 + b"\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: "
+        + b"a" * 16 * MAX_HEAD_BYTES,  # the first bytes behind a head do not count
+    ],
+    ids=["line", "address", "lines", "trailer"],
+)
+@pytest.mark.parametrize("piece_bytes", [1 << 20, 4096], ids=["whole", "pieces"])
+async def test_head_that_is_too_large_is_refused(sent, piece_bytes):
+    """Also before its end; it would be kept in memory, and copied with each piece."""
+    async with HttpServer.serving(echo) as server, asyncio.timeout(60):
+        reader, writer = await connect(server)
+        answer = asyncio.create_task(reader.read())
+        for start in range(0, len(sent), piece_bytes):
+            writer.write(sent[start : start + piece_bytes])
+            await asyncio.sleep(0)
+        try:
+            assert (await answer).startswith(b"HTTP/1.1 431 ")
+        except ConnectionError:
+            pass  # closed while more was on its way
+        writer.close()
+
+
+async def test_large_bodies_do_not_count_as_heads():
+    """In pieces, in chunks, and with the head of the next request behind them."""
+    async with HttpServer.serving(echo) as server, asyncio.timeout(60):
+        size_bytes = 4 * MAX_HEAD_BYTES
+        body = b"x" * size_bytes
+        sent = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (size_bytes, body)
+        chunk = b"%x\r\n%b\r\n" % (MAX_HEAD_BYTES, body[:MAX_HEAD_BYTES])
+        sent += b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        sent += chunk * 4 + b"0\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        reader, writer = await connect(server, sent)
+        assert (await reader.read()).count(b"HTTP/1.1 200 ") == 3
         writer.close()

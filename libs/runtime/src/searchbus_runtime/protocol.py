@@ -30,10 +30,14 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-__all__ = ["REFUSED", "Connection", "Respond", "Watch", "responder"]
+__all__ = ["MAX_HEAD_BYTES", "REFUSED", "Connection", "Respond", "Watch", "responder"]
 
 Respond = Callable[[int, bytes, bytes], bool]
 """Sends a whole response of status, lines of headers and body; see `_Cycle.respond`."""
+MAX_HEAD_BYTES = 64 * 1024
+"""Of the head of a request, and of the trailers behind its body: the parser keeps them in memory,
+and copies a long line again with every piece of it."""
+_MAX_HEADERS = 500
 REFUSED = b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -58,6 +62,8 @@ class Connection(HttpToolsProtocol):
         super().__init__(**options)
         self._watch = watch
         self._idle = False
+        # Received since the last head that was complete, or the last part of a body.
+        self._unread_bytes = 0
         self.waiting: tuple[tuple[str, Any], float] | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -72,8 +78,27 @@ class Connection(HttpToolsProtocol):
         self._watch.release(self)
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol; a head or trailers that are too large are not read on."""
+        self._unread_bytes += len(data)
+        super().data_received(data)
+        if self._unread_bytes and self._is_too_large() and not self.transport.is_closing():
+            self._refuse(b"431 Request Header Fields Too Large")
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body, which the application limits."""
+        self._unread_bytes = 0
+        super().on_body(body)
+
     def on_headers_complete(self) -> None:
-        """Start the application, as uvicorn does, but with a cycle of this module."""
+        """Start the application, as uvicorn does, but with a cycle of this module.
+
+        Raises:
+            ValueError: the head is too large; the parser ends.
+        """
+        if self._unread_bytes > MAX_HEAD_BYTES or len(self.headers) > _MAX_HEADERS:
+            self._check_size()
+        self._unread_bytes = 0
         busy = self.cycle is not None and not self.cycle.response_complete
         if busy or self.parser.should_upgrade() or self.limit_concurrency is not None:
             super().on_headers_complete()
@@ -127,10 +152,32 @@ class Connection(HttpToolsProtocol):
         if waited_for == "read":
             self.transport.abort()
             return
+        if waited_for == "request":
+            self.transport.close()
+        else:
+            self._refuse(b"408 Request Timeout")
+
+    def _is_too_large(self) -> bool:
+        return self._unread_bytes > MAX_HEAD_BYTES or len(self.headers or ()) > _MAX_HEADERS
+
+    def _check_size(self) -> None:
+        """Refuse a head that is too large, although it came in one piece."""
+        size_bytes = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if size_bytes > MAX_HEAD_BYTES or len(self.headers) > _MAX_HEADERS:
+            self._refuse(b"431 Request Header Fields Too Large")
+            raise ValueError("the head is too large")
+
+    def _refuse(self, status: bytes) -> None:
+        """Answer what cannot be read, and close; nothing is written into another response."""
         unanswered = self.cycle is None or self.cycle.response_complete
-        if waited_for != "request" and (unanswered or not self.cycle.response_started):
-            self.transport.write(REFUSED % b"408 Request Timeout")
+        if unanswered or not self.cycle.response_started:
+            self.transport.write(REFUSED % status)
         self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP."""
+        if not self.transport.is_closing():
+            self._refuse(b"400 Bad Request")
 
     def _unset_keepalive_if_required(self) -> None:
         # uvicorn calls it first whenever it has received something.
