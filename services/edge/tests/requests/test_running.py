@@ -64,6 +64,24 @@ async def test_another_edge_passes_the_notification_on(edges):
     assert await task is False
 
 
+async def test_names_are_made_once_for_each_request_that_runs(edges, monkeypatch):
+    """However many cancellations of others come; nothing is kept of requests that have ended."""
+    first, second = await edges.open(), await edges.open()
+    tasks = [await edges.run(first, "alice", number) for number in range(5)]
+    made = []
+    name = first._name
+    monkeypatch.setattr(first, "_name", lambda *key: made.append(key) or name(*key))
+    for number in range(10):
+        await second.cancel("bob", number)
+    await second.cancel("alice", 0)
+    assert await tasks.pop(0) is False
+    assert sorted(made) == [("alice", number) for number in range(5)]
+    for number in range(1, 5):
+        await second.cancel("alice", number)
+    assert await asyncio.gather(*tasks) == [False] * 4
+    assert first._names == type(first._names)()
+
+
 async def test_a_malformed_notification_is_ignored_logged_and_counted(edges, monkeypatch, caplog):
     """It cancels nothing."""
     counted = []

@@ -16,7 +16,7 @@ import hashlib
 import hmac
 import logging
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from searchbus_bus import Bus, telemetry
@@ -36,6 +36,25 @@ class _Running:
     cancelled: bool = False
 
 
+@dataclass(slots=True)
+class _Names:
+    """The names of requests that run, each made once, when a cancellation of another edge comes.
+
+    To make them all for every cancellation would hold the loop: one request brings fifty.
+    """
+
+    unnamed: dict[tuple[str, RequestId], None] = field(default_factory=dict)
+    key_of: dict[str, tuple[str, RequestId]] = field(default_factory=dict)
+    name_of: dict[tuple[str, RequestId], str] = field(default_factory=dict)
+
+    def forget(self, key: tuple[str, RequestId]) -> None:
+        """Forget a request that has ended."""
+        self.unnamed.pop(key, None)
+        name = self.name_of.pop(key, None)
+        if name is not None:
+            del self.key_of[name]
+
+
 class RunningRequests:
     """The requests of all endpoints of one edge.
 
@@ -50,6 +69,7 @@ class RunningRequests:
         self._subject = bus.subjects.cancel(service)
         self._events: Subscription | None = None
         self._running: dict[tuple[str, RequestId], list[_Running]] = {}
+        self._names = _Names()
 
     async def start(self) -> None:
         """Receive what other edges pass on."""
@@ -72,6 +92,8 @@ class RunningRequests:
         assert task is not None
         running = _Running(task)
         same = self._running.setdefault((caller, request_id), [])
+        if not same:
+            self._names.unnamed[caller, request_id] = None
         same.append(running)
         try:
             await work
@@ -84,6 +106,7 @@ class RunningRequests:
             same.remove(running)
             if not same:
                 del self._running[caller, request_id]
+                self._names.forget((caller, request_id))
         return True
 
     async def cancel(self, caller: str, request_id: Any) -> None:
@@ -105,9 +128,14 @@ class RunningRequests:
             telemetry.count_error("cancel")
             log.warning("a cancellation on %s is malformed and ignored: %s", subject, fault)
             return
-        for key in list(self._running):
-            if hmac.compare_digest(self._name(*key).encode(), name.encode()):
-                self._cancel(key)
+        names = self._names
+        while names.unnamed:
+            key, _ = names.unnamed.popitem()
+            names.name_of[key] = own = self._name(*key)
+            names.key_of[own] = key
+        found = names.key_of.get(name)
+        if found is not None:
+            self._cancel(found)
 
     def _cancel(self, key: tuple[str, RequestId]) -> None:
         same = self._running.get(key, [])
