@@ -271,3 +271,13 @@ async def test_client_gets_the_one_form_that_it_accepts(running, revision, accep
         response = await http.post("/mcp", json=body, headers=headers)
     assert response.headers["content-type"] == accept
     assert '"hello"' in response.text
+
+
+async def test_messages_of_a_batch_count_as_requests(post, way):
+    """Otherwise one request would bring fifty times what its caller may send."""
+    messages = [LIST.replace(b"1", b"%d" % number) for number in range(2, 7)]
+    status, _, body = await post(b"[" + b",".join(messages) + b"]")
+    assert status == 200
+    assert len(way.served) == 3
+    assert body.count(b"-31429") == 2
+    assert (await post(LIST))[0] == 429

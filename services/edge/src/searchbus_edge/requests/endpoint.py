@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mcp.shared.exceptions import MCPError
+
 from searchbus_contracts import ErrorCode, Fault
 
 from ..calls.faults import raise_for
@@ -30,6 +32,7 @@ from .tool_calls import ToolCalls
 __all__ = ["Endpoint", "Endpoints"]
 
 
+Message = Request | Notification | Invalid
 _CANCELLED = Fault(ErrorCode.CANCELLED, "The client cancelled the request.")
 
 
@@ -106,11 +109,27 @@ class Endpoint:
         except BatchRefused as refused:
             await json_rpc_error(send, 400, refused.code, str(refused))
             return
-        await Batch(messages, received, self.message).answer(send, answer)
+        counted = True  # the first message, as the request that brought it
 
-    async def message(
-        self, received: Received, message: Request | Notification | Invalid, answer: Answer
-    ) -> None:
+        async def serve(received: Received, message: Message, answer: Answer) -> None:
+            nonlocal counted
+            if not counted and (refused := await self._too_many(received)) is not None:
+                await answer.finish(*_refusal(message, refused))
+                return
+            counted = False
+            await self.message(received, message, answer)
+
+        await Batch(messages, received, serve).answer(send, answer)
+
+    async def _too_many(self, received: Received) -> MCPError | None:
+        """Count one more message of a batch; why it is refused, where there are too many."""
+        try:
+            await self._policy.abuse.admit(received.caller)
+        except Fault as fault:
+            return raise_for(fault)
+        return None
+
+    async def message(self, received: Received, message: Message, answer: Answer) -> None:
         """Serve one message."""
         if isinstance(message, Invalid):
             await answer.finish(encode_error(message.id, message.code, message.message), status=400)
@@ -155,6 +174,14 @@ class Endpoint:
             return False
         await refuse(send, refusal, message_id=message.id)
         return True
+
+
+def _refusal(message: Message, refused: MCPError) -> list[bytes]:
+    """The response to a message that is not served; a notification has none."""
+    if isinstance(message, Notification):
+        return []
+    error = refused.error
+    return [encode_error(message.id, error.code, error.message, error.data)]
 
 
 class Endpoints:
