@@ -10,6 +10,7 @@ from searchbus_bus import Worker, admission
 from searchbus_bus.admission import Admission
 from searchbus_bus.replies import Replies
 from searchbus_bus.transport import Message
+from searchbus_contracts.headers import ACK_MS
 from searchbus_testing import until
 
 
@@ -120,3 +121,14 @@ async def test_a_drain_finishes_what_waits(transport, patient):
     await slots.admission.drain(0)
     assert slots.failures() == {"c": "unavailable"}
     assert slots.admission.in_flight == 0
+
+
+async def test_a_malformed_time_of_one_request_ends_no_acknowledgements(transport, patient):
+    """The superscript two is a digit and no number; other callers still learn who has theirs."""
+    slots = Slots(transport, max_in_flight=2)
+    slots.admission.instance = "i1"
+    await slots.ask("a", **{ACK_MS: "²"})
+    await slots.ask("b", **{ACK_MS: "0"})
+    slots.admission._acknowledge()
+    held = {h.message.headers["Req-Id"]: h for h in slots.admission._running.values()}
+    assert {name: h.acknowledged for name, h in held.items()} == {"a": False, "b": True}

@@ -188,7 +188,8 @@ class Admission:
             if held.acknowledged or not self.instance:
                 continue
             after_ms = held.message.headers.get(ACK_MS, "")
-            if after_ms.isdigit() and (loop.time() - held.since_s) * 1000 >= int(after_ms[:6]):
+            is_number = after_ms.isascii() and after_ms.isdigit()
+            if is_number and (loop.time() - held.since_s) * 1000 >= int(after_ms[:6]):
                 held.acknowledged = True
                 self._spawn(self._replies.acknowledge(held.message, self.instance))
         again = bool(self._running or self._waiting)
