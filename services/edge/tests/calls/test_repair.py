@@ -81,6 +81,8 @@ def test_what_leaves_no_doubt_is_repaired(given_value, repaired):
         {"count": "five", "flag": "yes", "share": "NaN"},
         {"count": 1e300, "pages": [1e17]},
         {"count": "9" * 10_000},
+        # What could not be sent on as it is.
+        {"share": "1e999", "any": 1, "urls": '["\\ud800"]'},
         {"maybe": None, "any": None, "flag": None, "unknown": None},
         {"maybe": "null", "count": "null"},
         {"circular": "5", "choices": "5"},
