@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -92,3 +94,13 @@ def test_a_failure_is_the_status_of_its_span():
     telemetry.mark(span, Fault("not_found", "No 'secret'."))
     assert span.attributes == {"error.type": "not_found"}
     assert "secret" not in str(vars(span.status))
+
+
+def test_codes_of_the_wire_are_counted_and_all_others_together(monkeypatch):
+    """A peer may send any text, and each would be a time series."""
+    counted = []
+    duration = SimpleNamespace(record=lambda seconds, labels: counted.append(labels["code"]))
+    monkeypatch.setattr(telemetry, "_duration", duration)
+    for code in ("ok", "not_found", "x1", "x2"):
+        telemetry.record(0.1, side="client", service="toy", code=code)
+    assert counted == ["ok", "not_found", "other", "other"]

@@ -13,10 +13,12 @@ from mcp.shared.exceptions import MCPError
 from opentelemetry.sdk.trace import TracerProvider
 
 from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_contracts import ToolReply
 from searchbus_edge.calls.audit import AuditLog
 from searchbus_edge.calls.limits import LocalLimiter, SharedLimiter
+from searchbus_edge.calls.reply import Reply
 from searchbus_edge.lists.cursors import Cursors
-from searchbus_edge.requests.tool_calls import ToolCalls, ToolRequest
+from searchbus_edge.requests.tool_calls import ToolCalls, ToolRequest, _outcome
 from searchbus_edge.search.finder import Finder
 from searchbus_edge.search.lazy import LAZY, LAZY_TOOLS, LazyTools
 
@@ -262,3 +264,14 @@ async def test_span_is_named_after_the_tool_unless_it_is_a_composites(
         await build().call(request)
     assert span.name == ("own" if for_composite else "tools/call fail")
     assert ("error.type" in span.attributes) is not for_composite
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [({"code": "not_found"}, "not_found"), ({"code": "x1"}, "error"), ({"code": 5}, "error"),
+     ("text", "error"), ({}, "error")],
+)  # fmt: skip
+def test_outcomes_are_codes_of_the_wire(error, outcome):
+    """A tool may write any other text there, and each would be a time series."""
+    reply = Reply.of(ToolReply(structured={"error": error}, is_error=True))
+    assert _outcome(reply) == (outcome, 0)

@@ -46,6 +46,7 @@ from ..search.lazy import LAZY, CallTool, LazyTools
 __all__ = ["Served", "ToolCalls", "ToolRequest"]
 
 OnEvent = Callable[[ToolEvent], None]
+_CODES = frozenset(map(str, ErrorCode))
 
 
 class ToolRequest(Struct, frozen=True):
@@ -272,4 +273,5 @@ def _outcome(reply: Reply) -> tuple[str, int]:
         return "ok", size_bytes
     error = (reply.value or {}).get("error")
     code = error.get("code") if isinstance(error, dict) else None
-    return "error" if code is None else str(code), size_bytes
+    # A tool may write anything there, and each value would be a time series for ever.
+    return code if isinstance(code, str) and code in _CODES else "error", size_bytes
