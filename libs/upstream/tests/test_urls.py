@@ -44,3 +44,11 @@ def test_different_pages_have_different_keys():
 def test_only_tracking_parameters_leave_a_url(url, short):
     """Order, spelling and fragment of the rest are the page's."""
     assert without_trackers(url) == short
+
+
+@pytest.mark.parametrize(
+    "text", ["http://[x", "http://a.org:99999/", "http://a.org:b/", "http://℀.org/"]
+)
+def test_what_is_no_url_is_its_own_key(text):
+    """Others wrote it; one such result must not end a whole search."""
+    assert canonical_key(text) == text

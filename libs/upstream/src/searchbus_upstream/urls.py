@@ -20,16 +20,20 @@ def canonical_key(url: str) -> str:
     """A key that is equal for all URLs of one page.
 
     It ignores scheme, `www`, `m` and `amp`, tracking parameters, the fragment and the order of
-    parameters. For comparison only: the key is not a URL.
+    parameters. For comparison only: the key is not a URL. What is no URL is its own key.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        given_port = parts.port
+    except ValueError:  # others wrote it: an address in brackets or a port that is none
+        return url
     host = (parts.hostname or "").rstrip(".").lower()
     try:
         host = host.encode("idna").decode()
     except UnicodeError:
         pass
     host = _PREFIXES.sub("", host) if host.count(".") > 1 else host
-    port = f":{parts.port}" if parts.port not in (None, 80, 443) else ""
+    port = f":{given_port}" if given_port not in (None, 80, 443) else ""
     segments: list[str] = []
     for segment in parts.path.split("/"):
         if segment == "..":

@@ -120,3 +120,11 @@ async def test_other_failures_are_errors(tools, code):
 def test_each_failure_has_its_status(code, status):
     """Of HTTP."""
     assert status_of(Fault(code, "")) == status
+
+
+async def test_result_whose_address_is_none_harms_no_other(tools):
+    """All of it stands in place of the path."""
+    tools.rows["web_search_advanced"][0]["url"] = "http://[x"
+    answer = await search(tools, read_search({"q": "x", "format": "json"}))
+    parsed = [result.parsed_url[2] for result in answer.results]
+    assert parsed[:2] == ["http://[x", "/"]

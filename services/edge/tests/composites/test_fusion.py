@@ -49,3 +49,8 @@ def test_no_hits_give_no_hits():
     """Whatever the sources."""
     assert ids({}) == []
     assert ids({"a": []}) == []
+
+
+def test_hit_whose_address_is_none_harms_no_other():
+    """The address of a document is whatever was sent with it."""
+    assert ids({"documents": [hit("d1", "http://[x"), hit("d2", "http://a.org/")]}) == ["d1", "d2"]

@@ -173,8 +173,16 @@ def _result(row: Row, position: int, category: str) -> Result:
         positions=[positions[name] for name in providers] or [position],
         score=row.ranked.score if row.ranked is not None else round(1 / position, 4),
         category=category,
-        parsed_url=tuple(urlparse(row.url)),
+        parsed_url=_parsed(row.url),
     )
+
+
+def _parsed(url: str) -> tuple[str, ...]:
+    """The six parts of a URL; of what is none, all of it as the path."""
+    try:
+        return tuple(urlparse(url))
+    except ValueError:
+        return ("", "", url, "", "", "")
 
 
 def _unresponsive(founds: Sequence[Found], wanted: Sequence[str]) -> list[tuple[str, str]]:
