@@ -90,3 +90,9 @@ async def test_answer_is_problem_json_with_retry_after():
     _, headers, body = await _sent(ProblemError(Problem.of_failure(plain)))
     assert b"retry-after" not in headers
     assert "retry_after_ms" not in body
+
+
+def test_only_internal_errors_are_errors_of_the_server():
+    """A caller who must sign in elsewhere finds no broken edge."""
+    internal = [code for code in ErrorCode if Problem.of(code, "x").status == 500]
+    assert internal == [ErrorCode.INTERNAL]

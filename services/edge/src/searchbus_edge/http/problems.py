@@ -39,6 +39,7 @@ _STATUS: dict[str, int] = {
     ErrorCode.INVALID_ARGUMENT: 400,
     ErrorCode.INVALID_QUERY: 400,
     ErrorCode.FORBIDDEN: 403,
+    ErrorCode.LOGIN_REQUIRED: 403,
     ErrorCode.NOT_FOUND: 404,
     ErrorCode.EMPTY_CORPUS: 404,
     ErrorCode.DEADLINE_EXCEEDED: 504,
