@@ -10,6 +10,7 @@ from searchbus_contracts import TextContent, ToolEvent, ToolReply
 from searchbus_contracts.tools import ImageContent
 from searchbus_edge.calls.reply import Reply
 from searchbus_edge.http.problems import Problem, ProblemError
+from searchbus_edge.http_api import answers as module
 from searchbus_edge.http_api.answers import EventStream, form_of, send_result
 from searchbus_edge.requests.tool_calls import Served
 
@@ -110,3 +111,11 @@ async def test_stream_starts_with_its_first_event(make_tool):
     assert problem.startswith("event: problem\ndata: ")
     assert json.loads(problem.partition("data: ")[2])["code"] == "unavailable"
     assert not sent.events[-1]["more_body"]
+
+
+def test_long_accept_headers_are_not_kept():
+    """Each could be as long as a head, and a thousand of them are kept."""
+    before = module._known.cache_info().currsize
+    text = "application/json," + "a" * 1000
+    assert form_of(text).json
+    assert module._known.cache_info().currsize == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from searchbus_edge.requests import head as module
 from searchbus_edge.requests.head import AddressRules, parse_head
 
 
@@ -93,3 +94,11 @@ def test_addresses_are_checked_against_rebinding(host, origin, status):
     rules = AddressRules(["localhost", "localhost:*", "own.example"], ["http://localhost:*"])
     refusal = rules.check(head(host=host, origin=origin))
     assert (refusal.status if refusal else 200) == status
+
+
+def test_long_accept_headers_are_not_kept():
+    """Each could be as long as a head, and a thousand of them are kept."""
+    before = module._known.cache_info().currsize
+    text = "application/json," + "a" * 1000
+    assert parse_head([(b"accept", text.encode())]).accepts_json
+    assert module._known.cache_info().currsize == before

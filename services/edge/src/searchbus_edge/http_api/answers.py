@@ -29,6 +29,7 @@ __all__ = ["EventStream", "Form", "form_of", "send_result"]
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
 EVENTS = b"text/event-stream"
+_MAX_KEPT_CHARS = 256
 UNTRUSTED_HEADER = b"searchbus-untrusted"
 """Stands in responses with text that others wrote, as `_meta` says over MCP."""
 # Text of others: a browser must neither guess its type nor run anything of it.
@@ -46,13 +47,18 @@ class Form(Struct, frozen=True):
     events: bool
 
 
-@lru_cache(maxsize=1024)
 def form_of(accept: str) -> Form:
     """What an Accept header allows; parameters and weights are ignored.
 
     Raises:
         ProblemError: 406, where it allows none of the forms.
     """
+    # Most clients send the same header; long ones would fill the memory.
+    return (_known if len(accept) <= _MAX_KEPT_CHARS else _known.__wrapped__)(accept)
+
+
+@lru_cache(maxsize=1024)
+def _known(accept: str) -> Form:
     types = {part.partition(";")[0].strip().lower() for part in accept.split(",")} - {""}
     anything = not types or "*/*" in types
 

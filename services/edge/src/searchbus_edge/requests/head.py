@@ -20,6 +20,7 @@ __all__ = ["AddressRules", "Head", "Refusal", "parse_head"]
 
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
+_MAX_KEPT_CHARS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +165,15 @@ class _Allowed:
         return name in self._any_port and port.isascii() and port.isdigit()
 
 
-@lru_cache(maxsize=1024)
 def _accepted(accept: str) -> tuple[bool, bool]:
-    """Whether a client takes JSON, and whether an event stream; most clients send the same."""
+    """Whether a client takes JSON, and whether an event stream."""
+    # A stranger's long ones would fill the memory.
+    return (_known if len(accept) <= _MAX_KEPT_CHARS else _known.__wrapped__)(accept)
+
+
+@lru_cache(maxsize=1024)
+def _known(accept: str) -> tuple[bool, bool]:
+    """The same; most clients send the same header."""
     return _accepts(accept, _JSON, "application/*"), _accepts(accept, _EVENTS, "text/*")
 
 
