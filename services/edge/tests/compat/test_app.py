@@ -12,6 +12,7 @@ from searchbus_bus import Call, MemoryBroker, Toolset, Worker, tool
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_edge.bootstrap import open_edge
+from searchbus_edge.compat import app
 from searchbus_edge.compat.app import INTERFACES
 from searchbus_edge.http.app import build_app
 from searchbus_edge.settings import EdgeSettings
@@ -317,6 +318,23 @@ async def test_key_of_tavily_may_stand_in_the_body(guarded):
     assert await status(poor) == 403
     assert await status(key, Authorization=f"Bearer {poor}") == 403
     assert [await status(strange) for strange in ("", "a b", "é\r\nx: y", 5, None)] == [401] * 5
+
+
+async def test_values_of_strangers_are_not_made(guarded, monkeypatch):
+    """Making them takes tens of times as long as looking for the key, and no limit counts them."""
+    http, key, _ = guarded
+    made = []
+    read = app.read_arguments
+    monkeypatch.setattr(app, "read_arguments", lambda body: made.append(body) or read(body))
+    for given, status in ((key, 200), ("sb_x_y", 401), (None, 401)):
+        body = {"query": "x", "api_key": given}
+        assert (await http.post("/tavily/search", json=body)).status_code == status
+    assert len(made) == 1
+    assert (
+        await http.post(
+            "/tavily/search", content=b"{", headers={"Content-Type": "application/json"}
+        )
+    ).status_code == 401
 
 
 OVER_MCP = {

@@ -17,12 +17,13 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
+import msgspec
 from msgspec import Struct
 
 from searchbus_contracts import encode
 
 from ..auth.identity import ANONYMOUS
-from ..http.calls import HttpCalls
+from ..http.calls import HttpCalls, read_arguments
 from ..http.problems import ProblemError
 from ..requests.answers import DisconnectWatch
 from ..requests.head import Refusal, parse_head
@@ -56,6 +57,11 @@ class _Answered(Struct, frozen=True):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
+class _Keyed(Struct, frozen=True):
+    api_key: str = ""
+
+
+_keyed = msgspec.json.Decoder(_Keyed)
 _Work = Callable[[CallTool], Awaitable[_Answered]]
 """What is left of a request when its caller is known and its parameters are read."""
 
@@ -120,17 +126,16 @@ class OtherApis:
         return received, lambda call: _search(call, form)
 
     async def _read_tavily(self, scope: Any, receive: Any) -> tuple[Received, dict[str, Any]]:
-        """The key may be in the body (`api_key`), which is read first then, within its limits."""
+        """The key may be in the body (`api_key`), where a stranger's values are not made."""
         if parse_head(scope["headers"]).authorization:
             received = await self._admit(scope)
             return received, await self._calls.arguments(received, receive)
         stranger = Received(parse_head(scope["headers"]), ANONYMOUS)
-        body = await self._calls.arguments(stranger, receive)
-        key = body.get("api_key")
-        if isinstance(key, str) and key:
+        body = await self._calls.unread_arguments(stranger, receive)
+        if key := _key_in(body):
             credential = (b"authorization", f"Bearer {key}".encode("latin-1", "replace"))
             scope = {**scope, "headers": [*scope["headers"], credential]}
-        return await self._admit(scope), body
+        return await self._admit(scope), read_arguments(body)
 
     async def _admit(self, scope: Any) -> Received:
         """The caller of a request; raises ProblemError.
@@ -142,6 +147,14 @@ class OtherApis:
         if site in _OTHER_SITES and not received.head.origin:
             raise _refused(403, "Requests of other sites are refused.")
         return received
+
+
+def _key_in(body: bytes) -> str:
+    """The key in a body; empty where there is none."""
+    try:
+        return _keyed.decode(body).api_key
+    except (ValueError, RecursionError):
+        return ""
 
 
 _NOTHING = (404, "There is nothing at this address.", "")

@@ -34,7 +34,7 @@ from ..requests.tool_calls import Served, ToolCalls, ToolRequest
 from ..search.lazy import is_call_tool
 from .problems import Problem, ProblemError
 
-__all__ = ["HttpCalls"]
+__all__ = ["HttpCalls", "read_arguments"]
 
 _JSON = "application/json"
 RESOURCE = "/mcp"
@@ -100,17 +100,16 @@ class HttpCalls:
             receive: of the ASGI request.
             tool: the one that it calls, which may allow a larger body.
         """
+        return read_arguments(await self.unread_arguments(received, receive, tool=tool))
+
+    async def unread_arguments(
+        self, received: Received, receive: Any, *, tool: ListedTool | None = None
+    ) -> bytes:
+        """The body of such a request, for `read_arguments`; raises ProblemError."""
         refusal = _check_media_type(received.head)
         if refusal is not None:
             raise ProblemError.of_refusal(refusal)
-        body = await self.body(received, receive, tool=tool)
-        try:
-            found = decode_json(body) if body else {}
-        except ValueError:
-            raise ProblemError.of_refusal(Refusal(400, NOT_JSON)) from None
-        if not isinstance(found, dict):
-            raise ProblemError.of_refusal(Refusal(400, "The body must be a JSON object."))
-        return found
+        return await self.body(received, receive, tool=tool)
 
     async def call(
         self,
@@ -171,6 +170,17 @@ class HttpCalls:
         refusal = self._policy.check_role(received.actor, RESOURCE, descriptor)
         if refusal is not None:
             raise ProblemError.of_refusal(refusal)
+
+
+def read_arguments(body: bytes) -> dict[str, Any]:
+    """The JSON object of a body, empty where there is none; raises ProblemError."""
+    try:
+        found = decode_json(body) if body else {}
+    except ValueError:
+        raise ProblemError.of_refusal(Refusal(400, NOT_JSON)) from None
+    if not isinstance(found, dict):
+        raise ProblemError.of_refusal(Refusal(400, "The body must be a JSON object."))
+    return found
 
 
 def _problem(error: MCPError) -> Problem:
