@@ -45,3 +45,12 @@ def test_a_validator_fetches_nothing(reference):
     """A schema comes from a worker."""
     with pytest.raises(ValueError, match="Retrieval is disabled"):
         validator({"type": "object", "$ref": reference})
+
+
+def test_pattern_has_few_steps_back_for_each_text():
+    """A text that needs more is not valid: with thousands of them a call would hold the loop."""
+    checked = validator({"items": {"pattern": r"^(?:(a|aa)+\1c|a*)$"}})
+    assert checked.is_valid(["a" * 5])
+    assert not checked.is_valid(["a" * 20])
+    ordinary = validator({"items": {"pattern": r"^(?=.*[a-z])(?!.*--).{1,500}$"}})
+    assert ordinary.is_valid(["aB" * 200])
