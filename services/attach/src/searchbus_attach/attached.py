@@ -11,7 +11,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-import jsonschema_rs
 import msgspec
 
 from searchbus_bus import Call
@@ -21,6 +20,7 @@ from searchbus_runtime.pins import Reviewed
 
 from .contents import Contents
 from .describe import ServerTools
+from .fitting import Fitting
 from .handover import Onward
 from .metrics import count_mismatch, measured_call
 from .pinning import Approvals
@@ -67,7 +67,7 @@ class Attached:
         self._on_change = on_change
         self._output_schemas: dict[str, dict[str, Any]] = {}
         self._without_schema: set[str] = set()
-        self._validators: dict[str, jsonschema_rs.Validator] = {}
+        self._fittings: dict[str, Fitting] = {}
         self.source = Contents(self.server.name, self.do, lambda: self.contents)
         self.look_through(view)
 
@@ -146,7 +146,7 @@ class Attached:
             name for name, schema in schemas.items() if schema == self._output_schemas.get(name)
         }
         self._without_schema &= same
-        self._validators = {n: v for n, v in self._validators.items() if n in same}
+        self._fittings = {n: f for n, f in self._fittings.items() if n in same}
         self._output_schemas = schemas
         self.look_through(self.view)
 
@@ -196,11 +196,10 @@ class Attached:
         schema = self._output_schemas.get(name)
         if reply.is_error or schema is None or name in self._without_schema:
             return
-        validator = self._validators.get(name)
-        if validator is None:
-            validator = jsonschema_rs.Draft202012Validator(schema, offline=True)
-            self._validators[name] = validator
-        if not validator.is_valid(reply.structured):
+        fitting = self._fittings.get(name)
+        if fitting is None:
+            fitting = self._fittings[name] = Fitting(schema)
+        if fitting.is_missed(reply.structured):
             count_mismatch(self.server.name)
             log.warning(
                 "%s: an answer of %s does not fit its output schema, which is not listed any more",
