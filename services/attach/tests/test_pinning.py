@@ -130,3 +130,18 @@ async def test_a_held_tool_stays_listed_and_refuses_calls_until_it_is_approved(n
         pins.approve("plain", world.gateway._attached["plain"].server.target, offered)
     await until(lambda: set(world.tools("plain")) == {"echo", "add"})
     assert (await world.call("plain", "echo", text="y")).content[0].text == "y"
+
+
+async def test_a_call_that_waits_for_a_server_is_not_sent_to_a_changed_tool(new_world, tmp_path):
+    """The server is started by the call, and changed the tool while it was idle."""
+    listed = tmp_path / "tools.json"
+    listed.write_text(json.dumps([SAFE]))
+    keys = plain_keys({"tools_file": str(listed)}, policy="hold", idle_s=0.2)
+    world = await new_world(plain=keys)
+    upstream = world.gateway._attached["plain"].upstream
+    await until(lambda: upstream.state == "idle" and bool(world.tools("plain")))
+    await world.until_offered("plain")
+    listed.write_text(json.dumps([CHANGED]))
+    with pytest.raises(Fault, match="its description changed") as fault:
+        await world.call("plain", "echo", text="x")
+    assert fault.value.code == ErrorCode.UNAVAILABLE

@@ -164,7 +164,13 @@ class Attached:
         async def here(upstream: Upstream) -> ToolReply:
             with measured_call(name):
                 given = {**arguments, **shown.arguments}
-                raw = await upstream.call(call, shown.name, given, may_repeat=shown.may_repeat)
+                raw = await upstream.call(
+                    call,
+                    shown.name,
+                    given,
+                    may_repeat=shown.may_repeat,
+                    check=lambda: self._callable(request),
+                )
                 reply = reply_of(name, raw, links=bool(self.contents.templates))
                 self._compare(shown.name, reply)
                 return reply

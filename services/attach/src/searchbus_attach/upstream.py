@@ -129,19 +129,28 @@ class Upstream:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def call(
-        self, call: Call, name: str, arguments: dict[str, object], *, may_repeat: bool = False
+        self,
+        call: Call,
+        name: str,
+        arguments: dict[str, object],
+        *,
+        may_repeat: bool = False,
+        check: Callable[[], object] = lambda: None,
     ) -> object:
         """Call a tool; the result as the server sent it.
 
         Args:
             name: on the bus.
             may_repeat: as for `request`.
+            check: raises Fault where the tool must not be called; it is asked once there is a
+                connection, whose list may be another one.
 
         Raises:
             Fault: unavailable, overloaded, not_found, or what the server's error becomes.
         """
 
         async def send(session: ServerSession, on_progress: ProgressFnT) -> object:
+            check()
             own_name = (self.lists.tools or ServerTools()).own_names.get(name)
             if own_name is None:
                 raise Fault(ErrorCode.NOT_FOUND, f"{self.server.name} has no such tool any more.")
