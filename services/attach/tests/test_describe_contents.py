@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_attach.describe_contents import MAX_ITEMS, content_annotations, describe_contents
+from searchbus_attach.describe_contents import (
+    MAX_BYTES,
+    MAX_ITEMS,
+    content_annotations,
+    describe_contents,
+)
 from searchbus_attach.session import ListedContents
+from searchbus_contracts import encode
 
 from .conftest import plain
 
@@ -80,6 +86,25 @@ def test_names_and_addresses_are_there_once_and_not_without_end():
     found = described(resources=many)
     assert len(found.resources) == MAX_ITEMS
     assert len(found.refused) == 1
+
+
+def test_they_have_a_limited_size_together():
+    """The catalogue of all servers has one, and what comes after it is lost."""
+    arguments = [{"name": f"a{n}", "description": "é" * 2000} for n in range(100)]
+    found = described(
+        prompts=[{"name": f"p{n}", "arguments": arguments} for n in range(30)],
+        resources=[{"uri": "a:b", "name": "small"}],
+    )
+    size_bytes = sum(len(encode(prompt)) for prompt in found.prompts)
+    assert MAX_BYTES - len(encode(found.prompts[0])) < size_bytes <= MAX_BYTES
+    assert "no room" in found.refused["prompt beyond 8 MiB"]
+    assert found.resources
+
+
+def test_one_that_nobody_waits_for_ends():
+    """It may run in a thread."""
+    with pytest.raises(TimeoutError):
+        describe_contents(plain(), ListedContents(prompts=[{"name": "p"}]), lambda: True)
 
 
 def test_texts_are_cleaned():

@@ -110,19 +110,20 @@ async def test_what_cannot_be_listed_is_logged_once(lists, caplog):
     assert caplog.text.count("the tool worse is not listed") == 1
 
 
-async def test_other_servers_do_not_wait_for_a_long_list(lists, monkeypatch):
+@pytest.mark.parametrize("what", ["describe", "describe_contents"])
+async def test_other_servers_do_not_wait_for_a_long_list(lists, monkeypatch, what):
     """It is looked at in a thread, which ends when nobody waits for it any more."""
     described = threading.Event()
     ends: list[bool] = []
 
-    def slow(server: Any, tools: Any, is_late: Callable[[], bool]) -> ServerTools:
+    def slow(server: Any, listed: Any, is_late: Callable[[], bool] = lambda: True) -> ServerTools:
         described.set()
         while not is_late():
             time.sleep(0.001)
         ends.append(True)
         raise TimeoutError
 
-    monkeypatch.setattr(module, "describe", slow)
+    monkeypatch.setattr(module, what, slow)
     reading = asyncio.create_task(lists.read(Session()))
     await until(described.is_set)
     reading.cancel()

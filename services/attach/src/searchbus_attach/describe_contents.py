@@ -32,6 +32,8 @@ __all__ = ["MAX_ITEMS", "ServerContents", "content_annotations", "describe_conte
 
 MAX_ITEMS = 2_000
 """Prompts, resources and templates of one server, of each kind."""
+MAX_BYTES = 8 * 2**20
+"""Of all of them together: the catalogue of the service, with all of its servers, is limited."""
 _MAX_NAME_CHARS = 256
 _MAX_TITLE_CHARS = 200
 _MAX_DESCRIPTION_CHARS = 2_000
@@ -85,8 +87,20 @@ class ServerContents:
         )
 
 
-def describe_contents(server: Server, listed: ListedContents) -> ServerContents:
-    """The descriptors of what a server lists, as parsed JSON."""
+def describe_contents(
+    server: Server, listed: ListedContents, is_late: Callable[[], bool] = lambda: False
+) -> ServerContents:
+    """The descriptors of what a server lists, as parsed JSON.
+
+    Thousands take seconds: it awaits nothing, so that it can run in a thread.
+
+    Args:
+        is_late: whether nobody needs the answer any more.
+
+    Raises:
+        TimeoutError: it is late.
+    """
+    room = _Room(is_late)
     refused: dict[str, str] = {}
     own_names: dict[str, str] = {}
 
@@ -98,12 +112,12 @@ def describe_contents(server: Server, listed: ListedContents) -> ServerContents:
     def template(item: Mapping[str, Any]) -> ResourceTemplate:
         return _template(server, item, completes=listed.completes)
 
-    prompts = _each("prompt", listed.prompts, prompt, lambda p: p.name, refused)
+    prompts = _each("prompt", listed.prompts, prompt, lambda p: p.name, refused, room)
     resources = _each(
-        "resource", listed.resources, lambda r: _resource(server, r), lambda r: r.uri, refused
+        "resource", listed.resources, lambda r: _resource(server, r), lambda r: r.uri, refused, room
     )
     templates = _each(
-        "resource template", listed.templates, template, lambda t: t.uri_template, refused
+        "resource template", listed.templates, template, lambda t: t.uri_template, refused, room
     )
     if listed.resources is not None:
         # A server may have resources that it does not list, and name them in results.
@@ -130,16 +144,33 @@ def content_annotations(found: Any) -> dict[str, Any] | None:
     return kept or None
 
 
+@dataclass(slots=True)
+class _Room:
+    """What is left of the limits of one server."""
+
+    is_late: Callable[[], bool]
+    left_bytes: int = MAX_BYTES
+
+
 def _each(
     kind: str,
     items: Sequence[Any] | None,
     describe: Callable[[Mapping[str, Any]], Item],
     key: Callable[[Item], str],
     refused: dict[str, str],
+    room: _Room,
 ) -> tuple[Item, ...]:
     found: dict[str, Item] = {}
-    beyond = 0
-    for number, item in enumerate(items or ()):
+    items, too_large = items or (), 0
+    for number, item in enumerate(items):
+        if room.is_late():
+            raise TimeoutError
+        if len(found) == MAX_ITEMS:
+            beyond = len(items) - number
+            refused[f"{kind} beyond {MAX_ITEMS}"] = (
+                f"there are {beyond} more than a server may have"
+            )
+            break
         name = item.get("name") if isinstance(item, dict) else None
         shown = clean_line(name, 80) if isinstance(name, str) else ""
         shown = f"{kind} {shown or number + 1}"
@@ -148,19 +179,23 @@ def _each(
                 raise _ItemFault("it is not an object")
             descriptor = describe(item)
             # Constructors do not check limits, decoding does.
-            descriptor = decode(encode(descriptor), type(descriptor))
+            definition = encode(descriptor)
+            descriptor = decode(definition, type(descriptor))
         except (Fault, ValueError) as error:
             reason = error.failure.message if isinstance(error, Fault) else str(error)
             refused[shown] = clean_line(reason, 300)
             continue
         if key(descriptor) in found:
             refused[shown] = f"another {kind} has its name or address"
-        elif len(found) == MAX_ITEMS:
-            beyond += 1
+        elif len(definition) > room.left_bytes:
+            too_large += 1
         else:
+            room.left_bytes -= len(definition)
             found[key(descriptor)] = descriptor
-    if beyond:
-        refused[f"{kind} beyond {MAX_ITEMS}"] = f"there are {beyond} more than a server may have"
+    if too_large:
+        refused[f"{kind} beyond {MAX_BYTES // 2**20} MiB"] = (
+            f"there are {too_large} for which a server has no room"
+        )
     return tuple(found.values())
 
 

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypeVar
 
 from mcp import MCPError
 
@@ -23,6 +23,8 @@ from .session import ServerSession
 __all__ = ["Lists"]
 
 log = logging.getLogger("searchbus.attach")
+Listed = TypeVar("Listed")
+Found = TypeVar("Found")
 
 
 class Lists:
@@ -55,10 +57,11 @@ class Lists:
             MCPError: the tools cannot be listed, or the session ended.
             ServerFault: the list of tools is not one of MCP.
         """
-        tools = await self._described(await session.list_all())
+        self.cost_s = 0.0
+        tools = await self._in_thread(describe, await session.list_all())
         contents = self.contents
         try:
-            contents = describe_contents(self._server, await session.list_contents())
+            contents = await self._in_thread(describe_contents, await session.list_contents())
         except (MCPError, ServerFault) as error:
             if isinstance(error, MCPError) and (is_closed(error) or is_refused(error)):
                 raise
@@ -73,14 +76,16 @@ class Lists:
             self.tools, self.contents = tools, contents
             self._on_change()
 
-    async def _described(self, listed: list[Any]) -> ServerTools:
+    async def _in_thread(
+        self, describe: Callable[[Server, Listed, Callable[[], bool]], Found], listed: Listed
+    ) -> Found:
         late, started_s = threading.Event(), time.monotonic()
         try:
             # The calls of other servers go on meanwhile.
             return await asyncio.to_thread(describe, self._server, listed, late.is_set)
         finally:
             late.set()
-            self.cost_s = time.monotonic() - started_s
+            self.cost_s += time.monotonic() - started_s
 
     def keep(self) -> None:
         """The server is away: the last lists stay, marked as stale."""
