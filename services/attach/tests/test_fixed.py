@@ -7,6 +7,7 @@ import json
 import jsonschema_rs
 import pytest
 
+from searchbus_attach import fixed
 from searchbus_attach.fixed import without_arguments
 from searchbus_attach.schemas import modern_schema
 
@@ -52,6 +53,21 @@ def test_what_is_said_of_other_arguments_counts():
     assert not accepts(found, {})
     assert not accepts(found, {"path": "x", "a": 1})
     assert accepts(found, {"path": "x", "a": 1, "b": 1})
+
+
+def test_conditions_of_conditions_are_looked_at_once(monkeypatch):
+    """Sixty levels, which a schema may have, took longer than anybody lives."""
+    levels, looks = 12, []
+    given = {"required": ["path"]}
+    for _ in range(levels):
+        given = {"if": given, "then": {"minProperties": 1}}
+    apply = fixed._Hiding.apply
+    monkeypatch.setattr(
+        fixed._Hiding, "apply", lambda self, part: looks.append(part) or apply(self, part)
+    )
+    found = without_arguments(modern_schema(given), {"root"})
+    assert found == modern_schema(given)
+    assert len(looks) <= 3 * (levels + 1)
 
 
 def test_a_definition_that_others_refer_to_stays():

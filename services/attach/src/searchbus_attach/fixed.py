@@ -66,12 +66,14 @@ class _Hiding:
         for key in _COMBINED:
             if isinstance(found.get(key), list):
                 found[key] = [self.apply(one) for one in found[key]]
-        looks_at_them = self.apply(found.get("if")) != found.get("if")
+        # Once: conditions of conditions would double the work at each level.
+        condition = self.apply(found.get("if"))
+        looks_at_them = condition != found.get("if")
         for key in _CONDITION:
             if key in found:
                 value = found.pop(key)
                 if not looks_at_them:
-                    found[key] = self.apply(value)
+                    found[key] = condition if key == "if" else self.apply(value)
         return found
 
     def _others(self, names: list[str]) -> list[str]:
