@@ -70,6 +70,15 @@ def test_conditions_of_conditions_are_looked_at_once(monkeypatch):
     assert len(looks) <= 3 * (levels + 1)
 
 
+def test_a_definition_that_is_often_referred_to_makes_no_large_schema():
+    """One of 200 KiB became 28 MiB, and the catalogue of all servers is limited."""
+    base = {"properties": {f"p{n}": {"description": "x" * 2000} for n in range(100)}}
+    given = modern_schema({"allOf": [{"$ref": "#/$defs/base"}] * 140, "$defs": {"base": base}})
+    assert without_arguments(given, {"root"}) == {"type": "object"}
+    twice = modern_schema({"allOf": [{"$ref": "#/$defs/base"}] * 2, "$defs": {"base": base}})
+    assert "p99" in json.dumps(without_arguments(twice, {"root"}))
+
+
 def test_a_definition_that_others_refer_to_stays():
     """As the type of another argument."""
     given = modern_schema({

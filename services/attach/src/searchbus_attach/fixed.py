@@ -15,6 +15,8 @@ __all__ = ["without_arguments"]
 _COMBINED = ("allOf", "anyOf", "oneOf")
 _CONDITION = ("if", "then", "else")
 _DEFINITIONS = ("$defs", "definitions")
+_MAX_CHARS = 2**20
+"""Of names and texts; four times what a whole tool of a server has."""
 
 
 def without_arguments(schema: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
@@ -22,17 +24,37 @@ def without_arguments(schema: dict[str, Any], names: Collection[str]) -> dict[st
 
     Args:
         schema: as schemas.py makes it; its references have an end.
+
+    Returns:
+        One that says nothing of the arguments where it would be large: a definition is repeated
+        wherever it is referred to.
     """
     if not names:
         return schema
     hiding = _Hiding(schema, names)
     found: dict[str, Any] = hiding.apply(schema)
+    if _is_large(found):
+        return {"type": "object"}
     for table, name in hiding.copied:
         rest = {key: part for key, part in found[table].items() if key != name}
         # Others may refer to it.
         if json.dumps(f"#/{table}/{name}") not in json.dumps({**found, table: rest}):
             found[table] = rest
     return found
+
+
+def _is_large(schema: dict[str, Any]) -> bool:
+    """Whether it has more text, parts that are there twice counted twice."""
+    chars, left = 0, [schema]
+    while left and chars <= _MAX_CHARS:
+        part: Any = left.pop()
+        chars += len(part) if isinstance(part, str) else 1
+        if isinstance(part, dict):
+            left += part.values()
+            chars += sum(map(len, part))
+        elif isinstance(part, list):
+            left += part
+    return chars > _MAX_CHARS
 
 
 class _Hiding:
