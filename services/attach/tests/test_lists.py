@@ -110,6 +110,15 @@ async def test_what_cannot_be_listed_is_logged_once(lists, caplog):
     assert caplog.text.count("the tool worse is not listed") == 1
 
 
+async def test_thousands_that_cannot_be_listed_are_a_few_lines(lists, caplog):
+    """The server could change them every second."""
+    session = Session()
+    session.tools = [{"name": f"broken{n}", "inputSchema": 7} for n in range(5_000)]
+    await lists.read(session)
+    assert len(caplog.records) < 30
+    assert "4980 more are not listed" in caplog.text
+
+
 @pytest.mark.parametrize("what", ["describe", "describe_contents"])
 async def test_other_servers_do_not_wait_for_a_long_list(lists, monkeypatch, what):
     """It is looked at in a thread, which ends when nobody waits for it any more."""

@@ -81,6 +81,16 @@ def test_warn_lists_the_new_one_and_logs_it_once(approvals, caplog):
     assert set(approvals.changed(server("warn"), tools("warn", CHANGED))) == {"echo"}
 
 
+@pytest.mark.parametrize("policy", ["warn", "hold"])
+def test_thousands_of_changes_are_a_few_lines(approvals, caplog, policy):
+    """The server could change them every second."""
+    approvals.review(server(policy), ())
+    many = tools(policy, *({**SAFE, "name": f"echo{n}"} for n in range(1_000)))
+    approvals.review(server(policy), many)
+    assert len(caplog.records) < 30
+    assert "980 more definitions changed" in caplog.text
+
+
 def test_accept_approves_what_is_offered(approvals):
     """It is the definition that later ones are compared with."""
     approvals.review(server("accept"), tools("accept", SAFE))

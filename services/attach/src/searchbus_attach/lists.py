@@ -23,6 +23,8 @@ from .session import ServerSession
 __all__ = ["Lists"]
 
 log = logging.getLogger("searchbus.attach")
+_MOST_LINES = 20
+"""Of one reading: a server can change thousands of names every second."""
 Listed = TypeVar("Listed")
 Found = TypeVar("Found")
 
@@ -99,8 +101,13 @@ class Lists:
         self._on_change()  # also where there was no list: that of the last run is shown until now
 
     def _report(self, kind: str, refused: Mapping[str, str], before: Mapping[str, str]) -> None:
-        """Count and log what cannot be listed, once."""
+        """Count what cannot be listed, and log some of it, once."""
         if refused and refused != before:
             count_refused(self._server.name, len(refused))
-            for name, reason in refused.items():
+            for name, reason in list(refused.items())[:_MOST_LINES]:
                 log.warning("%s: the %s%s is not listed: %s", self._server.name, kind, name, reason)
+            if len(refused) > _MOST_LINES:
+                log.warning(
+                    "%s: %d more are not listed; searchbus attach show %s",
+                    self._server.name, len(refused) - _MOST_LINES, self._server.name,
+                )  # fmt: skip

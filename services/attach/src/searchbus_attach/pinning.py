@@ -22,6 +22,8 @@ from .servers import Server
 __all__ = ["Approvals"]
 
 log = logging.getLogger("searchbus.attach")
+_MOST_LINES = 20
+"""Of one reading: a server can change thousands of definitions every second."""
 
 
 class Approvals:
@@ -94,13 +96,22 @@ class Approvals:
             return Pins()
 
     def _tell(self, server: Server, reviewed: Reviewed) -> None:
-        """Log and count each definition that differs, once."""
+        """Count each definition that differs, and log some of them, once."""
         told = self._told.get(server.name, {})
+        lines = 0
         for name, held in reviewed.held.items():
-            if told.get(name) != held.sha256:
-                count_change(server.name, server.change_policy)
+            if told.get(name) == held.sha256:
+                continue
+            count_change(server.name, server.change_policy)
+            lines += 1
+            if lines <= _MOST_LINES:
                 log.warning(
                     "%s: the definition of %s changed (policy %s): %s; searchbus attach diff %s",
                     server.name, name, server.change_policy, "; ".join(held.reasons), server.name,
                 )  # fmt: skip
+        if lines > _MOST_LINES:
+            log.warning(
+                "%s: %d more definitions changed; searchbus attach diff %s",
+                server.name, lines - _MOST_LINES, server.name,
+            )  # fmt: skip
         self._told[server.name] = {name: held.sha256 for name, held in reviewed.held.items()}
