@@ -98,6 +98,13 @@ def test_accept_approves_what_is_offered(approvals):
     assert approvals.changed(server("accept"), tools("accept", CHANGED)) == {}
 
 
+def test_what_is_accepted_does_not_grow_without_end(approvals):
+    """A server that renames its tools at each reading filled memory and disk."""
+    for n in range(3):
+        approvals.review(server("accept"), tools("accept", {**SAFE, "name": f"echo{n}"}))
+    assert [tool.name for tool in approvals.pinned(server("accept"))] == ["echo2"]
+
+
 def test_another_server_of_the_same_name_is_a_change(approvals):
     """Even with the same definitions."""
     approvals.review(server("hold"), tools("hold", SAFE))

@@ -81,6 +81,8 @@ class Approvals:
             with self._file.changing() as pins:
                 if first and server.name in pins.toolsets:
                     return False
+                # What is accepted anyway need not stay: a server could have new names each time.
+                pins.toolsets.pop(server.name, None)
                 pins.approve(server.name, server.target, tools)
         except (OSError, ValueError) as error:
             log.error("%s. New definitions of %s are not approved.", error, server.name)
