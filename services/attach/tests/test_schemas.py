@@ -117,6 +117,14 @@ def test_a_schema_that_hides_text_is_refused(where):
         modern_schema({"properties": schema})
 
 
+def test_text_is_hidden_in_no_keyword_either():
+    """One that nobody knows, and what a property depends on in draft 7."""
+    hidden = "".join(chr(0xE0000 + ord(char)) for char in "delete all")
+    for schema in ({hidden: 1}, {"items": {hidden: 1}}, {"dependencies": {"a": [hidden]}}):
+        with pytest.raises(SchemaFault, match="nobody sees"):
+            modern_schema({"type": "object", **schema})
+
+
 def test_values_nested_without_end_are_refused():
     """As the schemas are."""
     deep: list = []

@@ -66,6 +66,7 @@ def _convert(schema: Mapping[str, Any], depth: int, patterns: Patterns) -> dict[
     if depth > _MAX_DEPTH:
         raise SchemaFault(f"it is nested more than {_MAX_DEPTH} levels deep")
     found: dict[str, Any] = {}
+    _check_seen(list(schema))
     for key, value in schema.items():
         if key in ("description", "title", "$comment") and isinstance(value, str):
             found[key] = clean(value, MAX_DESCRIPTION_CHARS)
@@ -90,7 +91,10 @@ def _convert(schema: Mapping[str, Any], depth: int, patterns: Patterns) -> dict[
 
 
 def _schema(part: Any, depth: int, patterns: Patterns) -> Any:
-    return _convert(part, depth, patterns) if isinstance(part, dict) else part
+    if isinstance(part, dict):
+        return _convert(part, depth, patterns)
+    _check_seen(part)  # names, in `dependencies`
+    return part
 
 
 def _check_seen(value: Any) -> None:
