@@ -46,6 +46,15 @@ def test_an_answer_that_is_not_one_of_mcp_is_a_failure(raw):
     assert fault.value.code == ErrorCode.UPSTREAM_FAILED
 
 
+def test_what_is_wrong_with_an_answer_is_one_short_line():
+    """The kind of a block is text of the server: megabytes of it were the message."""
+    with pytest.raises(Fault) as fault:
+        reply_of("s", {"content": [{"type": "\x1b[31m\n\u202e" + "x" * 100_000}]})
+    message = fault.value.failure.message
+    assert message.isprintable()
+    assert len(message) < 400
+
+
 def test_a_question_to_the_client_is_a_failure():
     """Servers are told that nobody can answer them."""
     with pytest.raises(Fault, match="asks for input"):

@@ -23,7 +23,7 @@ from searchbus_contracts.tools import EmbeddedResource, ResourceLink
 
 from .addresses import wrapped_link, wrapped_uri
 from .describe_contents import content_annotations
-from .text import clean
+from .text import clean, clean_line
 
 __all__ = ["completion_of", "parsed", "passed_on", "prompt_of", "resource_of"]
 
@@ -59,7 +59,8 @@ def parsed(server: str, raw: Any, kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise Fault(
             ErrorCode.UPSTREAM_FAILED,
-            f"{server} sent an answer that is not one of MCP ({error}).",
+            # It can hold a name of the server's, as long as the answer.
+            f"{server} sent an answer that is not one of MCP ({clean_line(str(error), 300)}).",
             retryable=False,
         ) from None
 
