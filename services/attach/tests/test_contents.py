@@ -75,6 +75,18 @@ async def test_prompts_are_filled_in_and_completed_by_the_server(new_world):
         await ask(world, "prompt", "get", PromptGetRequest(prompt="nope"), PromptGetReply)
 
 
+async def test_what_a_view_leaves_out_is_not_completed_either(new_world):
+    """The server is not asked."""
+    world = await new_world(broad=broad_keys(view={"resources": False}))
+    await world.until_up("broad")
+    template = f"{ADDRESS}note:///by-number/{{number}}"
+    request = CompleteRequest(name=template, argument="number", value="2")
+    for family in ("resource", "prompt"):
+        with pytest.raises(Fault) as fault:
+            await ask(world, family, "complete", request, CompleteReply)
+        assert fault.value.code == ErrorCode.NOT_FOUND
+
+
 @pytest.mark.slow
 async def test_changes_of_each_list_are_passed_on(new_world):
     """The server says so; its lists are read again."""

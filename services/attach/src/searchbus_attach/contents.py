@@ -91,6 +91,8 @@ class Contents:
         family: Literal["resource", "prompt"]
         uri_template = own_uri(self._server, request.name)
         if uri_template is not None:
+            if not self._offered().templates:
+                raise Fault(ErrorCode.NOT_FOUND, "There is no such resource.")
             family, reference = "resource", {"type": "ref/resource", "uri": uri_template}
         else:
             name = self._own_name(request.name)
