@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from mcp_types import LoggingMessageNotificationParams
 
 from searchbus_attach import pauses
 from searchbus_attach import session as module
@@ -266,6 +267,18 @@ async def test_a_log_of_a_session_that_callers_share_is_passed_to_nobody(start):
     await until(lambda: len(bob.events) > 3)
     running.cancel()
     assert {event[0] for event in bob.events} == {"progress"}
+
+
+@pytest.mark.parametrize(("subject", "lines"), [("ann", 1), ("bob", 0)])
+async def test_a_late_log_is_not_passed_to_who_waits_to_be_sent(start, subject, lines):
+    """His call is the only one, and nothing of it was sent yet: it waits for a token."""
+    upstream = start(plain())
+    await upstream.call(Caller(subject="ann"), "echo", {"text": "x"})
+    waiting = Caller(subject=subject)
+    with upstream._calls.including(waiting):
+        params = LoggingMessageNotificationParams(level="info", data="of ann's call")
+        await upstream._connection.on_log(params)
+    assert len(waiting.events) == lines
 
 
 async def test_a_tool_that_is_gone_is_not_found(start):

@@ -110,6 +110,10 @@ class Connection:
         self.shared = self.shared or self._caller not in (None, caller)
         self._caller = caller
 
+    def speaks_to(self, caller: str) -> bool:
+        """Whether what the server logs now can be of a call of this caller only."""
+        return not self.shared and self._caller == caller
+
     def note_change(self) -> None:
         """The lists are to be read again."""
         if not self.list_changed:

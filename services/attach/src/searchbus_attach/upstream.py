@@ -367,9 +367,9 @@ class Upstream:
 
         async def on_log(params: LoggingMessageNotificationParams) -> None:
             # A notice does not say to which call it belongs. With one call there is no doubt,
-            # unless it comes late, of a call of somebody else.
+            # unless it comes late, of a call of somebody else; the one may still wait for a token.
             call = self._calls.only
-            if call is not None and not connection.shared:
+            if call is not None and connection.speaks_to(call.actor.subject):
                 await call.log(params.level, params.data, params.logger)
 
         connection.on_log = on_log
