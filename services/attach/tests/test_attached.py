@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts import ErrorCode, Fault, ToolCall, ToolReply
 from searchbus_testing import until
 
 from .conftest import plain_keys
@@ -38,6 +39,18 @@ async def test_a_failed_tool_is_a_reply_and_an_odd_answer_a_failure(new_world):
     with pytest.raises(Fault, match="not one of MCP") as fault:
         await world.call("plain", "odd")
     assert fault.value.code == ErrorCode.UPSTREAM_FAILED
+
+
+async def test_progress_without_end_fails_no_good_answer(new_world):
+    """The caller could not read the event, and took it for the reply."""
+    world = await new_world(plain=plain_keys({"tools": [tool("endless_progress")]}))
+    await world.until_up()
+    events = []
+    request = ToolCall(tool="endless_progress", arguments=msgspec.Raw(b"{}"))
+    subject = world.bus.subjects.tool("plain", "endless_progress")
+    reply = await world.ask(subject, request, ToolReply, on_event=events.append)
+    assert reply.content[0].text == "done"
+    assert [(event.progress, event.total) for event in events] == [(1, None)]
 
 
 async def test_a_wrong_output_schema_fails_no_good_answer(new_world):

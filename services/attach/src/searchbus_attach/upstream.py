@@ -194,8 +194,10 @@ class Upstream:
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             nonlocal last
-            if progress > last:  # on the bus it must increase
+            # On the bus it must increase; and "1e999", which is JSON, is not a number there.
+            if progress > last and math.isfinite(progress):
                 last = progress
+                total = total if total is not None and math.isfinite(total) else None
                 await call.progress(progress, total, message and clean_line(message, 500))
 
         for is_last in (False, True):

@@ -99,6 +99,15 @@ def call(number: object, name: str, arguments: dict, meta: dict) -> None:
                     Path(how["cancel_file"]).touch()
                 return
         result = text("done")
+    elif name == "endless_progress":
+        for far in ("1", "1e999"):  # the latter is infinite
+            params = f'"progressToken": {json.dumps(token)}, "progress": {far}, "total": 1e999'
+            method = "notifications/progress"
+            with lock:
+                sys.stdout.write(
+                    f'{{"jsonrpc": "2.0", "method": "{method}", "params": {{{params}}}}}\n'
+                )
+        result = text("done")
     elif name == "reload":
         send({"method": "notifications/tools/list_changed"})
         result = text("reloaded")
