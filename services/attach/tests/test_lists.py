@@ -64,6 +64,16 @@ async def test_a_change_is_reported_once(lists, changes):
     assert (names(lists), len(changes)) == ((["echo", "add"], ["greet"]), 2)
 
 
+async def test_true_in_the_place_of_one_is_a_change(lists, changes):
+    """They are equal for Python."""
+    session = Session()
+    for value in (1, True, True):
+        schema = {"type": "object", "properties": {"n": {"default": value}}}
+        session.tools = [{"name": "echo", "inputSchema": schema}]
+        await lists.read(session)
+    assert len(changes) == 2
+
+
 @pytest.mark.parametrize(
     "failure", [ServerFault("too many pages"), MCPError(-32603, "boom")], ids=["pages", "error"]
 )

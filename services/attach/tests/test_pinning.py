@@ -71,6 +71,18 @@ def test_hold_lists_the_approved_one_and_nothing_new(approvals):
     assert approvals.review(server("hold"), tools("hold", SAFE)).held == {}
 
 
+@pytest.mark.parametrize("value", [True, 1.0])
+def test_what_is_equal_for_python_alone_is_held(approvals, value):
+    """One in a schema became true, or a number with a fraction."""
+    one, other = (
+        {**SAFE, "inputSchema": {"type": "object", "properties": {"n": {"const": const}}}}
+        for const in (1, value)
+    )
+    approvals.review(server("hold"), tools("hold", one))
+    held = approvals.review(server("hold"), tools("hold", other)).held
+    assert held["echo"].reasons == ("its definition changed",)
+
+
 def test_warn_lists_the_new_one_and_logs_it_once(approvals, caplog):
     """It stays a change until somebody approves it."""
     approvals.review(server("warn"), tools("warn", SAFE))

@@ -123,4 +123,5 @@ def _reasons(
     moved = () if pinned.source == source else (f"{source} offers it instead of {pinned.source}",)
     if pin.sha256 == sha256:
         return moved
-    return (*moved, *changes(pin.tool, tool))
+    # For Python 1, 1.0 and True are equal; a schema with another of them is another one.
+    return (*moved, *(changes(pin.tool, tool) or ("its definition changed",)))

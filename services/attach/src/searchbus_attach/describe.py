@@ -5,11 +5,13 @@ One tool that is malformed is left out with a reason; the others of its server s
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from searchbus_contracts import Fault, ToolAnnotations, ToolDescriptor, convert, decode, encode
+from searchbus_contracts.codec import canonical
 
 from .names import qualified_name, token_name
 from .schemas import SchemaFault, modern_schema
@@ -37,11 +39,13 @@ class ServerTools:
         descriptors: in the server's order.
         own_names: name on the bus → name at the server.
         refused: name at the server → why it is not listed.
+        sha256: of the descriptors: some that differ are equal for Python, such as 1 and True.
     """
 
     descriptors: tuple[ToolDescriptor, ...] = ()
     own_names: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    sha256: str = ""
 
 
 def describe(
@@ -60,7 +64,7 @@ def describe(
     descriptors: dict[str, ToolDescriptor] = {}
     own_names: dict[str, str] = {}
     refused: dict[str, str] = {}
-    size_bytes = 0
+    size_bytes, digest = 0, hashlib.sha256()
     for number, tool in enumerate(tools):
         if is_late():
             raise TimeoutError
@@ -85,9 +89,10 @@ def describe(
             refused[shown] = f"the tools of a server may have {_MAX_BYTES // 2**20} MiB together"
         else:
             size_bytes += len(definition)
+            digest.update(canonical(descriptor))
             descriptors[descriptor.name] = descriptor
             own_names[descriptor.name] = str(own_name)
-    return ServerTools(tuple(descriptors.values()), own_names, refused)
+    return ServerTools(tuple(descriptors.values()), own_names, refused, digest.hexdigest())
 
 
 def _descriptor(server: Server, tool: Any, own_name: Any) -> ToolDescriptor:
