@@ -57,6 +57,15 @@ async def test_a_challenge_that_leads_to_another_host_is_not_followed(protected,
     assert found.resource == protected.url
 
 
+async def test_a_challenge_with_something_that_is_no_address_is_left(protected, http, monkeypatch):
+    """The HTTP client refuses it with an error of its own."""
+    refusal = protected.refusal({})
+    refusal.headers["WWW-Authenticate"] = f'Bearer resource_metadata="{protected.url}/\tx"'
+    monkeypatch.setattr(protected, "refusal", lambda _: refusal)
+    found = await discover(http, protected.url, protected.provider.issuer)
+    assert found.resource == protected.url
+
+
 def test_an_address_that_is_not_https_is_refused():
     """Unless the declaration says http itself."""
     with pytest.raises(AuthFault, match="is not https"):

@@ -149,8 +149,9 @@ async def _metadata(
 def _is_of(found: str, url: str) -> bool:
     """Whether an address that a server names is of the server's own origin."""
     try:
+        httpx2.URL(found)
         return _origin(found) == _origin(url)
-    except ValueError:  # it is not an address
+    except (ValueError, httpx2.InvalidURL):  # it is not an address
         return False
 
 
