@@ -57,6 +57,15 @@ async def test_an_answer_that_is_no_token_is_a_fault(protected, http, answer, mo
     assert "word" not in str(fault.value)
 
 
+async def test_a_life_without_end_is_a_long_one(protected, http, monkeypatch):
+    """A number of four hundred digits is no float."""
+    answer = {"access_token": "word", "token_type": "bearer", "expires_in": 10**400}
+    monkeypatch.setattr(protected.provider, "_issue", lambda *_: answer)
+    provider = await discover(http, protected.url)
+    found = await request_tokens(http, provider, client_of(provider, "searchbus", SECRET), FORM)
+    assert not found.ends_soon(time.time())
+
+
 def test_the_secret_is_sent_in_the_way_that_the_server_supports():
     """The header is preferred (RFC 6749, 2.3.1)."""
 

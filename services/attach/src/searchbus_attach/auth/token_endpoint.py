@@ -19,6 +19,8 @@ from .http import AuthHttp, shown
 __all__ = ["Refused", "Tokens", "authenticated", "client_of", "request_tokens"]
 
 _MARGIN_S = 60.0
+_LONGEST_S = 10 * 365 * 86_400
+"""A number of a thousand digits is no time."""
 _ERROR_CODE = re.compile(r"[a-z_]{1,40}")
 _TOKEN = re.compile(r"[!-~]+")
 """What can stand in a header; RFC 6750 allows less."""
@@ -129,7 +131,7 @@ async def request_tokens(
     now_s = time.time()
     return Tokens(
         access_token=found.access_token,
-        expires_s=None if found.expires_in is None else now_s + found.expires_in,
+        expires_s=None if found.expires_in is None else now_s + min(found.expires_in, _LONGEST_S),
         issued_s=now_s,
         refresh_token=found.refresh_token or "",
         scope=found.scope or form.get("scope", ""),
