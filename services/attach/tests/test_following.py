@@ -154,3 +154,14 @@ async def test_a_server_that_does_not_answer_a_ping_hangs(new_world):
     world.connection.answered_s = 0.0
     await world.following.ping(world.connection)
     assert world.connection.problem == "it does not answer"
+
+
+async def test_a_connection_that_is_over_does_not_wait_for_a_ping(new_world):
+    """Calls wait for the next connection, and a ping has as long as the longest call."""
+    world = new_world(ping_timeout_s=600).start()
+    world.session.answer = ...
+    world.connection.doubt()
+    await until(lambda: not world.connection.doubtful)
+    world.connection.give_up("the session ended")
+    await until(world.task.done)
+    assert world.connection.problem == "the session ended"

@@ -84,6 +84,7 @@ class Connection:
         doubtful: whether a call ended without an answer, so that the server may hang.
         over: whether it is known to be of no more use; `problem` says why.
         answered_s: when the server last answered a call, on the monotonic clock.
+        given_up: set when it is over.
         ended: set when it is closed, after `cause`.
         cause: the exception that ended it.
         notes: what its transport noted.
@@ -99,6 +100,7 @@ class Connection:
         self.over = False
         self.problem = ""
         self.answered_s = 0.0
+        self.given_up = asyncio.Event()
         self.ended = asyncio.Event()
         self.cause: BaseException | None = None
         self.notes = HttpNotes()
@@ -141,6 +143,7 @@ class Connection:
     def give_up(self, problem: str = "the session ended") -> None:
         """The connection is of no more use."""
         self.over, self.problem = True, problem
+        self.given_up.set()
         self.attention.set()
 
     @property

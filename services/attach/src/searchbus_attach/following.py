@@ -56,6 +56,7 @@ class Following:
         poll_at_s, notice_at_s, calm_until_s = self._next_poll_s(), math.inf, 0.0
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(connection.follow_changes)
+            tasks.start_soon(_end_with, connection, tasks.cancel_scope)
             while True:
                 read_in_s = min(poll_at_s, notice_at_s) - time.monotonic()
                 wait_s = min(read_in_s, self._idle_in_s)
@@ -117,3 +118,9 @@ class Following:
 
     def _next_poll_s(self) -> float:
         return time.monotonic() + about(self._poll_s)
+
+
+async def _end_with(connection: Connection, work: anyio.CancelScope) -> None:
+    """A ping or a list that takes long does not keep a connection that is over."""
+    await connection.given_up.wait()
+    work.cancel()
