@@ -242,22 +242,23 @@ async def test_a_server_that_changes_keeps_a_lease_for_each_session(pair):
     # A worker that has not read the file yet may open a session, which ends when it reads it.
     for world in (pair.a, pair.b):
         await until(lambda world=world: world.gateway.server("plain").max_in_flight == 7)
-    second = await session_at_last(pair.a)
+    second = await other_session_at(pair.a, first)
     await until(lambda: len(children()) == 3)
-    assert await session_at_last(pair.b) == second != first
+    assert await other_session_at(pair.b, first) == second
 
 
-async def session_at_last(world: World) -> int:
-    """As `session_at`, after calls that meet the end of an old session."""
-    found: list[int] = []
+async def other_session_at(world: World, old: int) -> int:
+    """As `session_at`, once the old session has ended."""
+    found = old
 
-    async def answered() -> bool:
-        with suppress(Fault):
-            found.append(await session_at(world))
-        return bool(found)
+    async def changed() -> bool:
+        nonlocal found
+        with suppress(Fault):  # of a call that meets its end
+            found = await session_at(world)
+        return found != old
 
-    await until(answered)
-    return found[0]
+    await until(changed)
+    return found
 
 
 async def test_what_was_sent_on_is_not_sent_on_again(pair):

@@ -7,6 +7,7 @@ list changes, and never held as a change of the server.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -107,8 +108,8 @@ class Attached:
 
     async def stop(self) -> None:
         """Close all connections."""
-        await self.upstream.stop()
-        await self.end_sessions()
+        # Together: while one ends, no caller opens a session that would have to end next.
+        await asyncio.gather(self.upstream.stop(), self.end_sessions())
 
     @property
     def descriptors(self) -> tuple[ToolDescriptor, ...]:
