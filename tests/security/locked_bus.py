@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import nats
 from nats.aio.client import Client
 
+from searchbus_bus.nats_overrides import BusClient
 from searchbus_cli.authorization import BUS, accounts, store_account, with_buckets
 from searchbus_cli.seeds import new_seed, public_key
 from searchbus_runtime.services import bus_users
@@ -63,7 +63,9 @@ class LockedBus:
     async def _connected(
         self, seed: str, inbox_prefix: str, on_error: OnError = quiet
     ) -> AsyncIterator[Client]:
-        client = await nats.connect(
+        # With nats-py's own client, a flush says nothing of what was sent just before it.
+        client = BusClient()
+        await client.connect(
             self.url, nkeys_seed_str=seed, inbox_prefix=inbox_prefix, error_cb=on_error
         )
         try:
