@@ -97,7 +97,7 @@ def test_they_have_a_limited_size_together():
     )
     size_bytes = sum(len(encode(prompt)) for prompt in found.prompts)
     assert MAX_BYTES - len(encode(found.prompts[0])) < size_bytes <= MAX_BYTES
-    assert "no room" in found.refused["prompt beyond 8 MiB"]
+    assert "exceed the limit" in found.refused["prompt beyond 8 MiB"]
     assert found.resources
 
 

@@ -30,6 +30,8 @@ def processes(monkeypatch):
         def start(arguments, **options):
             assert arguments[1:4] == ["-m", "searchbus_cli", "up"]
             assert arguments[-1] == "--for-clients"
+            place = arguments.index("--host")
+            assert arguments[place + 1] == "127.0.0.1"  # whatever the settings say
             started.append(real(command, **options))
             return started[-1]
 

@@ -100,7 +100,7 @@ def describe_contents(
     Raises:
         TimeoutError: it is late.
     """
-    room = _Room(is_late)
+    budget = _Budget(is_late)
     refused: dict[str, str] = {}
     own_names: dict[str, str] = {}
 
@@ -112,12 +112,17 @@ def describe_contents(
     def template(item: Mapping[str, Any]) -> ResourceTemplate:
         return _template(server, item, completes=listed.completes)
 
-    prompts = _each("prompt", listed.prompts, prompt, lambda p: p.name, refused, room)
+    prompts = _each("prompt", listed.prompts, prompt, lambda p: p.name, refused, budget)
     resources = _each(
-        "resource", listed.resources, lambda r: _resource(server, r), lambda r: r.uri, refused, room
+        "resource",
+        listed.resources,
+        lambda r: _resource(server, r),
+        lambda r: r.uri,
+        refused,
+        budget,
     )
     templates = _each(
-        "resource template", listed.templates, template, lambda t: t.uri_template, refused, room
+        "resource template", listed.templates, template, lambda t: t.uri_template, refused, budget
     )
     if listed.resources is not None:
         # A server may have resources that it does not list, and name them in results.
@@ -145,7 +150,7 @@ def content_annotations(found: Any) -> dict[str, Any] | None:
 
 
 @dataclass(slots=True)
-class _Room:
+class _Budget:
     """What is left of the limits of one server."""
 
     is_late: Callable[[], bool]
@@ -158,12 +163,12 @@ def _each(
     describe: Callable[[Mapping[str, Any]], Item],
     key: Callable[[Item], str],
     refused: dict[str, str],
-    room: _Room,
+    budget: _Budget,
 ) -> tuple[Item, ...]:
     found: dict[str, Item] = {}
     items, too_large = items or (), 0
     for number, item in enumerate(items):
-        if room.is_late():
+        if budget.is_late():
             raise TimeoutError
         if len(found) == MAX_ITEMS:
             beyond = len(items) - number
@@ -187,14 +192,14 @@ def _each(
             continue
         if key(descriptor) in found:
             refused[shown] = f"another {kind} has its name or address"
-        elif len(definition) > room.left_bytes:
+        elif len(definition) > budget.left_bytes:
             too_large += 1
         else:
-            room.left_bytes -= len(definition)
+            budget.left_bytes -= len(definition)
             found[key(descriptor)] = descriptor
     if too_large:
         refused[f"{kind} beyond {MAX_BYTES // 2**20} MiB"] = (
-            f"there are {too_large} for which a server has no room"
+            f"there are {too_large} that exceed the limit of all together"
         )
     return tuple(found.values())
 

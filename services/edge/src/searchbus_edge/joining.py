@@ -101,8 +101,9 @@ class StackClient:
             self._hold(join_clients(self._folder, self._toolset))
             with self.log.open("wb") as log:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "searchbus_cli", "up", "--port", "0",
-                     "--data", str(self._folder), "--for-clients"],
+                    # Whatever the settings say: it is for the clients of this machine.
+                    [sys.executable, "-m", "searchbus_cli", "up", "--host", "127.0.0.1",
+                     "--port", "0", "--data", str(self._folder), "--for-clients"],
                     stdin=reader, stdout=log, stderr=log,
                     # Not of the host's process group: it outlives this client.
                     start_new_session=True,

@@ -18,13 +18,11 @@ from ..calls.telemetry import count_refused
 from ..edge import Edge
 from ..requests.head import Refusal, parse_head
 from .errors import json_rpc_error
+from .problems import unknown_toolset
 
 __all__ = ["EdgeApp", "build_app"]
 
 DOCUMENT_TIMEOUT_S = 30.0
-
-_SHOWN_CHARS = 64
-"""Of a name that a caller gave and that does not exist."""
 
 
 def build_app(edge: Edge, health: Health) -> EdgeApp:
@@ -150,6 +148,5 @@ class EdgeApp:
 
 async def _no_toolset(scope: Any, receive: Any, send: Any) -> None:
     """Serves the endpoint of a toolset that does not exist."""
-    name = scope["path"].removeprefix("/mcp/")[:_SHOWN_CHARS]
-    message = f"There is no toolset {name!r}. GET / lists the endpoints."
+    message = unknown_toolset(scope["path"].removeprefix("/mcp/"))
     await json_rpc_error(send, 404, -32600, message)

@@ -26,7 +26,10 @@ from ..calls.reply import Reply
 from ..calls.telemetry import count_refused
 from ..requests.head import Refusal
 
-__all__ = ["CODES", "Problem", "ProblemError", "send_problem"]
+__all__ = ["CODES", "Problem", "ProblemError", "send_problem", "unknown_toolset"]
+
+_SHOWN_CHARS = 64
+"""Of a name that a caller gave and that does not exist."""
 
 TOOL_ERROR = "tool_error"
 INVALID_REQUEST = "invalid_request"
@@ -168,3 +171,8 @@ async def send_problem(send: Any, error: ProblemError) -> None:
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(wait_ms / 1000))))
     await send({"type": "http.response.start", "status": error.problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def unknown_toolset(name: str) -> str:
+    """What to say of a toolset that does not exist, by the name that a caller gave."""
+    return f"There is no toolset {name[:_SHOWN_CHARS]!r}. GET / lists the endpoints."

@@ -19,7 +19,7 @@ from searchbus_contracts import ErrorCode
 
 from ..calls.events import ForwardedEvents
 from ..http.calls import HttpCalls
-from ..http.problems import Problem, ProblemError, send_problem
+from ..http.problems import Problem, ProblemError, send_problem, unknown_toolset
 from ..lists.view import View
 from ..requests.answers import DisconnectWatch, send_response
 from ..requests.head import Refusal
@@ -36,8 +36,6 @@ __all__ = ["SEGMENTS", "HttpApi"]
 SEGMENTS = ("api", "openapi.json", "docs")
 """The first segments of the paths that it serves."""
 _MAX_PARAMETERS = 100
-_SHOWN_CHARS = 64
-"""Of a name that a caller gave and that does not exist."""
 
 
 class HttpApi:
@@ -137,8 +135,7 @@ class HttpApi:
         view = self._calls.everything
         for name in toolsets:
             if self._calls.toolset(name) is None:
-                message = f"There is no toolset {name[:_SHOWN_CHARS]!r}. GET / lists the endpoints."
-                raise ProblemError(Problem.of(ErrorCode.NOT_FOUND, message))
+                raise ProblemError(Problem.of(ErrorCode.NOT_FOUND, unknown_toolset(name)))
         document = await self._openapi.document(view, received.actor, toolsets)
         await send_response(send, 200, document, headers=[(b"cache-control", b"no-cache")])
 
