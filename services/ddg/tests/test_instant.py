@@ -102,3 +102,10 @@ def test_unreadable_reply_is_an_error(status, body, outcome):
     with pytest.raises(DuckDuckGoError) as caught:
         decode_instant(Reply(status, body))
     assert caught.value.outcome is outcome
+
+
+@pytest.mark.parametrize("raw", [{}, {"error": "quota"}, {"detail": {"error": "x"}}, {"meta": {}}])
+def test_object_that_is_no_answer_is_a_failure(raw):
+    """It does not read as an empty answer."""
+    with pytest.raises(DuckDuckGoError, match="none of the known fields"):
+        decode(raw)

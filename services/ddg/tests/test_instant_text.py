@@ -82,7 +82,7 @@ def test_instant_text_is_the_specifications(reference):
         ],
     }
     assert instant_text("Rust programming language", decode(raw)) == shown[0]
-    assert instant_text("xyzzy12345noresult", decode({})) == shown[1]
+    assert instant_text("xyzzy12345noresult", decode({"Type": ""})) == shown[1]
 
 
 @pytest.mark.parametrize("name", ["A_rust", "C_simpsons", "D_eur", "synth_mizunomi"])
@@ -156,5 +156,5 @@ FIELDS = [
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=8), st.text(max_size=30))
 def test_any_json_is_rendered(raw, query):
     """A field of whatever type is shown or left out."""
-    text = instant_text(query, decode(raw))
+    text = instant_text(query, decode({"Type": "", **raw}))
     assert text.endswith("_Source: DuckDuckGo Instant Answer API_")

@@ -24,6 +24,8 @@ _LINK = re.compile(r"<a\b[^>]*>(.*?)</a>", re.I | re.S)
 _NO_TEXT_ELEMENT = re.compile(r"<(style|script)\b.*?</\1\s*>", re.I | re.S)
 _TAG = re.compile(r"<[^>]+>")
 _MAY_REFER = re.compile(r"\b(may|can|could) (also )?refer to\b:?\s*$|\bmay refer to\b", re.I)
+_FIELDS = {"Type", "AbstractText", "Abstract", "Answer", "RelatedTopics", "Results", "Redirect"}
+"""An answer has at least one of them, be it empty."""
 _NOT_TEXT = {"color_code", "minesweeper"}
 """Answer types whose Answer is a script of the site."""
 
@@ -75,7 +77,7 @@ def decode_instant(reply: Reply) -> InstantAnswer:
     """Parse a reply.
 
     Raises:
-        DuckDuckGoError: the status is an error, or the body is not a JSON object.
+        DuckDuckGoError: the status is an error, or the body is not an answer.
     """
     if reply.status in (202, 403, 429) and not reply.body.strip().startswith(b"{"):
         raise DuckDuckGoError(Outcome.RATE_LIMITED, f"it limits this address (HTTP {reply.status})")
@@ -88,6 +90,8 @@ def decode_instant(reply: Reply) -> InstantAnswer:
         raise DuckDuckGoError(Outcome.UNKNOWN_MARKUP, f"its answer {what}") from None
     if not isinstance(raw, dict):
         raise DuckDuckGoError(Outcome.UNKNOWN_MARKUP, "its answer is not a JSON object")
+    if not _FIELDS & raw.keys():
+        raise DuckDuckGoError(Outcome.UNKNOWN_MARKUP, "its answer has none of the known fields")
     abstract = _text(raw.get("AbstractText")) or _text(raw.get("Abstract"))
     kind = _text(raw.get("Type"))
     refers = bool(_MAY_REFER.search(abstract[-120:])) and len(abstract) < 200

@@ -111,7 +111,7 @@ def test_recorded_replies_and_errors_decode(reference):
     for path in folder.glob("*search*.json"):
         answer = msgspec.json.decode(path.read_bytes(), type=tavily.SearchReply)
         assert answer.results
-        assert all(row.url for row in answer.results)
+        assert all(row["url"] for row in answer.results)
     extracted = msgspec.json.decode(
         next(folder.glob("extract_*.json")).read_bytes(), type=tavily.ExtractReply
     )

@@ -7,8 +7,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import msgspec
-
 from searchbus_bus import KeyValue
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import (
@@ -23,6 +21,9 @@ from searchbus_upstream import (
     retry_after_s,
     with_retries,
 )
+
+from .faults import refused_inside
+from .rows import read_reply
 
 __all__ = ["Account", "AccountProvider", "FaultOf"]
 
@@ -130,18 +131,21 @@ class Account:
         fault = self._fault_of(reply)
         if fault is None:
             try:
-                decoded = msgspec.json.decode(reply.body, type=reply_type)
-            except (msgspec.MsgspecError, ValueError, RecursionError):
-                raise self._failed("sent an answer that cannot be read", retryable=False) from None
-            key.breaker.succeeded()
-            return decoded
-        if reply.status in (401, 403, 432, 433):
+                decoded = read_reply(reply.body, reply_type)
+            except (ValueError, RecursionError):
+                fault = refused_inside(self.provider, reply.body) or self._failed(
+                    "sent an answer that cannot be read", retryable=False
+                )
+            else:
+                key.breaker.succeeded()
+                return decoded
+        if reply.status in (401, 403, 432, 433) or fault.code == ErrorCode.QUOTA_EXHAUSTED:
             key.breaker.refused(COOLDOWN_S)
             log.error("%s: HTTP %d; the key is not used for an hour", key.name, reply.status)
             if self.usable:
                 # With another key the request may succeed.
                 raise Fault(fault.code, fault.failure.message, retryable=True)
-        elif reply.status == 429:
+        elif reply.status == 429 or fault.code == ErrorCode.UPSTREAM_LIMITED:
             await key.pace.pause(retry_after_s(reply.headers) or 1.0)
         raise fault
 
@@ -162,7 +166,8 @@ class Account:
         )
 
     def _failed(self, what: str, *, retryable: bool = True) -> Fault:
-        text = f"{self.provider} {what}. Try again shortly."
+        advice = "Try again shortly." if retryable else "Use another search tool."
+        text = f"{self.provider} {what}. {advice}"
         return Fault(ErrorCode.UPSTREAM_FAILED, text, retryable=retryable)
 
 

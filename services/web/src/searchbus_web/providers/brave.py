@@ -15,6 +15,7 @@ from .account import AccountProvider
 from .base import Query, SearchResults
 from .faults import key_refused, limited, unexpected_status
 from .operators import with_domains
+from .rows import read_rows
 
 __all__ = ["Brave", "fault_of"]
 
@@ -23,19 +24,30 @@ _PAGE = {"general": 20, "news": 50}
 
 
 class _Row(msgspec.Struct):
-    url: str = ""
+    url: str
     title: str | None = None
     description: str | None = None
     page_age: Any = None
 
 
 class _Rows(msgspec.Struct):
-    results: list[_Row] = []
+    results: list[Any]
 
 
 class _Reply(msgspec.Struct):
+    """Rows of the web are in `web`, which is absent where there are none; those of news are not."""
+
+    type: Any = None
     web: _Rows | None = None
-    results: list[_Row] = []
+    results: list[Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.web is None and self.results is None and self.type not in ("search", "news"):
+            raise ValueError("no rows")
+
+    @property
+    def rows(self) -> list[Any]:
+        return self.web.results if self.web is not None else self.results or []
 
 
 class Brave(AccountProvider):
@@ -62,11 +74,10 @@ class Brave(AccountProvider):
                 _Reply,
                 timeout_s=timeout_s,
             )
-            found = reply.web.results if reply.web is not None else reply.results
+            found = reply.rows
             rows += [
                 Result(row.title or "", row.url, row.description or "", iso_date(row.page_age))
-                for row in found
-                if row.url
+                for row in read_rows("Brave Search", found, _Row)
             ]
             if len(rows) >= query.limit or len(found) < size:
                 break
@@ -83,7 +94,9 @@ def fault_of(reply: Reply) -> Fault | None:
     if reply.status < 300:
         return None
     if reply.status in (400, 422):
-        return Fault(ErrorCode.INVALID_ARGUMENT, "Brave Search refuses the query.")
+        return Fault(
+            ErrorCode.INVALID_ARGUMENT, "Brave Search refuses the query. Rephrase or shorten it."
+        )
     if reply.status in (401, 403):
         return key_refused("Brave Search", "SEARCHBUS_BRAVE_API_KEYS")
     if reply.status == 429:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
+import msgspec
+
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import Reply, retry_after_s
 
-__all__ = ["key_refused", "limited", "unexpected_status"]
+__all__ = ["key_refused", "limited", "reason_in", "refused_inside", "unexpected_status"]
+
+_QUOTA = re.compile(r"quota|credit|billing|payment|usage.?limit|\bplan\b", re.I)
+_LIMITED = re.compile(r"rate.?limit|too.?many.?requests|throttl|slow.?down", re.I)
+_MAX_REASON_CHARS = 500
+_LIMITED_MS = 1000
 
 
 def key_refused(provider: str, setting: str) -> Fault:
@@ -45,3 +55,66 @@ def unexpected_status(provider: str, reply: Reply, setting: str) -> Fault:
         f"{provider} answers HTTP {reply.status}. {advice}",
         retryable=retryable,
     )
+
+
+def refused_inside(provider: str, body: bytes) -> Fault | None:
+    """The failure that a body names although its status is a success; None where it names none."""
+    reason = reason_in(body)
+    if not reason:
+        return None
+    if _QUOTA.search(reason):
+        return Fault(
+            ErrorCode.QUOTA_EXHAUSTED,
+            f"The plan at {provider} is used up: {reason} Use another search tool.",
+            retryable=False,
+        )
+    if _LIMITED.search(reason):
+        return Fault(
+            ErrorCode.UPSTREAM_LIMITED,
+            f"{provider} limits requests: {reason} Try again in 1 s.",
+            retry_after_ms=_LIMITED_MS,
+        )
+    return Fault(
+        ErrorCode.UPSTREAM_FAILED,
+        f"{provider} failed: {reason} Use another search tool.",
+        retryable=False,
+    )
+
+
+def reason_in(body: bytes) -> str:
+    """The provider's own words about a failure, as one sentence; empty without any.
+
+    They stand in `detail`, `error` or `message`: a text, an object of texts, or a list of
+    {loc, msg}.
+    """
+    try:
+        raw = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return ""
+    if not isinstance(raw, dict):
+        return ""
+    told = raw.get("detail") or raw.get("error") or raw.get("message")
+    text = " ".join(_texts(told).split())[:_MAX_REASON_CHARS]
+    return text if not text or text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _texts(told: Any) -> str:
+    if isinstance(told, dict):
+        names = ("error", "message", "detail", "code")
+        text = " ".join(told[name] for name in names if isinstance(told.get(name), str))
+        failed = told.get("failed_results")
+        for item in failed if isinstance(failed, list) else ():
+            if isinstance(item, dict):
+                text += f" {str(item.get('url'))[:200]}: {item.get('error')}"
+        return text
+    if isinstance(told, list):
+        return "; ".join(
+            f"{'.'.join(str(part) for part in _list(item.get('loc')))}: {item.get('msg')}"
+            for item in told
+            if isinstance(item, dict)
+        )
+    return told if isinstance(told, str) else ""
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

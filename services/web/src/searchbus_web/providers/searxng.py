@@ -15,6 +15,7 @@ from .account import AccountProvider
 from .base import TIME_WORDS, Query, SearchResults
 from .faults import limited, unexpected_status
 from .operators import with_domains
+from .rows import ListReply, read_rows
 
 __all__ = ["SearXNG", "fault_of"]
 
@@ -22,15 +23,14 @@ _MAX_PAGES = 3
 
 
 class _Row(msgspec.Struct):
-    url: str = ""
+    url: str
     title: str | None = None
     content: str | None = None
     publishedDate: Any = None
 
 
-class _Reply(msgspec.Struct):
-    results: list[_Row] = []
-    unresponsive_engines: list[Any] = []
+class _Reply(ListReply):
+    unresponsive_engines: Any = None
 
 
 class SearXNG(AccountProvider):
@@ -56,21 +56,29 @@ class SearXNG(AccountProvider):
                 _Reply,
                 timeout_s=timeout_s,
             )
-            failed |= {str(e[0]) for e in reply.unresponsive_engines if isinstance(e, list) and e}
+            failed |= _names(reply.unresponsive_engines)
             before = len(rows)
-            for row in reply.results:
-                if row.url:
-                    found = Result(
-                        row.title or "", row.url, row.content or "", iso_date(row.publishedDate)
-                    )
-                    rows.setdefault(row.url, found)
+            for row in read_rows("SearXNG", reply.results, _Row):
+                found = Result(
+                    row.title or "", row.url, row.content or "", iso_date(row.publishedDate)
+                )
+                rows.setdefault(row.url, found)
             if len(rows) >= query.limit or len(rows) == before:
                 break
         if not rows and failed:
             engines = ", ".join(sorted(failed))
-            raise Fault(ErrorCode.UPSTREAM_FAILED, f"SearXNG's engines fail: {engines}.")
+            raise Fault(
+                ErrorCode.UPSTREAM_FAILED,
+                f"SearXNG's engines fail: {engines}. Try again shortly.",
+            )
         notes = (f"SearXNG's engines that failed: {', '.join(sorted(failed))}.",) if failed else ()
         return SearchResults(tuple(rows.values())[: query.limit], notes)
+
+
+def _names(engines: Any) -> set[str]:
+    """Names of [[name, reason], …]; none of a list that cannot be read."""
+    listed = engines if isinstance(engines, list) else []
+    return {str(engine[0]) for engine in listed if isinstance(engine, list) and engine}
 
 
 def _request(url: str, params: dict[str, str], key: str) -> Request:
@@ -85,8 +93,8 @@ def fault_of(reply: Reply) -> Fault | None:
     if reply.status == 403:
         return Fault(
             ErrorCode.UPSTREAM_FAILED,
-            "SearXNG refuses the request: its settings must allow the JSON format "
-            "(search.formats).",
+            "SearXNG refuses the request. The operator of this service has to allow the JSON "
+            "format in its settings (search.formats).",
             retryable=False,
         )
     if reply.status == 429:

@@ -14,7 +14,8 @@ from searchbus_upstream import Reply, Request
 from ..results import Result, iso_date
 from .account import AccountProvider
 from .base import TIME_WORDS, Query, SearchResults
-from .faults import key_refused, limited, unexpected_status
+from .faults import key_refused, limited, reason_in, unexpected_status
+from .rows import ListReply, read_rows
 
 __all__ = ["Extracted", "Tavily", "fault_of"]
 
@@ -26,41 +27,29 @@ _credits = metrics.get_meter("searchbus.web").create_counter(
 
 
 class _Row(msgspec.Struct):
-    url: str = ""
+    url: str
     title: str | None = None
     content: str | None = None
     published_date: Any = None
 
 
-class _Usage(msgspec.Struct):
-    credits: float | None = None
-
-
-class SearchReply(msgspec.Struct):
+class SearchReply(ListReply):
     """The reply of /search, as far as it is used."""
 
-    results: list[_Row] = []
-    usage: _Usage | None = None
-    request_id: str | None = None
+    usage: Any = None
 
 
 class _Page(msgspec.Struct):
-    url: str = ""
+    url: str
     raw_content: str | None = None
     title: str | None = None
 
 
-class _Failed(msgspec.Struct):
-    url: str = ""
-    error: str = ""
-
-
-class ExtractReply(msgspec.Struct):
+class ExtractReply(ListReply):
     """The reply of /extract."""
 
-    results: list[_Page] = []
-    failed_results: list[_Failed] = []
-    usage: _Usage | None = None
+    failed_results: Any = None
+    usage: Any = None
 
 
 class Extracted(msgspec.Struct):
@@ -111,8 +100,7 @@ class Tavily(AccountProvider):
         _credits.add(_cost(reply.usage, 1.0))
         rows = tuple(
             Result(row.title or "", row.url, row.content or "", iso_date(row.published_date))
-            for row in reply.results
-            if row.url
+            for row in read_rows("Tavily", reply.results, _Row)
         )
         return SearchResults(rows, tuple(notes))
 
@@ -126,8 +114,9 @@ class Tavily(AccountProvider):
             lambda key: self._request("/extract", key, body), ExtractReply, timeout_s=timeout_s
         )
         _credits.add(_cost(reply.usage, len(reply.results) / 5))
-        texts = {page.url: page.raw_content for page in reply.results}
-        errors = {failed.url: failed.error for failed in reply.failed_results}
+        texts = {p.url: p.raw_content for p in read_rows("Tavily", reply.results, _Page)}
+        failed = reply.failed_results if isinstance(reply.failed_results, list) else []
+        errors = {str(f.get("url")): str(f.get("error")) for f in failed if isinstance(f, dict)}
         return [
             Extracted(url, texts.get(url) or None, None if texts.get(url) else errors.get(url, ""))
             for url in urls
@@ -143,8 +132,11 @@ class Tavily(AccountProvider):
         return Request("POST", f"{self._base_url}{path}", headers=headers, content=content)
 
 
-def _cost(usage: _Usage | None, list_price: float) -> float:
-    return usage.credits if usage is not None and usage.credits is not None else list_price
+def _cost(usage: Any, list_price: float) -> float:
+    credits_ = usage.get("credits") if isinstance(usage, dict) else None
+    if isinstance(credits_, bool) or not isinstance(credits_, int | float):
+        return list_price
+    return max(0.0, credits_)
 
 
 def fault_of(reply: Reply) -> Fault | None:
@@ -153,8 +145,12 @@ def fault_of(reply: Reply) -> Fault | None:
     if status < 300:
         return None
     if status in (400, 422):
-        reason = _reason(reply.body)
-        return Fault(ErrorCode.INVALID_ARGUMENT, f"Tavily refuses the request: {reason}")
+        reason = reason_in(reply.body) or "no reason given."
+        return Fault(
+            ErrorCode.INVALID_ARGUMENT,
+            f"Tavily refuses the request: {reason} Change the arguments that it names, or use "
+            "another search tool.",
+        )
     if status in (401, 403):
         return key_refused("Tavily", "SEARCHBUS_TAVILY_API_KEYS")
     if status in (432, 433):
@@ -167,28 +163,3 @@ def fault_of(reply: Reply) -> Fault | None:
     if status == 429:
         return limited("Tavily", reply)
     return unexpected_status("Tavily", reply, "SEARCHBUS_TAVILY_URL")
-
-
-def _reason(body: bytes) -> str:
-    """`detail` is {"error": text}, a list of {loc, msg}, or a text; keyless mode has `error`."""
-    try:
-        raw = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return "no reason given."
-    detail = raw.get("detail", raw.get("error")) if isinstance(raw, dict) else None
-    if isinstance(detail, dict):
-        text = str(detail.get("error") or detail.get("message") or "")
-        failed = detail.get("failed_results")
-        for item in failed if isinstance(failed, list) else ():
-            if isinstance(item, dict):
-                text += f" {str(item.get('url'))[:200]}: {item.get('error')}"
-    elif isinstance(detail, list):
-        lines = [
-            f"{'.'.join(str(part) for part in item.get('loc', []))}: {item.get('msg')}"
-            for item in detail
-            if isinstance(item, dict)
-        ]
-        text = "; ".join(lines)
-    else:
-        text = str(detail or "")
-    return " ".join(text.split())[:500] or "no reason given."
