@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Failure, decode, encode
-from searchbus_contracts.coverage import SourceCoverage, folded, shown
+from searchbus_contracts.coverage import SourceCoverage, folded, nothing_found, shown
 
 
 def test_results_are_answered_empty_or_stale():
@@ -57,3 +57,44 @@ def test_many_empty_parts_are_one_entry():
     assert first == answered
     assert (rest.source, rest.state) == ("documents", "empty")
     assert "100 others" in rest.message
+
+
+def of(source: str, code: str | None, **options: object) -> SourceCoverage:
+    if code is None:
+        return SourceCoverage.of_results(source, 0)
+    return SourceCoverage.of_failure(source, Failure(code=code, message=f"{code}.", **options))
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [
+        ((), None),
+        ((None,), None),
+        ((None, "forbidden"), None),
+        ((None, "unavailable"), "unavailable"),
+        (("forbidden",), "forbidden"),
+        (("forbidden", "forbidden"), "forbidden"),
+        (("forbidden", "quota_exhausted"), "quota_exhausted"),
+        (("internal",), "upstream_failed"),
+    ],
+)
+def test_answer_is_empty_only_where_every_source_that_was_asked_replied(codes, code):
+    """A source that was left out was not asked."""
+    fault = nothing_found([of(f"s{n}", given) for n, given in enumerate(codes)])
+    assert (fault.code if fault else None) == code
+
+
+def test_failure_worth_a_retry_stands_for_all():
+    """The message names every source, and of a single one is that source's own."""
+    final, soon = (
+        of("web", "quota_exhausted"),
+        of("a", "unavailable", retryable=True, retry_after_ms=9),
+    )
+    late = of("b", "unavailable", retryable=True, retry_after_ms=90)
+    failure = nothing_found([final, late, soon, of("c", None)]).failure
+    assert (failure.code, failure.retryable, failure.retry_after_ms) == ("unavailable", True, 9)
+    assert failure.message == (
+        "Nothing was found, because sources failed. web: quota_exhausted. b: unavailable. "
+        "a: unavailable."
+    )
+    assert nothing_found([final]).failure.message == "quota_exhausted."

@@ -20,6 +20,7 @@ class FakeProvider:
     group = ""
     weight = 1.0
     usable = True
+    has_news = True
 
     def __init__(self, name: str, fault: Fault | None = None) -> None:
         self.name = self.group = name
@@ -188,3 +189,78 @@ async def test_explained_search_says_what_was_left_out_and_why():
     ]  # fmt: skip
     assert [entry.provider for entry in found.left_out] == [None] * 3 + ["a"] * 2
     assert found.left_out[0].explanation.votes[0].rank == 2
+
+
+async def test_news_are_ordered_by_date_and_those_without_one_come_last():
+    """The best are chosen by rank first; a date in the future is not believed."""
+    provider = FakeProvider("a")
+    provider.dates = ["2026-11-01", None, "2099-01-01", "2026-11-20T09:00:00Z", "2026-11-20", None]
+    provider.urls = [f"http://n{n}.org/" for n in range(6)]
+    now_s = datetime(2026, 11, 22, tzinfo=UTC).timestamp()
+    metasearch = Metasearch([provider], SharedCache(), clock=lambda: now_s)
+
+    async def order(**options) -> list[str]:
+        found = await search(metasearch=metasearch, **options)
+        return [result.url[8] for result in found.results]
+
+    assert await order(topic="news", limit=10) == ["3", "4", "0", "1", "2", "5"]
+    assert await order(topic="news", limit=2) == ["3", "0"]
+    assert await order(limit=10) == list("012345")
+    explained = await search(metasearch=metasearch, topic="news", limit=2, explain=True)
+    assert [why.votes[0].rank for why in explained.why] == [4, 1]
+    assert {entry.reason for entry in explained.left_out} == {"limit"}
+
+
+@pytest.mark.parametrize(
+    ("news", "web", "note"),
+    [
+        (None, 3, "No news provider is configured: these are web results of the last week."),
+        (0, 3, "No news provider has results: these are web results of the last week."),
+        (3, 3, None),
+        (3, 0, None),
+        (None, 0, None),
+    ],
+)
+async def test_web_results_for_news_are_noted_unless_news_were_found(news, web, note):
+    """Beside results of a news provider the note would be wrong."""
+    duck = FakeProvider("ddg")
+    duck.has_news = False
+    duck.urls = [f"http://d{n}.org/" for n in range(web)] or ["http://10.0.0.1/"]
+    providers = [duck]
+    if news is not None:
+        other = FakeProvider("tavily")
+        other.urls = [f"http://t{n}.org/" for n in range(news)] or ["http://10.0.0.1/"]
+        providers.append(other)
+    found = await search(*providers, topic="news")
+    assert [line for line in found.notes if "news" in line] == ([note] if note else [])
+
+
+OUTCOMES = ["ok", "empty", "failed"]
+
+
+@pytest.mark.parametrize("one", OUTCOMES)
+@pytest.mark.parametrize("other", OUTCOMES)
+async def test_failure_is_never_shown_as_no_results(one, other):
+    """Results beside a failure have coverage; without any the search fails."""
+    providers = []
+    for name, outcome in (("a", one), ("b", other)):
+        provider = FakeProvider(name, fault("quota_exhausted") if outcome == "failed" else None)
+        provider.urls = [f"http://{name}.org/"] if outcome == "ok" else ["http://10.0.0.1/"]
+        providers.append(provider)
+    if "ok" not in (one, other) and "failed" in (one, other):
+        with pytest.raises(Fault, match="Nothing was found, because sources failed") as caught:
+            await search(*providers)
+        assert caught.value.code == "quota_exhausted"
+        return
+    found = await search(*providers)
+    assert len(found.results) == [one, other].count("ok")
+    states = {"ok": "answered", "empty": "empty", "failed": "blocked"}
+    assert [part.state for part in found.coverage] == [states[one], states[other]]
+
+
+async def test_results_that_are_all_too_old_do_not_hide_a_failure():
+    """The provider that failed might have newer ones."""
+    old = FakeProvider("a")
+    old.urls, old.dates = ["http://a.org/"], ["2020-01-01"]
+    with pytest.raises(Fault, match="b: quota_exhausted it is"):
+        await search(old, FakeProvider("b", fault("quota_exhausted")), time="d")

@@ -3,6 +3,9 @@
     SourceCoverage.of_results("documents/fomc", 5)          # answered; empty for 0 results
     SourceCoverage.of_failure("web", fault.failure)         # blocked, left_out or failed
 
+    if not results and (fault := nothing_found(coverage)):
+        raise fault
+
 Answers of several sources carry one entry for each source (proto/README.md §6).
 """
 
@@ -13,9 +16,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from .errors import ErrorCode, Failure
+from .errors import ErrorCode, Failure, Fault
 
-__all__ = ["COVERAGE", "CoverageState", "SourceCoverage", "folded", "shown"]
+__all__ = ["COVERAGE", "CoverageState", "SourceCoverage", "folded", "nothing_found", "shown"]
 
 COVERAGE = "dev.searchbus/coverage"
 """The key of the coverage in MCP's `_meta`."""
@@ -103,3 +106,35 @@ def folded(source: str, parts: Sequence[SourceCoverage]) -> list[SourceCoverage]
 def shown(coverage: Sequence[SourceCoverage]) -> list[SourceCoverage]:
     """What an answer shows whose form a specification fixes: nothing where all is complete."""
     return [] if all(part.complete for part in coverage) else list(coverage)
+
+
+def nothing_found(coverage: Sequence[SourceCoverage]) -> Fault | None:
+    """The failure of an answer without results; None where there is truly nothing.
+
+    Every interface has this rule: an answer is empty only where each source that was asked replied.
+    A source that was left out for a role was not asked; where all were, that is the failure.
+
+    Args:
+        coverage: of all sources. Of several failures, a retryable one with the shortest wait is
+            chosen; the message names all of them.
+    """
+    failed = [part for part in coverage if part.state in ("failed", "blocked")]
+    left_out = [part for part in coverage if part.state == "left_out"]
+    if not failed and (not left_out or len(left_out) < len(coverage)):
+        return None
+    chosen = min(
+        failed or left_out,
+        key=lambda part: (not part.retryable, part.retry_after_ms or 0, part.code or ""),
+    )
+    message = chosen.message or ""
+    if len(coverage) > 1:
+        every = " ".join(f"{part.source}: {part.message}" for part in (*failed, *left_out))
+        message = f"Nothing was found, because sources failed. {every}"
+    # An internal error of a source is not one of the service that asked it.
+    code = chosen.code if chosen.code != ErrorCode.INTERNAL else ErrorCode.UPSTREAM_FAILED
+    return Fault(
+        code or ErrorCode.UPSTREAM_FAILED,
+        message,
+        retryable=chosen.retryable,
+        retry_after_ms=chosen.retry_after_ms,
+    )

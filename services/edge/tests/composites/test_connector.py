@@ -159,12 +159,12 @@ async def test_nothing_found_and_a_source_failed_is_an_error(call, method):
     assert caught.value.code == "unavailable"
     part = Source("d", 0)
     part.failures = {"d/hr": Failure(code="unavailable", message="Gone.")}
-    with pytest.raises(Fault, match=r"d/hr: Gone\."):
+    with pytest.raises(Fault, match=r"Gone\."):
         await ask(part)
-    with pytest.raises(Fault, match=r"c: Absent\. b: No credit\.") as caught:
+    with pytest.raises(Fault, match=r"b: No credit\. c: Absent\.") as caught:
         await ask(failed, Source("c", absent="forbidden"))
     assert caught.value.code == "quota_exhausted"
-    with pytest.raises(Fault, match="c: Absent") as caught:
+    with pytest.raises(Fault, match=r"Absent\.") as caught:
         await ask(Source("c", absent="forbidden"))
     assert caught.value.code == "forbidden"
     found = await ask(empty, Source("c", absent="forbidden"))

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from searchbus_contracts import ErrorCode, Failure, Fault
-from searchbus_edge.composites.fanout import SHARE, request_all, worst_failure
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_edge.composites.fanout import SHARE, request_all
 
 
 async def test_replies_and_failures_are_told_apart():
@@ -49,24 +49,3 @@ async def test_cancelling_ends_every_request():
     with pytest.raises(asyncio.CancelledError):
         await task
     assert len(cancelled) == 2
-
-
-def test_worst_failure_is_the_one_worth_a_retry():
-    """The message names every source; an internal error is the source's, not ours."""
-    fault = worst_failure({
-        "web": Failure(code="quota_exhausted", message="Empty.", retryable=False),
-        "documents": Failure(code="unavailable", message="Gone.", retryable=True, retry_after_ms=9),
-    })  # fmt: skip
-    assert (fault.code, fault.failure.retryable, fault.failure.retry_after_ms) == (
-        "unavailable", True, 9,
-    )  # fmt: skip
-    assert fault.failure.message == (
-        "Nothing was found, because sources failed. web: Empty. documents: Gone."
-    )
-    left_out = {
-        "web": Failure(code="forbidden", message="x"),
-        "a": Failure(code="internal", message="y"),
-    }
-    assert worst_failure(left_out).code == "upstream_failed"
-    internal = worst_failure({"web": Failure(code="internal", message="x")})
-    assert internal.code == "upstream_failed"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from types import SimpleNamespace
 
 import pytest
 
 from searchbus_contracts import Fault, ToolReply
+from searchbus_contracts.coverage import COVERAGE
+from searchbus_edge.composites.briefing import Brief
+from searchbus_edge.composites.connector import Connector, Search
 from searchbus_edge.composites.sources import Hit
 
 from .conftest import IDS, OPTIONS, OTHER, SEARCHER
@@ -46,6 +50,49 @@ async def test_providers_that_failed_are_parts_of_the_web(setup):
         ("web/tavily", "blocked"),
         ("web/ddg", "stale"),
     ]
+
+
+OUTCOMES = ["answered", "empty", "failed"]
+
+
+@pytest.mark.parametrize("one", OUTCOMES)
+@pytest.mark.parametrize("other", OUTCOMES)
+@pytest.mark.parametrize("method", ["search", "brief"])
+async def test_providers_that_failed_are_never_no_results(setup, one, other, method):
+    """The connector has the rule of the web search, also with a web service that has not."""
+    _, web, _, replies = setup
+    codes = {"failed": {"code": "quota_exhausted", "message": "No credit."}}
+    given = [{"source": n, "state": s, **codes.get(s, {})} for n, s in (("a", one), ("b", other))]
+    page = {
+        "title": "T",
+        "url": "https://x",
+        "snippet": "They sing, these whales, from dusk until morning.",
+    }
+    rows = [page] if "answered" in (one, other) else []
+    replies["web_search"] = ToolReply(structured={"results": rows, "coverage": given})
+    item = {
+        "url": "https://x",
+        "content": "They sing, these whales, from dusk until morning.",
+        "status": "ok",
+    }
+    replies["web_extract_content"] = ToolReply(structured={"items": [item]})
+
+    async def progress(*_: object) -> None: ...
+
+    call = SimpleNamespace(actor=SEARCHER, remaining_s=5.0, progress=progress)
+    connector = Connector([(web, 1.0)])
+    asked = connector.search(call, Search("whales")) if method == "search" else (
+        connector.research_brief(call, Brief("Which whales sing?"))
+    )  # fmt: skip
+    if not rows and "failed" in (one, other):
+        with pytest.raises(Fault, match="Nothing was found, because sources failed") as caught:
+            await asked
+        assert caught.value.code == "quota_exhausted"
+        return
+    found = await asked
+    assert bool(found.value.results if method == "search" else found.value.passages) == bool(rows)
+    shown = [(part["source"], part["state"]) for part in found.meta[COVERAGE]]
+    assert shown == [("web/a", one), ("web/b", other)]
 
 
 @pytest.mark.parametrize(("status", "retryable"), [("timeout", True), ("http_404", False)])

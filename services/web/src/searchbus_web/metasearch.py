@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from searchbus_contracts import Actor, ErrorCode, Failure, Fault, decode, encode
-from searchbus_contracts.coverage import SourceCoverage
+from searchbus_contracts import Actor, ErrorCode, Fault, decode, encode
+from searchbus_contracts.coverage import SourceCoverage, nothing_found
 from searchbus_upstream import Fetched, SharedCache, is_public_url
 
 from .domains import within
 from .explaining import explained, left_out
 from .fusion import Fused, fuse
-from .providers.base import Provider, Query, SearchResults
-from .recency import of_range
+from .providers.base import NEWS_TIME, TIME_WORDS, Provider, Query, SearchResults
+from .recency import newest_first, of_range
 from .results import Result
 
 __all__ = ["Metasearch"]
@@ -66,7 +66,7 @@ class Metasearch:
             explain: whether the results say why they stand where they do, and what was left out.
 
         Raises:
-            Fault: every provider failed.
+            Fault: nothing was found, and a provider failed.
         """
         outcomes = await asyncio.gather(
             *(
@@ -77,13 +77,14 @@ class Metasearch:
         )
         lists: dict[str, list[Result]] = {}
         refused: list[tuple[str, Result, str]] = []
-        failures: dict[str, Failure] = {}
         notes: list[str] = []
+        failed: list[str] = []
         coverage: list[SourceCoverage] = []
         for provider, outcome in zip(self._providers, outcomes, strict=True):
             if isinstance(outcome, Fault):
-                failures[provider.name] = outcome.failure
-                coverage.append(SourceCoverage.of_failure(provider.name, outcome.failure))
+                failure = outcome.failure
+                failed.append(f"{provider.name} failed ({failure.code}): {failure.message}")
+                coverage.append(SourceCoverage.of_failure(provider.name, failure))
             elif isinstance(outcome, BaseException):
                 raise outcome
             else:
@@ -99,12 +100,15 @@ class Metasearch:
                 coverage.append(
                     SourceCoverage.of_results(provider.name, count, stale=outcome.stale)
                 )
-        if not lists:
-            raise _all_failed(failures)
-        notes += [
-            f"{name} failed ({failure.code}): {failure.message}"
-            for name, failure in failures.items()
-        ]
+        if not coverage:
+            raise Fault(
+                ErrorCode.UNAVAILABLE,
+                "No search provider is configured. The operator of this service has to set "
+                "SEARCHBUS_WEB_PROVIDERS.",
+                retryable=False,
+            )
+        notes += self._of_news(query, lists)
+        notes += failed
         pages = fuse(
             lists,
             groups={p.name: p.group for p in self._providers},
@@ -113,9 +117,14 @@ class Metasearch:
         )
         now = datetime.fromtimestamp(self._clock(), UTC)
         in_range, of_dates = of_range([page.result for page in pages], query.time, now)
+        if not in_range and (fault := nothing_found(coverage)):
+            raise fault
         urls = {result.url for result in in_range}
         kept = [page for page in pages if page.result.url in urls]
-        shown = kept[: query.limit]
+        if query.topic == "news":
+            shown = newest_first(kept, query.limit, now)
+        else:
+            shown = kept[: query.limit]
         found = SearchResults(
             tuple(page.result for page in shown), (*notes, *of_dates), coverage=tuple(coverage)
         )
@@ -134,6 +143,17 @@ class Metasearch:
             left_out=left_out(refused, others),
         )
 
+    def _of_news(self, query: Query, lists: Mapping[str, Sequence[Result]]) -> list[str]:
+        """A note where web results stand for news."""
+        if query.topic != "news":
+            return []
+        news = [provider for provider in self._providers if provider.has_news]
+        if not any(lists.values()) or any(lists.get(provider.name) for provider in news):
+            return []
+        why = "No news provider has results" if news else "No news provider is configured"
+        span = TIME_WORDS[query.time or NEWS_TIME]
+        return [f"{why}: these are web results of the last {span}."]
+
     async def _search_one(
         self, provider: Provider, query: Query, actor: Actor, timeout_s: float
     ) -> SearchResults:
@@ -147,7 +167,8 @@ class Metasearch:
                     found = await provider.search(rounded, actor=actor, timeout_s=timeout_s)
             except TimeoutError:
                 raise Fault(
-                    ErrorCode.UPSTREAM_FAILED, f"{provider.name} did not answer in time."
+                    ErrorCode.UPSTREAM_FAILED,
+                    f"{provider.name} did not answer in time. Try again shortly.",
                 ) from None
             return Fetched(encode(found))
 
@@ -172,17 +193,3 @@ def _refusal(result: Result, query: Query) -> str | None:
         return "domain"
     excluded = any(within(result.url, domain) for domain in query.exclude_domains)
     return "domain" if excluded else None
-
-
-def _all_failed(failures: dict[str, Failure]) -> Fault:
-    """One failure for all providers: a retryable one with the shortest wait, if there is any."""
-    if not failures:
-        return Fault(ErrorCode.UNAVAILABLE, "No search provider is configured.")
-    if len(failures) == 1:
-        return Fault.of(next(iter(failures.values())))
-    chosen = min(failures.values(), key=lambda f: (not f.retryable, f.retry_after_ms or 0, f.code))
-    every = "; ".join(f"{name}: {f.message}" for name, f in failures.items())
-    return Fault(
-        chosen.code, f"Every search provider failed. {every}", retryable=chosen.retryable,
-        retry_after_ms=chosen.retry_after_ms,
-    )  # fmt: skip

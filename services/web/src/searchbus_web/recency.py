@@ -1,14 +1,15 @@
-"""Time ranges, held against the dates of results: providers ignore or misread them."""
+"""Dates of results: the order of news, and time ranges, which providers ignore or misread."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from .fusion import Fused
 from .providers.base import TIME_WORDS, TimeRange
 from .results import Result
 
-__all__ = ["is_older", "of_range"]
+__all__ = ["is_older", "newest_first", "of_range"]
 
 _DAYS: dict[TimeRange, int] = {"d": 1, "w": 7, "m": 31, "y": 366}
 
@@ -38,6 +39,22 @@ def of_range(
         which = "No other result" if older else "No result"
         notes.append(f"{which} has a date: they may be older than {last}.")
     return kept or undated, notes
+
+
+def newest_first(pages: Sequence[Fused], limit: int, now: datetime) -> list[Fused]:
+    """The best `limit` pages, those with a date before the others; the newest come first.
+
+    Pages of one time, and those without a date, stay in the order of their rank. A date in the
+    future is not believed.
+    """
+    tomorrow = (now + timedelta(days=1)).isoformat()
+
+    def date(page: Fused) -> str:
+        given = page.result.published_at or ""
+        return given if given <= tomorrow else ""
+
+    chosen = sorted(pages, key=lambda page: not date(page))[:limit]
+    return sorted(chosen, key=date, reverse=True)
 
 
 def is_older(result: Result, time: TimeRange, now: datetime) -> bool:

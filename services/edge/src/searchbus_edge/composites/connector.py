@@ -15,14 +15,14 @@ from msgspec import Meta, Struct
 
 from searchbus_bus import Call, Toolset, WithMeta, Worker, tool
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault, ToolAnnotations, encode
-from searchbus_contracts.coverage import SourceCoverage, shown
+from searchbus_contracts.coverage import SourceCoverage, nothing_found, shown
 from searchbus_contracts.queries import check_query
 from searchbus_contracts.text_parts import Part
 from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, holds
 
 from .briefing import Brief, BriefAnswer, CitedSource, Passage, fit_brief, offset_of, passage_of
 from .coverage import Failures, cover, described, with_meta
-from .fanout import Request, request_all, worst_failure
+from .fanout import Request, request_all
 from .fetching import UNTRUSTED, Fetch, FetchedDocument, fit
 from .fusion import fuse
 from .ids import unknown_id
@@ -215,7 +215,7 @@ class Connector(Toolset, name="connector"):
         failures = {**failures, **unread}
         coverage += (SourceCoverage.of_failure(url, why) for url, why in unread.items())
         if not passages:
-            _raise_if_failed(failures)
+            _raise_if_failed(coverage)
         await call.progress(3, 3, "done")
         answer = BriefAnswer(question, passages, sources, described(failures), coverage)
 
@@ -251,7 +251,7 @@ class Connector(Toolset, name="connector"):
             failures |= reply.failures
         hits = fuse({name: reply.hits for name, reply in found.items()}, self._weights)
         if not hits:
-            _raise_if_failed(failures, every=not found)
+            _raise_if_failed(coverage)
         return hits, failures, coverage
 
     async def _read(self, call: Call, question: str, hit: Hit, timeout_s: float) -> list[Quoted]:
@@ -279,12 +279,13 @@ def build_worker(connector: Connector, *, max_in_flight: int = 256) -> Worker:
     return worker
 
 
-def _raise_if_failed(failures: Mapping[str, Failure], *, every: bool = False) -> None:
-    """Raise Fault where an empty answer would hide a failure.
-
-    A source that was left out for its role did not fail, unless there is `every` other too.
-    """
-    if every and not failures:
-        raise Fault(ErrorCode.UNAVAILABLE, "No source is configured.", retryable=False)
-    if every or any(failure.code != ErrorCode.FORBIDDEN for failure in failures.values()):
-        raise worst_failure(failures)
+def _raise_if_failed(coverage: Sequence[SourceCoverage]) -> None:
+    """Raise Fault where an empty answer would hide a failure."""
+    if not coverage:
+        raise Fault(
+            ErrorCode.UNAVAILABLE,
+            "No source is configured. The operator of this service has to give one a weight.",
+            retryable=False,
+        )
+    if fault := nothing_found(coverage):
+        raise fault

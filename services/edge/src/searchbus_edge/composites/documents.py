@@ -85,7 +85,11 @@ class Documents:
             self._hedge_search,
         )  # fmt: skip
         failures = {
-            f"{self.name}/{name}": Failure(code=code, message="The collection cannot be searched.")
+            f"{self.name}/{name}": Failure(
+                code=code,
+                message=f"The collection {name} cannot be searched. "
+                "Search the others, or ask the operator of this service to check it.",
+            )
             for name, code in reply.failed.items()
         }
         hits = self._hits(reply.hits, passages)

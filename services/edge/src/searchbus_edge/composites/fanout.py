@@ -7,9 +7,9 @@ from typing import Any
 
 from searchbus_bus import Gathered
 from searchbus_bus.fanout import gather
-from searchbus_contracts import ErrorCode, Failure, Fault
+from searchbus_contracts import ErrorCode, Fault
 
-__all__ = ["Request", "request_all", "worst_failure"]
+__all__ = ["Request", "request_all"]
 
 SHARE = 0.85
 """Of the caller's time for the sources; the rest is for building the result."""
@@ -33,19 +33,3 @@ async def request_all(requests: Mapping[str, Request], *, timeout_s: float) -> G
         return run
 
     return await gather({name: guarded(request) for name, request in requests.items()})
-
-
-def _least_final(failure: Failure) -> tuple[bool, bool, int, str]:
-    left_out = failure.code == ErrorCode.FORBIDDEN
-    return left_out, not failure.retryable, failure.retry_after_ms or 0, failure.code
-
-
-def worst_failure(failures: Mapping[str, Failure]) -> Fault:
-    """One failure for all, where no source found anything: a retryable one if there is any."""
-    chosen = min(failures.values(), key=_least_final)
-    every = " ".join(f"{name}: {f.message}" for name, f in failures.items())
-    code = chosen.code if chosen.code != ErrorCode.INTERNAL else ErrorCode.UPSTREAM_FAILED
-    return Fault(
-        code, f"Nothing was found, because sources failed. {every}", retryable=chosen.retryable,
-        retry_after_ms=chosen.retry_after_ms,
-    )  # fmt: skip

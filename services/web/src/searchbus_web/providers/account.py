@@ -178,6 +178,8 @@ class AccountProvider:
         base_url: of the API, without the path of an endpoint.
     """
 
+    has_news = True
+
     def __init__(self, account: Account, base_url: str) -> None:
         self._account = account
         self._base_url = base_url.rstrip("/")

@@ -11,10 +11,12 @@ from searchbus_contracts.coverage import SourceCoverage
 from ..explaining import WebExplanation, WebLeftOut
 from ..results import Result
 
-__all__ = ["TIME_WORDS", "Provider", "Query", "SearchResults", "TimeRange", "Topic"]
+__all__ = ["NEWS_TIME", "TIME_WORDS", "Provider", "Query", "SearchResults", "TimeRange", "Topic"]
 
 TimeRange = Literal["", "d", "w", "m", "y"]
 TIME_WORDS: dict[TimeRange, str] = {"d": "day", "w": "week", "m": "month", "y": "year"}
+NEWS_TIME: TimeRange = "w"
+"""Of web results that stand for news, where the caller gives no time."""
 Topic = Literal["general", "news"]
 
 
@@ -57,11 +59,13 @@ class Provider(Protocol):
         name: in notes, metrics and the cache's keys.
         group: providers of one group use the same index and have one vote in the fusion.
         weight: of its vote.
+        has_news: whether it searches news; another gives web results of the last days instead.
     """
 
     name: str
     group: str
     weight: float
+    has_news: bool
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """Search; raises Fault, and never returns an empty result for a failure."""

@@ -7,7 +7,7 @@ from searchbus_contracts import Actor
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 
 from ..results import Result, iso_date
-from .base import TIME_WORDS, Query, SearchResults
+from .base import NEWS_TIME, Query, SearchResults
 from .operators import with_domains
 
 __all__ = ["DuckDuckGoFleet"]
@@ -24,21 +24,17 @@ class DuckDuckGoFleet:
     group = "bing"
     weight = 0.8
     usable = True
+    has_news = False
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """See `Provider`."""
-        notes = []
         text = with_domains(query)[:_MAX_QUERY_CHARS]
         time = query.time
         if query.topic == "news":
-            time = time or "w"
-            span = TIME_WORDS[time]
-            notes.append(
-                f"No news provider is configured: these are web results of the last {span}."
-            )
+            time = time or NEWS_TIME
         reply = await self._bus.request(
             self._bus.subjects.endpoint(SERVICE, "search"),
             WebSearchRequest(query=text, limit=min(query.limit, _MAX_RESULTS), time=time),
@@ -47,9 +43,7 @@ class DuckDuckGoFleet:
             timeout_s=timeout_s,
             actor=actor,
         )
-        if reply.note:
-            notes.append(reply.note)
         rows = tuple(
             Result(r.title, r.url, r.snippet, iso_date(r.published_at)) for r in reply.results
         )
-        return SearchResults(rows, tuple(notes), stale=reply.stale)
+        return SearchResults(rows, (reply.note,) if reply.note else (), stale=reply.stale)
