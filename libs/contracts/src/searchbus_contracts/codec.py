@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from .errors import ErrorCode, Fault
+from .wording import worded
 
 __all__ = ["canonical", "convert", "decode", "encode"]
 
@@ -46,18 +47,21 @@ def decode(data: bytes, kind: type[T]) -> T:
     """Decode JSON into `kind`, checking types and limits; unknown fields are ignored.
 
     Raises:
-        Fault: invalid_argument, naming the field and the allowed range.
+        Fault: invalid_argument, naming the field and what to send (see `wording`).
     """
     try:
         decoded: T = _decoder(kind).decode(data)  # type: ignore[arg-type]  # classes are hashable
         return decoded
     except msgspec.MsgspecError as error:
-        # msgspec's own texts name the path and the limit and quote no input.
-        raise Fault(ErrorCode.INVALID_ARGUMENT, f"{error}.") from None
+        raise Fault(ErrorCode.INVALID_ARGUMENT, worded(error, kind)) from None
     except RecursionError:
-        raise Fault(ErrorCode.INVALID_ARGUMENT, "The JSON is nested too deeply.") from None
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT, "The JSON is nested too deeply. Send flatter JSON."
+        ) from None
     except ValueError:
-        raise Fault(ErrorCode.INVALID_ARGUMENT, "The message is not valid UTF-8.") from None
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT, "The message is not valid UTF-8. Send UTF-8."
+        ) from None
 
 
 def convert(value: Any, kind: type[T]) -> T:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.wording import worded
 
 from .periods import Period
 
@@ -195,7 +196,7 @@ def _read(body: Mapping[str, Any], kind: type[T]) -> tuple[T, list[str]]:
     try:
         request = msgspec.convert({n: v for n, v in given.items() if n in known}, kind)
     except msgspec.ValidationError as error:
-        raise Fault(ErrorCode.INVALID_ARGUMENT, f"Invalid request: {error}.") from None
+        raise Fault(ErrorCode.INVALID_ARGUMENT, f"Invalid request: {worded(error, kind)}") from None
     if not unknown:
         return request, []
     names = ", ".join(name[:40] for name in unknown[:_MOST_NAMES])
