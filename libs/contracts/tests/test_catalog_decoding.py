@@ -143,5 +143,5 @@ def test_packed_parts_together_are_limited(monkeypatch):
     assert len(part.packed) < 10_000
     _, refusals = decode_catalog(packed(part, part, part))
     assert [r.reason for r in refusals if r.kind == "part"] == [
-        f"Part {part.hash} of the catalogue is too large."
+        f"Part {part.hash} of the catalogue is too large. Send it again."
     ] * 2

@@ -108,7 +108,9 @@ async def test_an_address_where_nothing_listens(start):
         "it cannot be reached: 127.0.0.1:9 refuses the connection; "
         "start the server, or correct its 'url'"
     )
-    with pytest.raises(Fault, match=r"far cannot be used now: it cannot be reached\.$"):
+    with pytest.raises(
+        Fault, match=r"far cannot be used now: it cannot be reached\. Try again later\.$"
+    ):
         await upstream.call(Caller(remaining_s=0.5), "echo", {})
 
 

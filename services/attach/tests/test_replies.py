@@ -82,7 +82,7 @@ def test_an_answer_that_the_sdk_cannot_read_is_named_without_its_text():
     """Nobody needs the types of the SDK."""
     text = "Failed to parse JSON response: 4 validation errors for union[...]\n input_value='word'"
     fault = failure_of("s", MCPError(-32700, text))
-    assert fault.failure.message == "s sent an answer that is not one of MCP."
+    assert fault.failure.message == "s sent an answer that is not one of MCP. Use another tool."
     assert not fault.failure.retryable
     large = failure_of("s", MCPError(-32700, "Failed: the response is larger than 32 MiB"))
     assert "larger than 32 MiB" in large.failure.message

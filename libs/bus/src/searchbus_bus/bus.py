@@ -138,7 +138,8 @@ class Bus:
             log.warning("the reply of %s does not fit its type: %s", request.service, fault)
             raise Fault(
                 ErrorCode.INTERNAL,
-                f"The {request.service} service's answer could not be understood.",
+                f"The {request.service} service's answer could not be understood. "
+                "Report it to the operator.",
             ) from None
 
     def explain_absences(self, absence: Callable[[str], object | None]) -> None:

@@ -63,7 +63,9 @@ class CatalogReader:
             sent, refused = await self._request(service, digest, wanted)
             found = {part.hash: part for part in sent.parts if part.hash in wanted}
             if not found:
-                raise Fault(ErrorCode.INTERNAL, "A part of the catalogue was not sent.")
+                raise Fault(
+                    ErrorCode.INTERNAL, "A part of the catalogue was not sent. Restart the service."
+                )
             known |= found
             refusals += refused
         kept = self._parts[service] = {name: known[name] for name in hashes}
@@ -87,7 +89,10 @@ class CatalogReader:
         catalog, refusals = await asyncio.to_thread(decode_catalog, bytes(body))
         if catalog.service != service:
             telemetry.count_refused("service")
-            raise Fault(ErrorCode.INTERNAL, f"It says that it is of {catalog.service}.")
+            raise Fault(
+                ErrorCode.INTERNAL,
+                f"It says that it is of {catalog.service}. Give each service a name of its own.",
+            )
         for refusal in refusals:
             if refusal.kind == "part":  # another worker may have a good one
                 raise Fault(ErrorCode.INTERNAL, refusal.reason)

@@ -55,5 +55,7 @@ class Deadline(Struct, frozen=True):
 def _ms(headers: Mapping[str, str], name: str) -> int:
     value = headers[name]
     if not (value.isascii() and value.isdigit() and len(value) <= 16):
-        raise Fault(ErrorCode.INVALID_ARGUMENT, f"Header {name} must be a number of milliseconds.")
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT, f"Header {name} is not a number of milliseconds. Send one."
+        )
     return int(value)

@@ -43,6 +43,7 @@ async def gather(sources: Mapping[str, Callable[[], Awaitable[Any]]]) -> Gathere
     for name in sources:
         if name not in gathered.replies and name not in gathered.failures:
             gathered.failures[name] = Failure(
-                code=ErrorCode.INTERNAL, message="The request ended without a reply."
+                code=ErrorCode.INTERNAL,
+                message="The request ended without a reply. Report it to the operator.",
             )
     return gathered

@@ -135,7 +135,8 @@ class Handling:
         if parts.subject != part_subject(message.reply):
             # Otherwise a caller could make this worker publish where only the worker may.
             raise Fault(
-                ErrorCode.INVALID_ARGUMENT, "The request's parts are not at its reply subject."
+                ErrorCode.INVALID_ARGUMENT,
+                "The request's parts are not at its reply subject. Send them there.",
             )
         assembly = Assembly(parts.count, parts.size_bytes, parts.sha256)
         body = None
@@ -150,7 +151,9 @@ class Handling:
             )
             body = assembly.add(index, await self._requester.send(request))
         if body is None:
-            raise Fault(ErrorCode.INVALID_ARGUMENT, "The request's parts are incomplete.")
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT, "The request's parts are incomplete. Send all of them."
+            )
         return body
 
     def _note_late(self, late_s: float) -> None:
@@ -169,7 +172,7 @@ class Handling:
     def _late(self) -> Fault:
         return Fault(
             ErrorCode.DEADLINE_EXCEEDED,
-            f"The {self._service} service could not finish in time. Ask for less.",
+            f"The {self._service} service could not finish in time. Try again, or ask for less.",
         )
 
 

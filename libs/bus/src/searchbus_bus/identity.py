@@ -204,7 +204,9 @@ def _signed_text(end_ms: str, public: str, sent: Sent, header: str) -> bytes:
 
 def _refused() -> Fault:
     return Fault(
-        ErrorCode.FORBIDDEN, "The request's actor is not signed by an edge of this bus for it."
+        ErrorCode.FORBIDDEN,
+        "The request's actor is not signed by an edge of this bus for it. "
+        "Send the request through an edge.",
     )
 
 

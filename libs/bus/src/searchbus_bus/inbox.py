@@ -111,7 +111,12 @@ class Inbox:
                 await self._transport.publish(subject, body, reply=reply_to, headers=headers)
                 return await pending.outcome
         except TimeoutError:
-            return Failed(Fault(ErrorCode.DEADLINE_EXCEEDED, "The deadline passed."), "timeout")
+            return Failed(
+                Fault(
+                    ErrorCode.DEADLINE_EXCEEDED, "The deadline passed. Try again with more time."
+                ),
+                "timeout",
+            )
         except Fault as fault:
             return Failed(fault)
         finally:
@@ -191,7 +196,7 @@ class Inbox:
         for pending in self._pending.values():
             fault = Fault(
                 ErrorCode.UNAVAILABLE,
-                "The connection to the message bus was lost while the request ran.",
+                "The connection to the message bus was lost while the request ran. Try again.",
             )
             pending.end(Failed(fault, "connection_lost"))
 

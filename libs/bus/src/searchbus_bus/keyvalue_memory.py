@@ -83,5 +83,7 @@ class MemoryKeyValue:
 
     async def _round_trip(self) -> None:
         if self.away:
-            raise Fault(ErrorCode.UNAVAILABLE, "The key-value store is unreachable.")
+            raise Fault(
+                ErrorCode.UNAVAILABLE, "The key-value store is unreachable. Try again shortly."
+            )
         await asyncio.sleep(0)

@@ -206,7 +206,8 @@ class NatsKeyValue:
         if error is not None:
             self._why_not = _reason(error)
         return Fault(
-            ErrorCode.UNAVAILABLE, f"The key-value store is unreachable ({self._why_not})."
+            ErrorCode.UNAVAILABLE,
+            f"The key-value store is unreachable ({self._why_not}). Try again shortly.",
         )
 
     def _open_in_background(self) -> None:

@@ -117,7 +117,8 @@ class NatsTransport:
             await self.close()
             raise Fault(
                 ErrorCode.UNAVAILABLE,
-                f"No NATS server answers at {url}. Start one, or set SEARCHBUS_NATS_URL.",
+                f"No NATS server answers at {url}. Start one or set SEARCHBUS_NATS_URL, "
+                "then try again.",
             ) from None
         if error is not None:
             raise error

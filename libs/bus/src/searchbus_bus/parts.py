@@ -53,7 +53,10 @@ class ChunkMark:
         """Parse the header; raises Fault(internal) for a malformed one."""
         match = _MARK.fullmatch(value)
         if match is None:
-            raise Fault(ErrorCode.INTERNAL, "A part of the reply has a malformed Chunk header.")
+            raise Fault(
+                ErrorCode.INTERNAL,
+                "A part of the reply has a malformed Chunk header. Report it to the operator.",
+            )
         return cls(int(match[1]), int(match[2]), int(match[3]), match[4])
 
 
@@ -75,7 +78,9 @@ class Assembly:
     def __post_init__(self) -> None:
         if self.size_bytes > MAX_BODY_BYTES:
             limit = MAX_BODY_BYTES // 1024 // 1024
-            raise Fault(ErrorCode.INVALID_ARGUMENT, f"The message is larger than {limit} MiB.")
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT, f"The message is larger than {limit} MiB. Send less."
+            )
 
     def add(self, index: int, data: bytes) -> bytes | None:
         """Add one part; returns the whole body once it is complete, else None.
@@ -84,10 +89,16 @@ class Assembly:
             Fault: internal, when the parts do not fit together.
         """
         if not 0 <= index < self.count:
-            raise Fault(ErrorCode.INTERNAL, "A part of a message lies outside of the message.")
+            raise Fault(
+                ErrorCode.INTERNAL,
+                "A part of a message lies outside of the message. Report it to the operator.",
+            )
         self._held_bytes += len(data) - len(self._parts.get(index, b""))
         if self._held_bytes > self.size_bytes:
-            raise Fault(ErrorCode.INTERNAL, "The parts of a message are larger than the message.")
+            raise Fault(
+                ErrorCode.INTERNAL,
+                "The parts of a message are larger than the message. Report it to the operator.",
+            )
         self._parts[index] = data
         if index < self._hashed:
             self._hash = None  # a part again, perhaps another one: the body is hashed as a whole
@@ -99,5 +110,8 @@ class Assembly:
         body = b"".join(self._parts[i] for i in range(self.count))
         found = self._hash or hashlib.sha256(body)
         if len(body) != self.size_bytes or found.hexdigest() != self.sha256:
-            raise Fault(ErrorCode.INTERNAL, "The parts of a message do not fit together.")
+            raise Fault(
+                ErrorCode.INTERNAL,
+                "The parts of a message do not fit together. Report it to the operator.",
+            )
         return body

@@ -99,7 +99,11 @@ def read_reply(pending: Pending, message: Message) -> bytes | Failed | None:
         return Failed(fault)
     except Exception:
         log.exception("a reply could not be read")
-        return Failed(Fault(ErrorCode.INTERNAL, "The reply could not be understood."))
+        return Failed(
+            Fault(
+                ErrorCode.INTERNAL, "The reply could not be understood. Report it to the operator."
+            )
+        )
 
 
 def _failure(message: Message) -> Failure:

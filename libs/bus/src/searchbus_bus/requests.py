@@ -284,5 +284,12 @@ def _final(failed: Failed, request: Request[Any]) -> Fault:
     failure = failed.fault.failure
     if request.instance_only and failed.cause == "worker_lost":
         return InstanceGone(failure.message, received=True)
-    # The work may have been done.
-    return Fault(failure.code, failure.message, retryable=failure.retryable and request.idempotent)
+    if request.idempotent or failed.cause == "worker_lost":  # that one says so itself
+        retryable = failure.retryable and request.idempotent
+        return Fault(failure.code, failure.message, retryable=retryable)
+    return Fault(
+        failure.code,
+        f"The connection to the {request.service} service was lost during the request, which may "
+        "have been done. Look before you repeat it.",
+        retryable=False,
+    )

@@ -212,7 +212,10 @@ class Serving:
         family, toolset, verb = call.subject.split(".")[-3:]
         endpoint = self.worker.find_content(family, toolset, verb)
         if endpoint is None:
-            raise Fault(ErrorCode.NOT_FOUND, "This service does not offer that any more.")
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                "This service does not offer that any more. List the tools again.",
+            )
         return await endpoint(call, body)
 
     async def _reply_catalog(self, call: Call, body: bytes) -> Catalog:
@@ -225,7 +228,9 @@ class Serving:
         tool = self.worker.find_tool(toolset, name)
         if tool is not None and request.tool == name:
             return await tool(call, request)
-        raise Fault(ErrorCode.NOT_FOUND, "This service offers no tool of that name.")
+        raise Fault(
+            ErrorCode.NOT_FOUND, "This service offers no tool of that name. List the tools again."
+        )
 
     async def _announce(self, event: Literal["up", "changed", "down"]) -> None:
         message = CatalogEvent(

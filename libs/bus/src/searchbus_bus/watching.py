@@ -42,7 +42,11 @@ async def watch(
     """
     while not pending.outcome.done():
         if await _is_lost(pending, fleet, service, may_repeat=may_repeat, only=only):
-            advice = "Try again." if may_repeat else "It may have done the work."
+            advice = (
+                "Try again."
+                if may_repeat
+                else "It may have done the work. Look before you repeat it."
+            )
             message = f"The {service} worker that had the request is gone. {advice}"
             fault = Fault(ErrorCode.UNAVAILABLE, message)
             pending.end(Failed(fault, "worker_lost", pending.instance))

@@ -297,7 +297,9 @@ def _without(table: dict[K, V], toolset: str) -> dict[K, V]:
 def _require(call: Call, roles: tuple[str, ...]) -> None:
     missing = call.actor.missing(roles)
     if missing is not None:
-        raise Fault(ErrorCode.FORBIDDEN, f"The role {missing} is needed.")
+        raise Fault(
+            ErrorCode.FORBIDDEN, f"The role {missing} is needed. Ask an administrator for it."
+        )
 
 
 def _decoding(

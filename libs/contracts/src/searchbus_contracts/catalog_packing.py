@@ -63,4 +63,6 @@ def unpack(packed: bytes, name: str, *, max_bytes: int) -> tuple[str, list[bytes
 
 
 def _unfit(name: str, reason: str) -> Fault:
-    return Fault(ErrorCode.INVALID_ARGUMENT, f"Part {name[:32]} of the catalogue {reason}.")
+    return Fault(
+        ErrorCode.INVALID_ARGUMENT, f"Part {name[:32]} of the catalogue {reason}. Send it again."
+    )

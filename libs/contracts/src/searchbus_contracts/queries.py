@@ -27,7 +27,7 @@ def check_query(text: str, *, max_chars: int, field: str = "query") -> str:
     if len(query) > max_chars:
         raise Fault(
             ErrorCode.INVALID_QUERY,
-            f"{field} has {len(query)} characters; at most {max_chars} are allowed.",
+            f"{field} has {len(query)} characters. Shorten it to at most {max_chars}.",
         )
     return query
 

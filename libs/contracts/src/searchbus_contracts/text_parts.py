@@ -39,7 +39,7 @@ class Part:
         if end is not None and end <= start:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT,
-                f"id: the part {start}-{end} is empty. Its end must be larger than its start.",
+                f"id: the part {start}-{end} is empty. Give an end that is larger than its start.",
             )
         return cls(match[1], start, end)
 

@@ -62,6 +62,7 @@ def operator_options(data: Path) -> dict[str, Any]:
         raise Fault(
             ErrorCode.UNAVAILABLE,
             f"{path} is damaged. Delete it, and start the stack again to make new keys.",
+            retryable=False,
         ) from None
 
 

@@ -188,12 +188,15 @@ class Attached:
             raise Fault(
                 ErrorCode.UNAVAILABLE,
                 f"{name} is held: {self.server.name} changed it "
-                f"({'; '.join(held.reasons)}), and an operator has not approved that: "
-                f"searchbus attach diff {self.server.name}",
+                f"({'; '.join(held.reasons)}), and an operator has not approved that. Use "
+                f"another tool, or look with: searchbus attach diff {self.server.name}",
                 retryable=False,
             )
         if shown is None:
-            raise Fault(ErrorCode.NOT_FOUND, f"{self.server.name} has no such tool any more.")
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                f"{self.server.name} has no such tool any more. List the tools again.",
+            )
         return shown
 
     def _compare(self, name: str, reply: ToolReply) -> None:

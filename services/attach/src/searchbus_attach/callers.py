@@ -155,7 +155,7 @@ class Callers:
         raise Fault(
             ErrorCode.OVERLOADED,
             f"{self._server.name} has connections for {self._server.max_callers} callers, and all "
-            "of them are in use.",
+            "of them are in use. Try again shortly.",
         )
 
     def _end(self, caller: str) -> None:

@@ -60,7 +60,8 @@ def parsed(server: str, raw: Any, kind: type[T]) -> T:
         raise Fault(
             ErrorCode.UPSTREAM_FAILED,
             # It can hold a name of the server's, as long as the answer.
-            f"{server} sent an answer that is not one of MCP ({clean_line(str(error), 300)}).",
+            f"{server} sent an answer that is not one of MCP ({clean_line(str(error), 300)}). Use "
+            "another tool.",
             retryable=False,
         ) from None
 

@@ -60,7 +60,10 @@ class Contents:
         """
         uri = own_uri(self._server, request.uri)
         if uri is None or not self._offered().templates:
-            raise Fault(ErrorCode.NOT_FOUND, "There is no such resource.")
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                "There is no such resource. Take a URI from the list of resources.",
+            )
         return await self._ask(
             call,
             lambda session: session.read(uri),
@@ -92,7 +95,10 @@ class Contents:
         uri_template = own_uri(self._server, request.name)
         if uri_template is not None:
             if not self._offered().templates:
-                raise Fault(ErrorCode.NOT_FOUND, "There is no such resource.")
+                raise Fault(
+                    ErrorCode.NOT_FOUND,
+                    "There is no such resource. Take a URI from the list of resources.",
+                )
             family, reference = "resource", {"type": "ref/resource", "uri": uri_template}
         else:
             name = self._own_name(request.name)
@@ -108,7 +114,10 @@ class Contents:
     def _own_name(self, prompt: str) -> str:
         name = self._offered().own_names.get(prompt)
         if name is None:
-            raise Fault(ErrorCode.NOT_FOUND, f"{self._server} has no such prompt any more.")
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                f"{self._server} has no such prompt any more. List the prompts again.",
+            )
         return name
 
     async def _ask(
@@ -120,7 +129,9 @@ class Contents:
     ) -> T:
         missing = call.actor.missing(self._offered().required_roles)
         if missing is not None:
-            raise Fault(ErrorCode.FORBIDDEN, f"The role {missing} is needed.")
+            raise Fault(
+                ErrorCode.FORBIDDEN, f"The role {missing} is needed. Ask an administrator for it."
+            )
 
         async def here(upstream: Upstream) -> T:
             with measured_call(self._server):

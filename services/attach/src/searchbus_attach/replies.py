@@ -43,7 +43,7 @@ def reply_of(server: str, raw: Any, *, links: bool = False) -> ToolReply:
     if found.result_type == "input_required":
         raise Fault(
             ErrorCode.UPSTREAM_FAILED,
-            f"{server} asks for input of the client, which is not passed on.",
+            f"{server} asks for input of the client, which is not passed on. Use another tool.",
             retryable=False,
         )
     structured = found.structured_content
@@ -63,7 +63,7 @@ def failure_of(server: str, error: MCPError) -> Fault:
         # The SDK's, with the names of its types and a piece of the answer.
         return Fault(
             ErrorCode.UPSTREAM_FAILED,
-            f"{server} sent an answer that is not one of MCP.",
+            f"{server} sent an answer that is not one of MCP. Use another tool.",
             retryable=False,
         )
     text = clean(error.message, MAX_ERROR_CHARS) or "no message"

@@ -166,7 +166,10 @@ class ServerSession(ClientSession):
                 connection, and with it the calls of all others.
         """
         if is_deeper(arguments, MAX_DEPTH):
-            raise Fault(ErrorCode.INVALID_ARGUMENT, "The arguments are nested too deeply.")
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                "The arguments are nested too deeply. Send flatter ones.",
+            )
         params = {"name": name, "arguments": arguments}
         return await self._send("tools/call", params, on_progress)
 

@@ -153,7 +153,10 @@ class Upstream:
             check()
             own_name = (self.lists.tools or ServerTools()).own_names.get(name)
             if own_name is None:
-                raise Fault(ErrorCode.NOT_FOUND, f"{self.server.name} has no such tool any more.")
+                raise Fault(
+                    ErrorCode.NOT_FOUND,
+                    f"{self.server.name} has no such tool any more. List the tools again.",
+                )
             return await session.call(own_name, arguments, on_progress)
 
         return await self.request(call, send, may_repeat=may_repeat)
@@ -176,7 +179,8 @@ class Upstream:
         if len(self._calls) >= self.server.max_in_flight:
             raise Fault(
                 ErrorCode.OVERLOADED,
-                f"{self.server.name} has {self.server.max_in_flight} calls at once already.",
+                f"{self.server.name} has {self.server.max_in_flight} calls at once already. "
+                "Try again shortly.",
             )
         with self._calls.including(call):
             await self._around.credentials.check(self.server, self._caller)
@@ -248,7 +252,7 @@ class Upstream:
         if auth is not None and auth.problem:
             return Fault(
                 ErrorCode.UNAVAILABLE,
-                f"{self.server.name} cannot be used now: {auth.problem}.",
+                f"{self.server.name} cannot be used now: {auth.problem}. Use another tool.",
                 retryable=False,
             )
         return failure_of(self.server.name, error)
@@ -259,7 +263,7 @@ class Upstream:
         left_s = self._next_try_in_s if self.state == "down" else 1.0
         return Fault(
             ErrorCode.UNAVAILABLE,
-            f"{self.server.name} cannot be used now: {problem}.",
+            f"{self.server.name} cannot be used now: {problem}. Try again later.",
             retry_after_ms=max(0, int(left_s * 1000)),
         )
 

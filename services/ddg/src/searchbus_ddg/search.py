@@ -103,7 +103,10 @@ class Search:
     ) -> ResultPage:
         left_s = end_s - asyncio.get_running_loop().time()
         if left_s <= 0:
-            raise Fault(ErrorCode.DEADLINE_EXCEEDED, "The deadline passed. Ask for fewer results.")
+            raise Fault(
+                ErrorCode.DEADLINE_EXCEEDED,
+                "The deadline passed. Try again, or ask for fewer results.",
+            )
         return await self._egress.use(caller, left_s, fetch)
 
 

@@ -271,7 +271,10 @@ async def test_service_that_is_away_is_named(start):
     http = await start(web=False)
     for name, (method, path, content) in SEARCHES.items():
         answer = await http.request(method, path, **content("x"))
-        assert (answer.status_code, message(name, answer)) == (503, "No web service is running.")
+        assert (answer.status_code, message(name, answer)) == (
+            503,
+            "No web service is running. Try again later.",
+        )
 
 
 @pytest.fixture

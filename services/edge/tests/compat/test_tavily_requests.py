@@ -53,7 +53,7 @@ def test_parameters_become_arguments(body, tool, arguments):
         ({"query": 5}, "query is an integer. Give a string."),
         (
             {"topic": "sports"},
-            "topic has a value that is not allowed. Give one of: general, news, finance.",
+            "topic has a value that is not allowed. Give one of: finance, general, news.",
         ),
         ({"topic": "finance"}, "Invalid topic"),
         ({"max_results": 21}, "max_results"),

@@ -57,7 +57,9 @@ def parse_uri(uri: str) -> tuple[str, str]:
     document_id = unquote(encoded)
     known = scheme == "searchbus" and slash and is_token(collection) and document_id
     if not known or uri_of(collection, document_id) != uri:
-        raise Fault(ErrorCode.NOT_FOUND, "There is no such document.")
+        raise Fault(
+            ErrorCode.NOT_FOUND, "There is no such document. Take a URI from the list of resources."
+        )
     return collection, document_id
 
 
@@ -142,7 +144,8 @@ class Documents(Toolset, name="documents"):
             failed = ", ".join(f"{name} ({code})" for name, code in found.failed.items())
             raise Fault(
                 ErrorCode.UNAVAILABLE,
-                f"Nothing was found, because collections could not be searched: {failed}.",
+                f"Nothing was found, because collections could not be searched: {failed}. "
+                "Try again shortly.",
             )
         return ResourceSearchReply(
             resources=tuple(_of_hit(hit) for hit in hits), coverage=_coverage(found, hits)
@@ -161,7 +164,8 @@ def _coverage(found: SearchReply, near_hits: Sequence[SearchHit]) -> tuple[Sourc
     answered = [SourceCoverage.of_results(f"documents/{n}", counts[n]) for n in found.searched]
     failed = (
         SourceCoverage.of_failure(
-            f"documents/{name}", Failure(code=code, message="The collection cannot be searched.")
+            f"documents/{name}",
+            Failure(code=code, message="The collection cannot be searched. Search the others."),
         )
         for name, code in found.failed.items()
     )

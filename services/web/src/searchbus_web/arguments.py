@@ -34,7 +34,8 @@ def read_time_range(given: str | UnsetType) -> TimeRange:
     found = _RANGES.get(given.strip().lower())
     if found is None:
         raise Fault(
-            ErrorCode.INVALID_ARGUMENT, "timeRange must be d, w, m or y (day, week, month or year)."
+            ErrorCode.INVALID_ARGUMENT,
+            "timeRange is not known. Give d, w, m or y (day, week, month or year).",
         )
     return found
 
@@ -51,7 +52,7 @@ def read_urls(given: Sequence[str]) -> list[str]:
     if len(urls) > MAX_URLS:
         raise Fault(
             ErrorCode.INVALID_ARGUMENT,
-            f"urls has {len(urls)} URLs; at most {MAX_URLS} are allowed.",
+            f"urls has {len(urls)} URLs. Give at most {MAX_URLS}.",
         )
     if any(len(url) > _MAX_URL_CHARS for url in urls):
         raise Fault(

@@ -36,7 +36,7 @@ def read_domains(field: str, given: list[str] | UnsetType) -> tuple[str, ...]:
     if len(given) > _MAX_DOMAINS:
         raise Fault(
             ErrorCode.INVALID_ARGUMENT,
-            f"{field} has {len(given)} domains; at most {_MAX_DOMAINS} are allowed.",
+            f"{field} has {len(given)} domains. Give at most {_MAX_DOMAINS}.",
         )
     return tuple(dict.fromkeys(_read(field, item) for item in given))
 

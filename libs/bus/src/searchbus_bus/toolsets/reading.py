@@ -36,5 +36,8 @@ class ResourceReader:
         if read is None:
             read = next((r for uri, r in self._families if uri.fullmatch(request.uri)), None)
         if read is None:
-            raise Fault(ErrorCode.NOT_FOUND, "There is no such resource.")
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                "There is no such resource. Take a URI from the list of resources.",
+            )
         return await read(call, request)

@@ -87,7 +87,8 @@ class Credentials:
             raise self._login_required(server, caller, required) from None
         except AuthFault as fault:
             raise Fault(
-                ErrorCode.UNAVAILABLE, f"{server.name} cannot be used now: {fault}."
+                ErrorCode.UNAVAILABLE,
+                f"{server.name} cannot be used now: {fault}. Try again later.",
             ) from None
 
     def stamp(self) -> object:

@@ -211,7 +211,9 @@ class SharedLimiter:
         try:
             await within(asyncio.shield(taking), _WAIT_S)
         except TimeoutError:
-            raise Fault(ErrorCode.UNAVAILABLE, "The key-value store is slow.") from None
+            raise Fault(
+                ErrorCode.UNAVAILABLE, "The key-value store is slow. Try again shortly."
+            ) from None
 
     def _taken(self, caller: str, task: asyncio.Task[None]) -> None:
         del self._taking[caller]
@@ -246,7 +248,9 @@ class SharedLimiter:
                     raise _limited(wait_s)
                 self._leases[caller] = (size, now_s + 2 * _LEASE_S)
                 return
-        raise Fault(ErrorCode.UNAVAILABLE, "Too many edges count this caller at the same time.")
+        raise Fault(
+            ErrorCode.UNAVAILABLE, "Too many edges count this caller at the same time. Try again."
+        )
 
     def _known(self, caller: str, counted: _Count | None, gcra: Gcra, now_s: float) -> _Count:
         """The count of the store, and what this edge admitted that is missing there.

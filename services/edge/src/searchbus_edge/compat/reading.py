@@ -65,7 +65,7 @@ async def read(call: CallTool, query: Mapping[str, str]) -> Page:
     if unknown is not None:  # most likely of the page's own address, which would be cut there
         raise Fault(
             ErrorCode.INVALID_ARGUMENT,
-            f"{unknown[:_SHOWN_CHARS]} is not a parameter. In url write & as %26 and # as %23.",
+            f"{unknown[:_SHOWN_CHARS]} is not a parameter. Write & as %26 and # as %23 in url.",
         )
     (page,) = await read_pages(call, [url], max_tokens=_max_tokens(query.get("max_tokens")))
     if page.status != "ok":
@@ -113,6 +113,6 @@ def _max_tokens(given: str | None) -> int:
     if not is_number or not MIN_TOKENS <= int(given) <= MAX_TOKENS:
         raise Fault(
             ErrorCode.INVALID_ARGUMENT,
-            f"max_tokens must be a number from {MIN_TOKENS} to {MAX_TOKENS}.",
+            f"max_tokens is out of its limits. Give a number from {MIN_TOKENS} to {MAX_TOKENS}.",
         )
     return int(given)

@@ -52,7 +52,7 @@ def read_search(form: Mapping[str, str]) -> Search:
         Fault: forbidden for a format other than JSON, invalid_argument for a wrong value.
     """
     if form.get("format", "html") != "json":
-        raise Fault(ErrorCode.FORBIDDEN, "Only format=json is allowed.")
+        raise Fault(ErrorCode.FORBIDDEN, "Only format=json is allowed. Send it.")
     if not form.get("q"):
         raise Fault(ErrorCode.INVALID_ARGUMENT, "No query")
     categories, unknown = _categories(form)

@@ -37,7 +37,7 @@ class WebCalls:
         """
         view = self._calls.toolset(TOOLSET)
         if view is None:
-            raise Fault(ErrorCode.UNAVAILABLE, "No web service is running.")
+            raise Fault(ErrorCode.UNAVAILABLE, "No web service is running. Try again later.")
         try:
             served = await self._calls.call(
                 self._received, view, tool, arguments, timeout_s=timeout_s, inside=True

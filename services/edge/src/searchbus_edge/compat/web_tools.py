@@ -140,5 +140,5 @@ async def read_pages(
 
 def _decode(reply: Reply, kind: type[T]) -> T:
     if reply.structured is None:
-        raise Fault(ErrorCode.UPSTREAM_FAILED, "The web service gave no answer.")
+        raise Fault(ErrorCode.UPSTREAM_FAILED, "The web service gave no answer. Try again shortly.")
     return msgspec.json.decode(reply.structured, type=kind)

@@ -63,7 +63,8 @@ class Documents:
             return None
         return Failure(
             code=ErrorCode.UNAVAILABLE,
-            message="The documents cannot be searched: no retrieval service is running.",
+            message="The documents cannot be searched: no retrieval service is running. "
+            "Try again later.",
             retryable=True,
         )
 

@@ -28,7 +28,9 @@ async def request_all(requests: Mapping[str, Request], *, timeout_s: float) -> G
             try:
                 return await request(timeout_s * SHARE)
             except (ValueError, TypeError, KeyError, AttributeError):
-                raise Fault(ErrorCode.INTERNAL, "Its reply could not be read.") from None
+                raise Fault(
+                    ErrorCode.INTERNAL, "Its reply could not be read. Go on without it."
+                ) from None
 
         return run
 

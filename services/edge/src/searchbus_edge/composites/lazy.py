@@ -29,7 +29,10 @@ async def _serve(calls: ToolCalls, name: str, call: Call, request: ToolCall) -> 
     everything = calls.everything
     listed = everything.tool_of.get((LAZY, name))
     if listed is None:
-        raise Fault(ErrorCode.UNAVAILABLE, "Tools cannot be found now: no tool index is running.")
+        raise Fault(
+            ErrorCode.UNAVAILABLE,
+            "Tools cannot be found now: no tool index is running. Try again later.",
+        )
     arguments = msgspec.json.decode(request.arguments)
     made = ToolRequest(
         call.actor, everything, listed.name, arguments, capabilities=request.client_capabilities,

@@ -54,7 +54,7 @@ class Web:
         if listed is None:
             return Failure(
                 code=ErrorCode.UNAVAILABLE,
-                message="The web cannot be searched: no web service is running.",
+                message="The web cannot be searched: no web service is running. Try again later.",
                 retryable=True,
             )
         role = missing_role(actor, listed.descriptor)
@@ -62,7 +62,8 @@ class Web:
             return None
         return Failure(
             code=ErrorCode.FORBIDDEN,
-            message=f"The web was left out: the caller does not have the role {role}.",
+            message=f"The web was left out: the caller does not have the role {role}. "
+            "Ask an administrator for it.",
         )
 
     async def search(
@@ -185,7 +186,7 @@ class Web:
         if reply.is_error:
             raise _fault_of(reply)
         if reply.structured is None:
-            raise Fault(ErrorCode.UPSTREAM_FAILED, "The web search failed.")
+            raise Fault(ErrorCode.UPSTREAM_FAILED, "The web search failed. Try again shortly.")
         return reply.value
 
 
@@ -194,7 +195,7 @@ def _fault_of(reply: Reply) -> Fault:
     try:
         return Fault.of(msgspec.convert((reply.value or {}).get("error"), Failure))
     except msgspec.ValidationError:
-        return Fault(ErrorCode.UPSTREAM_FAILED, "The web search failed.")
+        return Fault(ErrorCode.UPSTREAM_FAILED, "The web search failed. Try again shortly.")
 
 
 def _quoted(passage: str, page: Fetched) -> Quoted:
