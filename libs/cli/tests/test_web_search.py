@@ -57,7 +57,7 @@ def test_votes_and_what_was_left_out_are_shown(edge):
         "  0.37 = tavily 0.20 (rank 1) + ddg 0.17 (rank 2); with the same index: bing 0.14 (rank "
         "3); also at https://b.org/; behind other domains",
         "A note.",
-        "brave: failed, 0 results, It does not answer.",
+        "brave failed: It does not answer.",
         "left out (older): Old https://c.org/, 0.20 = tavily 0.20 (rank 1)",
         "left out (not_public): Private http://10.0.0.1/, of tavily",
     ]
@@ -92,6 +92,17 @@ def test_failures_are_shown(edge, tmp_path):
     assert (failed.returncode, "It failed." in failed.stderr) == (1, True)
     none = run_command("web", "whales", "--data", str(tmp_path))
     assert "searchbus up" in " ".join(none.stderr.split())
+
+
+def test_provider_that_failed_has_one_line(edge):
+    """The note of the answer, which the coverage repeats."""
+    note = "brave failed (upstream_failed): It does not answer."
+    answer = {**ANSWER, "notes": [note], "left_out": []}
+    edge.answers["tools/call"] = lambda params: {
+        "result": {"content": [{"type": "text", "text": json.dumps(answer)}]}
+    }
+    lines = run_command("web", "x", "--url", edge.url).stdout.splitlines()
+    assert [line for line in lines if "brave" in line] == [note]
 
 
 def test_nothing_found_is_said(edge):

@@ -105,6 +105,13 @@ def _vote(vote: dict[str, Any]) -> str:
 def _rest_explained(answer: dict[str, Any]) -> Iterator[str]:
     """What each provider gave where that is told, and what was left out; a line for each."""
     for part in answer.get("coverage", ()):
+        if part["state"] in ("failed", "blocked"):
+            # The notes of an answer say it as well, in a line that begins in the same way.
+            if not any(
+                note.startswith(f"{part['source']} failed") for note in answer.get("notes", ())
+            ):
+                yield f"{part['source']} failed: {part.get('message', 'no reason given.')}"
+            continue
         line = f"{part['source']}: {part['state']}, {part.get('results', 0)} results"
         yield f"{line}, {part['message']}" if part.get("message") else line
     for entry in answer.get("left_out", ()):

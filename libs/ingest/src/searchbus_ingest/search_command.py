@@ -73,14 +73,20 @@ def search(
         if hit.explanation is not None:
             why = explained(hit.score, hit.explanation)
             out.print(f"  {why}", highlight=False, soft_wrap=True)
+    failed = ", ".join(f"{name} ({code})" for name, code in reply.failed.items())
+    if failed and not reply.hits:
+        raise fail(
+            f"Nothing was found, because collections could not be searched: {failed}. Look at them "
+            "with: searchbus doctor"
+        )
     if not reply.hits:
-        empty = not reply.searched and not reply.failed
+        empty = not reply.searched
         more = ": there is no collection yet; fill one: searchbus ingest --help" if empty else ""
         out.print(f"nothing found{more}", highlight=False)
     if reply.next_cursor is not None:
         out.print(f"more with --cursor {reply.next_cursor}", highlight=False)
-    for name, code in reply.failed.items():
-        out.print(f"could not be searched: {name} ({code})", highlight=False, soft_wrap=True)
+    if failed:
+        out.print(f"could not be searched: {failed}", highlight=False, soft_wrap=True)
     for line in rest_explained(reply):
         out.print(line, highlight=False, soft_wrap=True)
 
