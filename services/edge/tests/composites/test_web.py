@@ -95,7 +95,9 @@ async def test_providers_that_failed_are_never_no_results(setup, one, other, met
     assert shown == [("web/a", one), ("web/b", other)]
 
 
-@pytest.mark.parametrize(("status", "retryable"), [("timeout", True), ("http_404", False)])
+@pytest.mark.parametrize(
+    ("status", "retryable"), [("timeout", True), ("http_503", True), ("http_404", False)]
+)
 async def test_unreadable_page_is_a_typed_failure(setup, status, retryable):
     """It is retryable where another attempt may help."""
     _, web, _, replies = setup

@@ -84,8 +84,8 @@ async def test_failure_has_a_message_and_no_content():
     extractor, _ = extractor_of()
     urls = ["http://a.org/robots", "http://a.org/encrypted"]
     robots, encrypted = await extractor.extract(urls, timeout_s=60.0)
-    assert (robots.text, robots.message) == ("", "robots it is.")
-    assert (encrypted.text, encrypted.message) == ("", "The PDF is encrypted.")
+    assert (robots.text, robots.message) == ("", "robots it is. Use another page.")
+    assert (encrypted.text, encrypted.message) == ("", "The PDF is encrypted. Use another page.")
 
 
 async def test_texts_are_cached_and_failures_are_not():
@@ -119,7 +119,10 @@ async def test_start_beyond_the_text_is_refused():
     url = "http://a.org/one#searchbus-start="
     rest, beyond = await extractor.extract([f"{url}5", f"{url}500"], timeout_s=60.0)
     assert (rest.text[rest.start :], rest.page_url) == ("of one.", "http://a.org/one")
-    assert (beyond.status, beyond.message) == ("invalid_url", "The text has only 12 characters.")
+    assert (beyond.status, beyond.message) == (
+        "invalid_url",
+        "The text has only 12 characters. Start before its end.",
+    )
 
 
 async def test_tavily_extracts_some_failed_pages():

@@ -29,6 +29,8 @@ from .sources import MAX_QUERY_CHARS, Anchor, Fetched, Found, Hit, Quoted
 __all__ = ["Web"]
 
 _START_FRAGMENT = "searchbus-start="
+_FOR_LATER = re.compile(r"timeout|unreachable|dns|http_429|http_5\d\d")
+"""Statuses of pages that may be readable later."""
 _MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
 
 
@@ -118,7 +120,7 @@ class Web:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT if beyond else ErrorCode.UPSTREAM_FAILED,
                 f"The page could not be read ({item['status']}). {why}".strip(),
-                retryable=item["status"] in ("timeout", "unreachable", "dns"),
+                retryable=_FOR_LATER.fullmatch(item["status"]) is not None,
             )
         first = item.get("start", start)
         marked_text = _MARKED.match(item["content"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,6 +43,10 @@ _FOR_TAVILY = {
     "http_429",
 }
 """Statuses of pages that Tavily may be able to read."""
+
+
+_FOR_LATER = re.compile(r"timeout|unreachable|dns|http_429|http_5\d\d")
+"""Statuses of pages that may be readable later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +138,10 @@ class Extractor:
             return ExtractedPage(requested, "", "unreachable", fault.failure.message)
         outcome = decode(cached.value, _PageOutcome)
         if outcome.status != "ok":
-            return ExtractedPage(requested, "", outcome.status, outcome.message)
+            later = _FOR_LATER.fullmatch(outcome.status)
+            advice = "Try again later, or use another page." if later else "Use another page."
+            message = f"{outcome.message} {advice}"
+            return ExtractedPage(requested, "", outcome.status, message)
         return _page(requested, outcome.text, url, start)
 
     async def _outcome(self, url: str, left_s: float, caller: str) -> _PageOutcome:
@@ -176,6 +184,6 @@ class Extractor:
 
 def _page(requested: str, text: str, url: str, start: int) -> ExtractedPage:
     if start and start >= len(text):
-        message = f"The text has only {len(text)} characters."
+        message = f"The text has only {len(text)} characters. Start before its end."
         return ExtractedPage(requested, "", "invalid_url", message)
     return ExtractedPage(requested, text, "ok", None, url, start)
