@@ -69,7 +69,7 @@ def _retryable(code: ErrorCode | None, node: ast.expr | None) -> bool | None:
 
 
 def texts_of(source: str, place: str) -> Iterator[Text]:
-    """The texts of `Fault(code, text)` and `Failure(code=…, message=text)`."""
+    """The texts of `Fault(code, text)`, `Failure(code=…, message=text)`, `invalid_params(text)`."""
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
@@ -82,6 +82,8 @@ def texts_of(source: str, place: str) -> Iterator[Text]:
             second, code = named["message"], _code(named["code"])
             given = named.get("retryable")
             retryable = False if given is None else _retryable(code, given)
+        elif node.func.id == "invalid_params" and node.args:
+            second, code, retryable = node.args[0], None, False
         else:
             continue
         yield Text(f"{place}:{node.lineno}", _text(second), code, retryable)

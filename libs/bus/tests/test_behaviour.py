@@ -84,7 +84,7 @@ async def test_bad_message_names_the_field_and_the_limit(connect_bus):
     await start(await connect_bus(), Echo())
     fault = await fault_of(call_echo(await connect_bus(), message={"wait_s": 99}))
     assert fault.code == "invalid_argument"
-    assert "<= 10" in fault.failure.message
+    assert "at most 10" in fault.failure.message
     assert "wait_s" in fault.failure.message
 
 

@@ -141,7 +141,7 @@ async def test_a_caller_without_the_role_is_refused(roles):
     with pytest.raises(Fault) as caught:
         await lookup(call(*roles), request("lookup", {"word": "hat"}))
     assert caught.value.code == "forbidden"
-    assert caught.value.failure.message == "The role READER is needed."
+    assert caught.value.failure.message == "The role READER is needed. Ask an administrator for it."
     assert dictionary.calls == []
 
 

@@ -19,7 +19,11 @@ def test_white_space_is_normalised_before_the_length_is_checked(text, query):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("", "q is empty"), (" \n ", "q is empty"), ("x" * 11, "q has 11 characters; at most 10")],
+    [
+        ("", "q is empty"),
+        (" \n ", "q is empty"),
+        ("x" * 11, "q has 11 characters. Shorten it to at most 10"),
+    ],
 )
 def test_an_invalid_query_names_the_field_and_the_limit(text, message):
     """The model can correct itself."""

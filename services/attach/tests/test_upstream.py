@@ -123,7 +123,7 @@ async def test_a_server_that_is_down_fails_its_callers_at_once(start, monkeypatc
     monkeypatch.setattr(pauses, "PAUSE_S", (300.0, 300.0))
     upstream = start(plain({"start": "die"}))
     await until(lambda: upstream.state == "down")
-    with pytest.raises(Fault, match=r"ended with code 4\.$") as fault:
+    with pytest.raises(Fault, match=r"ended with code 4\. Try again later\.$") as fault:
         await upstream.call(Caller(600.0), "echo", {})
     assert upstream.problem != upstream.problem.told
     assert fault.value.failure.retry_after_ms > 100_000

@@ -289,7 +289,7 @@ def _final(failed: Failed, request: Request[Any]) -> Fault:
         return Fault(failure.code, failure.message, retryable=retryable)
     return Fault(
         failure.code,
-        f"The connection to the {request.service} service was lost during the request, which may "
-        "have been done. Look before you repeat it.",
+        f"The connection to the message bus was lost while the {request.service} service had the "
+        "request. It may have done the work. Look before you repeat it.",
         retryable=False,
     )

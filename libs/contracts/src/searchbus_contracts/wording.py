@@ -72,7 +72,7 @@ def _limit(text: str, kind: str) -> str:
     if bound is None:
         return text
     unit = f" {_UNITS.get(kind, 'items')}" if bound[1] else ""
-    return f" of {_BOUNDS[bound[2]]} {bound[3]}{unit}"
+    return f" of {_BOUNDS[bound[2]]} {bound[3].removesuffix('.0')}{unit}"
 
 
 @lru_cache(maxsize=256)

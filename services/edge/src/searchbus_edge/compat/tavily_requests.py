@@ -121,8 +121,8 @@ def read_search(body: Mapping[str, Any]) -> tuple[Search, list[str]]:
     _refuse(
         request.exact_match, "exact_match", "is not supported. Put the phrase in quotation marks."
     )
-    _refuse(request.filter_by_language, "filter_by_language", "is not supported.")
-    _refuse(request.safe_search, "safe_search", "is not supported.")
+    _refuse(request.filter_by_language, "filter_by_language", "is not supported. Leave it out.")
+    _refuse(request.safe_search, "safe_search", "is not supported. Leave it out.")
     _refuse(
         request.include_domains_mode in ("boost", "prefer") and bool(request.include_domains),
         "include_domains_mode",
@@ -132,7 +132,7 @@ def read_search(body: Mapping[str, Any]) -> tuple[Search, list[str]]:
     _refuse(
         request.time_range is not None and dated,
         "time_range",
-        "cannot be set together with start_date or end_date.",
+        "cannot be set together with start_date or end_date. Leave one of them out.",
     )
     _refuse(
         request.start_date is not None

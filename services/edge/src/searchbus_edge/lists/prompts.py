@@ -115,7 +115,7 @@ class Prompts:
 def _prompt(actor: Actor, view: View, name: str) -> PromptDescriptor:
     descriptor = view.prompts.get(name)
     if descriptor is None or not visible(actor, descriptor):
-        raise invalid_params(f"Unknown prompt: {name[:64]}.")
+        raise invalid_params(f"Unknown prompt: {name[:64]}. Take a name from prompts/list.")
     return descriptor
 
 
@@ -156,13 +156,17 @@ def _check(descriptor: PromptDescriptor, arguments: Mapping[str, str]) -> None:
     known = {argument.name: argument for argument in descriptor.arguments}
     for argument in descriptor.arguments:
         if argument.required and argument.name not in arguments:
-            raise invalid_params(f"Prompt {descriptor.name} needs the argument {argument.name}.")
+            raise invalid_params(
+                f"Prompt {descriptor.name} needs the argument {argument.name}. Give it."
+            )
     for name, value in arguments.items():
         if name not in known:
             allowed = ", ".join(known) or "none"
             raise invalid_params(f"Unknown prompt argument {name[:64]!r}. Allowed: {allowed}.")
         if len(value) > MAX_ARGUMENT_CHARS:
-            raise invalid_params(f"Prompt argument {name} is over {MAX_ARGUMENT_CHARS} characters.")
+            raise invalid_params(
+                f"Prompt argument {name} is over {MAX_ARGUMENT_CHARS} characters. Shorten it."
+            )
 
 
 def _append(messages: list[types.PromptMessage], text: str) -> None:
