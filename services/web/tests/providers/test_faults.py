@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from searchbus_upstream import Reply
-from searchbus_web.providers.faults import key_refused, limited, unexpected_status
+from searchbus_web.providers.faults import key_refused, limited, reason_in, unexpected_status
 
 
 def test_refused_key_is_the_operators_to_mend():
@@ -40,3 +42,13 @@ def test_wrong_address_is_the_operators_to_mend(status):
     assert "SEARCHBUS_TAVILY_URL" in failure.message
     assert "another search tool" in failure.message
     assert "Try again" not in failure.message
+
+
+def test_words_of_a_provider_are_one_line_of_plain_text():
+    """They are read by a model, like a title."""
+    told = "Quota \u202e exceeded\n\n\x1b[31m now" + " x" * 1000
+    reason = reason_in(json.dumps({"detail": {"error": told}}).encode())
+    assert reason.startswith("Quota exceeded")
+    assert "\n" not in reason
+    assert "\x1b" not in reason
+    assert len(reason) <= 501

@@ -9,6 +9,7 @@ import msgspec
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import Reply, retry_after_s
+from searchbus_upstream.text import inert, plain
 
 __all__ = ["key_refused", "limited", "reason_in", "refused_inside", "unexpected_status"]
 
@@ -94,7 +95,7 @@ def reason_in(body: bytes) -> str:
     if not isinstance(raw, dict):
         return ""
     told = raw.get("detail") or raw.get("error") or raw.get("message")
-    text = " ".join(_texts(told).split())[:_MAX_REASON_CHARS]
+    text = inert(plain(_texts(told)))[:_MAX_REASON_CHARS]
     return text if not text or text.endswith((".", "!", "?")) else f"{text}."
 
 
