@@ -23,9 +23,9 @@ from searchbus_contracts.headers import bare_role
 from ..calls.repair import Repair
 from .visible import visible
 
-__all__ = ["ListedTool", "View", "validator"]
+__all__ = ["PATTERN_OPTIONS", "ListedTool", "View", "validator"]
 
-_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
+PATTERN_OPTIONS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
 """Of one text, a fifth of a millisecond; with the usual million one call with many texts could hold
 the loop for minutes. Only patterns with references to groups or looks around have steps back."""
 
@@ -36,7 +36,7 @@ def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
     Raises:
         ValueError: the schema is not valid.
     """
-    return jsonschema_rs.Draft202012Validator(schema, offline=True, pattern_options=_PATTERNS)
+    return jsonschema_rs.Draft202012Validator(schema, offline=True, pattern_options=PATTERN_OPTIONS)
 
 
 @dataclass(frozen=True)
