@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import httpx
 import pytest
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from searchbus_edge.auth.jwks import Jwks
+from searchbus_testing import until
 
 ISSUER = "https://idp.example"
 EC = ECKey.generate_key("P-256", {"kid": "ec"}, private=True)
@@ -74,6 +77,46 @@ async def test_keys_stay_valid_for_a_day_without_the_provider(clock):
     assert await ids(jwks, "ec") == ["ec"]
     clock.now_s += 3601
     assert await ids(jwks, "ec") == []
+
+
+async def test_hanging_provider_delays_no_caller_whose_key_is_known(clock):
+    """The keys are good for a day; the fetch goes on in the background and is never started twice."""
+    asked = []
+    answered = asyncio.Event()
+
+    async def provider(request: httpx.Request) -> httpx.Response:
+        if asked:
+            asked.append(request.url.path)
+            await answered.wait()
+        asked.append(request.url.path)
+        return httpx.Response(200, json={"keys": [EC.as_dict(private=False)]})
+
+    jwks = Jwks(
+        ISSUER, f"{ISSUER}/jwks",
+        client=httpx.AsyncClient(transport=httpx.MockTransport(provider)), clock=clock,
+    )  # fmt: skip
+    assert await ids(jwks, "ec") == ["ec"]
+    for _ in range(3):
+        clock.now_s += 601
+        async with asyncio.timeout(30):  # it would wait for ever
+            assert await ids(jwks, "ec") == ["ec"]
+            await asyncio.sleep(0)
+    assert len(asked) == 2
+    await jwks.close()
+
+
+async def test_known_keys_are_replaced_in_the_background(clock):
+    """The call that finds them old still uses them; the next one has the new ones."""
+    provider = Provider(EC)
+    jwks = provider.jwks(clock)
+    assert await ids(jwks, "ec") == ["ec"]
+    provider.keys = [EC384.as_dict(private=False)]
+    clock.now_s += 601
+    assert await ids(jwks, "ec") == ["ec"]
+    await until(lambda: provider.fetched == 2)
+    clock.now_s += 10
+    assert await ids(jwks, "ec") == []
+    await jwks.close()
 
 
 async def test_metadata_of_another_issuer_is_not_followed(clock):

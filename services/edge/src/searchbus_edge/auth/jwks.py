@@ -1,7 +1,8 @@
 """The public keys of an identity provider.
 
 Fetched at most once every ten seconds; the last key set stays valid for a day while the provider is
-unreachable.
+unreachable. A caller waits for the provider only where no known key can have signed the token: keys
+older than ten minutes are fetched again in the background.
 """
 
 from __future__ import annotations
@@ -68,20 +69,25 @@ class Jwks:
         self._fetched_s = float("-inf")
         self._tried_s = float("-inf")
         self._fetching = asyncio.Lock()
+        self._behind: asyncio.Task[None] | None = None
 
     async def keys(self, kid: str | None, algorithm: str) -> list[PublicKey]:
-        """The keys of this id and algorithm; fetches the key set again when there is none."""
+        """The keys of this id and algorithm; waits for the provider where there is none."""
         found = self._fitting(kid, algorithm)
         age_s = self._clock() - self._fetched_s
-        if not found or age_s > _FRESH_S:
+        if not found or age_s > _STALE_S:
             await self._refresh()
-            if self._clock() - self._fetched_s > _STALE_S:
-                return []
-            found = self._fitting(kid, algorithm)
+            is_valid = self._clock() - self._fetched_s <= _STALE_S
+            return self._fitting(kid, algorithm) if is_valid else []
+        if age_s > _FRESH_S and (self._behind is None or self._behind.done()):
+            self._behind = asyncio.create_task(self._refresh())
         return found
 
     async def close(self) -> None:
-        """Close the connections."""
+        """End a fetch that runs, and close the connections."""
+        if self._behind is not None:
+            self._behind.cancel()
+            await asyncio.gather(self._behind, return_exceptions=True)
         await self._client.aclose()
 
     def _fitting(self, kid: str | None, algorithm: str) -> list[PublicKey]:
