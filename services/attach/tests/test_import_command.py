@@ -16,9 +16,9 @@ def imported(tmp_path, monkeypatch):
     for name in ("SEARCHBUS_ATTACH_FILE", "SEARCHBUS_NATS_URL"):
         monkeypatch.delenv(name, raising=False)
 
-    def run(text, encoding="utf-8"):
+    def run(text, encoding="utf-8", *options):
         (tmp_path / "mcp.json").write_text(text, encoding=encoding)
-        done = run_command("attach", "import", tmp_path / "mcp.json", data=tmp_path)
+        done = run_command("attach", "import", tmp_path / "mcp.json", *options, data=tmp_path)
         return done, set(AttachFile(tmp_path / "attach.toml").read())
 
     return run
@@ -35,13 +35,33 @@ def test_a_hosts_servers_are_imported_once(imported, tmp_path):
     assert done.stdout.splitlines()[0] == f"no servers are attached in {toml}"
 
 
+def test_commands_hosts_and_variables_are_shown_first(imported):
+    """Without values; a dry run attaches nothing."""
+    text = (
+        '{"mcpServers": {"a": {"command": "npx", "args": ["-y", "x y"], "env": {"KEY": "${TOKEN}"}},'
+        ' "b": {"url": "https://u:p@x.example/mcp?s=1", "headers": {"A": "secret"}}}}'
+    )
+    done, names = imported(text, "utf-8", "--dry-run")
+    shown = ["a: npx -y 'x y' (gets TOKEN, KEY)", "b: https://x.example/mcp"]
+    assert (done.stderr.splitlines(), done.stdout, names) == (shown, "", set())
+    done, names = imported(text)
+    assert (done.stderr.splitlines(), names) == (shown, {"a", "b"})
+
+
+def test_keys_of_searchbus_are_not_imported(imported):
+    """Nothing of the file is attached then."""
+    done, names = imported(TWO.replace('"x"', '"x", "args": ["${SEARCHBUS_NATS_SEED}"]'))
+    assert (done.returncode, names) == (1, set())
+    assert "a: SEARCHBUS_NATS_SEED is a setting of searchbus" in done.stderr
+
+
 def test_another_server_of_the_same_name_stops_the_import(imported, tmp_path):
     """With the names of both files, and the remedy."""
     imported(TWO)
     done, names = imported(TWO.replace('"a"', '"c"').replace("https", "http"))
     source = tmp_path / "mcp.json"
     assert (done.returncode, names) == (1, {"a", "b"})
-    assert done.stderr == (
+    assert done.stderr.endswith(
         f"error: {source}: b is attached already in {tmp_path / 'attach.toml'}, with other keys; "
         "nothing was attached. Remove it first: searchbus attach remove b, or give it another name "
         f"in {source}\n"

@@ -51,6 +51,29 @@ def test_a_wrong_key_is_named(name, keys, message):
         parse_server(name, keys)
 
 
+REMOTE = {"url": "https://x.example"}
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"command": "${SEARCHBUS_NATS_SEED}"},
+        {"command": "x", "args": ["--key=${SEARCHBUS_NATS_SEED}"]},
+        {"command": "x", "env": {"A": "a${env:SEARCHBUS_NATS_SEED}"}},
+        {"command": "x", "pass_env": ["HOME", "SEARCHBUS_NATS_SEED"]},
+        {"command": "x", "cwd": "/srv/${SEARCHBUS_NATS_SEED}"},
+        {"url": "https://x.example/${SEARCHBUS_NATS_SEED}"},
+        {**REMOTE, "headers": {"A": "${input:SEARCHBUS_NATS_SEED}"}},
+        {**REMOTE, "headers": {"A": "${searchbus_nats_seed}"}},
+        {**REMOTE, "auth": {"type": "client_credentials", "client_id": "${SEARCHBUS_NATS_SEED}"}},
+    ],
+)
+def test_no_server_gets_a_setting_of_searchbus(keys):
+    """A file from elsewhere would send the keys of the bus to a stranger."""
+    with pytest.raises(DeclarationFault, match=r"^a: (?i:SEARCHBUS_NATS_SEED) is a setting of"):
+        parse_server("a", keys)
+
+
 def test_variables_are_replaced_where_values_are_used(monkeypatch, tmp_path):
     """From a file of the secrets first, then from the environment."""
     monkeypatch.setenv("TOKEN", "of the environment")

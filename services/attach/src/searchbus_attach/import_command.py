@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +13,7 @@ from searchbus_runtime.printable import printable
 
 from .command_options import DataOption, FileOption, file_of, reported_errors
 from .host_files import parse_host_file, renamed, starts_searchbus
-from .servers import DeclarationFault
+from .servers import DeclarationFault, Server, variables_of
 from .text_files import read_text
 
 __all__ = ["import_commands"]
@@ -24,11 +26,16 @@ def import_servers(
     source: Annotated[Path, typer.Argument(help="The configuration of a desktop host.")],
     file: FileOption = None,
     data: DataOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be attached.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
 ) -> None:
     """Attach all servers of Claude Desktop's, Cursor's or VS Code's `mcpServers` JSON.
 
-    A server that is attached already with the same keys stays; with other keys it is an error, and
-    nothing is attached.
+    Shows the command or host of each server and the variables that it gets, and asks on a terminal
+    before it attaches them. A server that is attached already with the same keys stays; with other
+    keys it is an error, and nothing is attached.
 
     Example: searchbus attach import ~/.cursor/mcp.json
     """
@@ -46,6 +53,12 @@ def import_servers(
         own = [name for name, server in servers.items() if starts_searchbus(server)]
         for name in own:
             del servers[name]
+        for server in servers.values():
+            typer.echo(printable(_shown(server), one_line=True), err=True)
+        if dry_run:
+            return
+        if sys.stdin.isatty() and servers and not yes:
+            typer.confirm("Attach them?", abort=True, err=True)
         found = file_of(file, data, may_be_new=True)
         unchanged = found.add(servers.values(), source)
     enabled = [name for name in servers if name not in unchanged and servers[name].enabled]
@@ -65,3 +78,10 @@ def import_servers(
     ]
     for line in lines:
         typer.echo(printable(line, one_line=True))
+
+
+def _shown(server: Server) -> str:
+    """What a server runs or connects to, with the names of its variables and without their values."""
+    what = server.target if server.url else shlex.join([server.command, *server.args])
+    given = [*variables_of(server), *server.env]
+    return f"{server.name}: {what}" + (f" (gets {', '.join(dict.fromkeys(given))})" if given else "")

@@ -32,6 +32,7 @@ __all__ = [
     "parse_server",
     "server_name",
     "variable",
+    "variables_of",
 ]
 
 Policy = Literal["warn", "hold", "accept"]
@@ -42,6 +43,9 @@ _NAME = re.compile(r"(?!.*__)[A-Za-z0-9](?:[A-Za-z0-9_-]{0,38}[A-Za-z0-9-])?")
 _VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_.-]*)\}")
 _Seconds = Annotated[float, Meta(gt=0, le=600)]
 SECRETS_DIR = "SEARCHBUS_SECRETS_DIR"
+_OWN_PREFIX = "SEARCHBUS_"
+"""Variables of searchbus itself, its keys among them: no server gets one, so that a file from
+elsewhere cannot send them to a stranger."""
 
 
 class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -183,7 +187,19 @@ def server_name(name: str) -> str:
     return name
 
 
+def variables_of(server: Server) -> list[str]:
+    """Names of the variables of this process that the server gets, in the order of the file."""
+    text = msgspec.json.encode(server).decode()
+    return list(dict.fromkeys([*_VARIABLE.findall(text), *server.pass_env]))
+
+
 def _check(server: Server) -> None:
+    own = [name for name in variables_of(server) if name.upper().startswith(_OWN_PREFIX)]
+    if own:
+        raise DeclarationFault(
+            f"{server.name}: {own[0]} is a setting of searchbus, which no server gets. Put the "
+            "value into a variable with another name."
+        )
     if bool(server.command) == bool(server.url):
         raise DeclarationFault(f"{server.name}: give either 'command' or 'url'.")
     if server.url:
