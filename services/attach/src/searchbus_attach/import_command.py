@@ -81,7 +81,7 @@ def import_servers(
 
 
 def _shown(server: Server) -> str:
-    """What a server runs or connects to, with the names of its variables and without their values."""
+    """What a server runs or connects to, with the names of its variables, without their values."""
     what = server.target if server.url else shlex.join([server.command, *server.args])
-    given = [*variables_of(server), *server.env]
-    return f"{server.name}: {what}" + (f" (gets {', '.join(dict.fromkeys(given))})" if given else "")
+    given = dict.fromkeys([*variables_of(server), *server.env])
+    return f"{server.name}: {what}" + (f" (gets {', '.join(given)})" if given else "")
