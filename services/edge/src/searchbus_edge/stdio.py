@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 from mcp.server.stdio import stdio_server
 
-from searchbus_bus import Bus, MemoryBroker, connect, end_task
-from searchbus_contracts import Fault
+from searchbus_bus import Bus, MemoryBroker, Worker, connect, end_task
+from searchbus_contracts import VERSION, Fault
 from searchbus_contracts.services import Service, needed_for, toolset_owners
 from searchbus_runtime import (
     bus_options,
@@ -107,15 +107,13 @@ async def _answer(
     owners = toolset_owners(services)
     async with AsyncExitStack() as meanwhile:
         if client.state is None:
-            # No service is there yet: what is declared is what will be.
-            edge = await meanwhile.enter_async_context(
-                open_edge(
-                    MemoryBroker().connect(name="stdio"),
-                    load_settings(EdgeSettings, data_dir=folder),
-                    declared=owners,
-                    expected=_awaited(toolset, services, folder),
-                )
-            )
+            # Empty workers stand for those that will be there: the index decides what is declared.
+            memory = MemoryBroker().connect(name="stdio")
+            for name in _awaited(toolset, services, folder):
+                serving = await memory.serve(Worker(name, version=VERSION))
+                meanwhile.push_async_callback(serving.drain)
+            first = load_settings(EdgeSettings, data_dir=folder)
+            edge = await meanwhile.enter_async_context(open_edge(memory, first, declared=owners))
             await meanwhile.enter_async_context(messages.greeted_by(edge.servers.get(toolset).mcp))
             await asyncio.to_thread(client.join)
         assert client.state is not None
@@ -183,7 +181,8 @@ async def _wait_for_services(edge: Edge, workers: Collection[str]) -> None:
     """
     loop = asyncio.get_running_loop()
     give_up_s = loop.time() + SERVICES_TIMEOUT_S
-    while missing := sorted(worker for worker in workers if not edge.directory.present(worker)):
+    # One is present a moment before its catalogue was read.
+    while missing := sorted({*workers} - {read.service for read in edge.directory.catalogs}):
         if loop.time() > give_up_s:
             log.warning("%s did not start within %.0f s", ", ".join(missing), SERVICES_TIMEOUT_S)
             return
