@@ -26,11 +26,10 @@ async def each_reported(
     """
 
     async def run(name: str, work: Awaitable[T]) -> T:
-        try:
-            return await work
-        finally:
-            if on_done is not None:
-                await on_done(name)
+        (outcome,) = await asyncio.gather(work, return_exceptions=True)
+        if on_done is not None:
+            await on_done(name)
+        return raised(outcome)
 
     return await asyncio.gather(*(run(*work) for work in works), return_exceptions=True)
 
