@@ -97,7 +97,7 @@ class Metasearch:
             if isinstance(outcome, Fault):
                 failures[provider.name] = outcome.failure
                 coverage.append(SourceCoverage.of_failure(provider.name, outcome.failure))
-            elif isinstance(outcome, Exception):
+            elif isinstance(outcome, BaseException):
                 raise outcome
             else:
                 lists[provider.name] = []
