@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
-from contextlib import asynccontextmanager
+import subprocess
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from subprocess import PIPE
+from typing import Any
 
 import psutil
 import pytest
@@ -15,7 +19,9 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from searchbus_testing import SEARCHBUS, alive, descendants, until
+from searchbus_testing import SEARCHBUS, alive, descendants, eventually, until
+
+ROOT = Path(__file__).parents[2]
 
 STACK_TIMEOUT_S = 600.0
 
@@ -52,6 +58,132 @@ def hosts_process(data: Path) -> psutil.Process:
         if {"stdio", str(data)} <= set(process.cmdline())
     ]
     return found
+
+
+class Host:
+    """A host that writes and reads lines itself, with an empty home folder.
+
+    Args:
+        home: also of the data folder, where `arguments` name no other one.
+    """
+
+    def __init__(self, home: Path, *command: str | Path, **environment: str) -> None:
+        home.mkdir(exist_ok=True)
+        self.mark = str(home)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SEARCHBUS_DATA", "XDG_"))}
+        self.process = subprocess.Popen(
+            command or [SEARCHBUS, "stdio"], cwd=home, stdin=PIPE, stdout=PIPE,
+            env=kept | {"HOME": str(home), **environment},
+        )  # fmt: skip
+
+    def send(self, method: str, identity: int | None = None, **params: Any) -> None:
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        if identity is not None:
+            message["id"] = identity
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def answer(self, identity: int) -> dict[str, Any]:
+        """The result of a request; other messages before it are left out."""
+        for line in self.process.stdout:
+            message = json.loads(line)
+            if message.get("id") == identity:
+                return message["result"]
+        raise AssertionError("the process has ended")
+
+    def initialize(self) -> dict[str, Any]:
+        self.send(
+            "initialize", 1, protocolVersion="2025-06-18", capabilities={},
+            clientInfo={"name": "t", "version": "1"},
+        )  # fmt: skip
+        found = self.answer(1)
+        self.send("notifications/initialized")
+        return found
+
+    def left(self) -> list[int]:
+        """The processes of this host and of all that it started, however they descend from it."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get("HOME") == self.mark:
+                    found.append(process.pid)
+        return found
+
+
+@contextmanager
+def starts_are_held(data: Path):
+    """No client starts a stack on the folder meanwhile: it waits for the lock."""
+    data.mkdir(parents=True, exist_ok=True)
+    with (data / "stdio.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def ask_and_leave(host: Host) -> None:
+    """List the tools, search, and close standard input: no process stays."""
+    host.send("tools/list", 2)
+    assert "search_fomc" in {tool["name"] for tool in host.answer(2)["tools"]}
+    host.send("tools/call", 3, name="search_fomc", arguments={"query": "rates"})
+    assert host.answer(3)["content"][0]["text"].startswith("empty_corpus: ")
+    host.process.stdin.close()
+    assert host.process.wait(300) == 0
+    eventually(lambda: host.left() == [], timeout_s=300)
+
+
+def test_handshake_is_answered_before_there_is_a_stack(tmp_path):
+    """On an empty home folder, with what the stack will have; requests are answered once it is up."""
+    data = tmp_path / "data"
+    with starts_are_held(data):
+        host = Host(
+            tmp_path / "home", SEARCHBUS, "stdio", "--data", data, SEARCHBUS_EMBEDDER="hash"
+        )
+        capabilities = host.initialize()["capabilities"]
+        assert capabilities["tools"] == {"listChanged": True, "search": True}
+        host.send("ping", 9)
+        assert host.answer(9) == {}
+        assert processes(data) == {}
+    ask_and_leave(host)
+
+
+@pytest.mark.parametrize("how", ["closes", "is killed"])
+def test_client_that_leaves_while_its_stack_starts_leaves_nothing_behind(tmp_path, how):
+    """Standard input is read from the first moment; the kernel closes the pipe of a killed one."""
+    data = tmp_path / "data"
+    host = Host(tmp_path / "home", SEARCHBUS, "stdio", "--data", data, SEARCHBUS_EMBEDDER="hash")
+    host.initialize()
+    eventually(lambda: len(host.left()) > 1, timeout_s=300)  # it starts
+    if how == "closes":
+        host.process.stdin.close()
+    else:
+        host.process.kill()
+    host.process.wait(300)
+    eventually(lambda: host.left() == [], timeout_s=300)
+
+
+def test_client_that_leaves_while_it_waits_for_a_stack_ends(tmp_path):
+    """It starts none after that."""
+    data = tmp_path / "data"
+    with starts_are_held(data):
+        host = Host(tmp_path / "home", SEARCHBUS, "stdio", "--data", data)
+        host.initialize()
+        host.send("tools/list", 2)
+        host.process.stdin.close()
+        assert host.process.wait(300) == 0
+        assert host.left() == []
+
+
+@pytest.mark.slow
+def test_first_command_for_clients_in_the_readme_works_as_it_stands(tmp_path):
+    """On a machine where nothing runs and no file of searchbus is in the home folder."""
+    readme = (ROOT / "README.md").read_text()
+    shown = json.loads(
+        next(line for line in readme.splitlines() if line.startswith('{"mcpServers"'))
+    )
+    server = shown["mcpServers"]["searchbus"]
+    command = server["command"].replace("/path/to/searchbus/.venv/bin", str(SEARCHBUS.parent))
+    host = Host(tmp_path / "home", command, *server["args"])
+    host.initialize()
+    ask_and_leave(host)
 
 
 @pytest.mark.slow
@@ -140,7 +272,9 @@ async def test_own_stack_that_was_killed_is_started_again(tmp_path):
 async def test_unknown_toolset_is_refused_by_a_running_stack_too(start_stack, tmp_path, toolset):
     """With the toolsets that it has."""
     stack = await asyncio.to_thread(start_stack, tmp_path)
-    done = await asyncio.to_thread(stack.command, "stdio", "--toolset", toolset)
-    assert done.returncode == 1
-    assert "There is no toolset nope" in done.stderr
-    assert "fomc" in done.stderr
+    process = stack.spawn("stdio", "--toolset", toolset, stdin=PIPE, stderr=PIPE)
+    # Its standard input stays open: at the end of it the command ends without an error.
+    assert await asyncio.to_thread(process.wait, 300) == 1
+    said = process.stderr.read()
+    assert "There is no toolset nope" in said
+    assert "fomc" in said

@@ -1,13 +1,16 @@
 """The table of longest turns in docs/security.md: `python -m tests.security.longest_turns`.
 
-What the tests check, each input once more, with its size and the longest turn that it took. It runs
-them as tests, whose fixtures start the edge and the readers of pages.
+The inputs of the tests, each with its size and the longest turn that it took: the tests count lines
+of Python, this measures CPU time, which no test compares with a limit. It runs as tests, whose
+fixtures start the edge and the readers of pages.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import time
+from collections.abc import Awaitable
 
 import pytest
 
@@ -43,8 +46,6 @@ async def test_web() -> None:
     from searchbus_web.extraction.pool import ReaderPool
     from searchbus_web.extraction.robots import Robots
 
-    from .test_loop_of_web import longest_turn_s
-
     rows = []
     async with ReaderPool(1, timeout_s=5.0) as pool:
         await pool.ready()
@@ -69,6 +70,29 @@ async def test_web() -> None:
             turn_s = await longest_turn_s(robots.allows("http://a.example.org/" + "ab" * 2000, 60))
             rows.append((turn_s, f"web, robots.txt of {name}", len(rules)))
     _print(sorted(rows, reverse=True)[:SHOWN])
+
+
+async def longest_turn_s(work: Awaitable[object]) -> float:
+    """The most CPU time of this thread between two turns of the loop while `work` runs."""
+    longest = 0.0
+    done = False
+
+    async def watch() -> None:
+        nonlocal longest
+        last_s = time.thread_time()
+        while not done:
+            await asyncio.sleep(0)
+            now_s = time.thread_time()
+            longest = max(longest, now_s - last_s)
+            last_s = now_s
+            await asyncio.sleep(0.001)
+
+    watching = asyncio.create_task(watch())
+    await asyncio.sleep(0)
+    await work
+    done = True
+    await watching
+    return longest
 
 
 def _print(rows: list[tuple[float, str, int]]) -> None:

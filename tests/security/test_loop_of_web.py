@@ -1,14 +1,12 @@
 """The largest and worst inputs do not block the loop of the web service.
 
-What is measured is the CPU time of the loop's thread between two turns of the loop, in units of a
-calibration on the same machine: 100 ms on the machine where it was set.
+What counts is the lines of Python in one turn of the loop: as many on every machine.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Coroutine
 
 import pytest
 
@@ -21,6 +19,13 @@ from searchbus_web.extraction.robots import Robots
 from searchbus_web.metasearch import Metasearch
 from searchbus_web.providers.base import Query, SearchResults
 from searchbus_web.results import Result, iso_date
+
+from .loop_watch import counting_lines
+
+MAX_LINES = 100_000
+"""A pass over a page or a robots.txt would be millions; a page takes a few hundred."""
+MAX_LINES_OF_A_RESULT = 4000
+"""A pass over one of these results would be a million."""
 
 
 def filled(unit: bytes, size: int = MAX_BYTES) -> bytes:
@@ -44,58 +49,21 @@ RULES = {
 }
 
 
-def unit_s() -> float:
-    """CPU seconds of a fixed piece of work, the least of five; about 10 ms."""
-    taken = []
-    for _ in range(5):
-        start_s = time.thread_time()
-        sum(n * n for n in range(150_000))
-        taken.append(time.thread_time() - start_s)
-    return min(taken)
-
-
-async def longest_turn_s(work) -> float:
-    """The most CPU time of this thread between two turns of the loop while `work` runs."""
-    longest = 0.0
-    done = False
-
-    async def watch() -> None:
-        nonlocal longest
-        last_s = time.thread_time()
-        while not done:
-            await asyncio.sleep(0)
-            now_s = time.thread_time()
-            longest = max(longest, now_s - last_s)
-            last_s = now_s
-            await asyncio.sleep(0.001)
-
-    watching = asyncio.create_task(watch())
-    await asyncio.sleep(0)
-    await work
-    done = True
-    await watching
-    return longest
-
-
-async def check_turns(make_work: Callable[[], Awaitable[object]], *, units: float = 10) -> None:
-    """One of a few attempts, each beside a unit of its own moment, since other work slows both.
-
-    Args:
-        make_work: what runs, without a cache of an earlier attempt.
-    """
-    found = []
-    for _ in range(5):
-        limit_s = units * unit_s()
-        turn_s = await longest_turn_s(make_work())
-        if turn_s < limit_s:
-            return
-        found.append((turn_s, limit_s))
-    pytest.fail(f"longest turns and their limits in seconds: {found}")
+async def check_turns(
+    work: Coroutine[None, None, object],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    max_lines: int = MAX_LINES,
+) -> None:
+    """No turn of the loop runs more lines while `work` does."""
+    with counting_lines(monkeypatch) as lines:
+        await asyncio.create_task(work)
+    assert 0 < lines.worst < max_lines
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
-async def test_no_page_blocks_the_loop(name):
+async def test_no_page_blocks_the_loop(name, monkeypatch):
     """At the largest size, from its bytes to its answer."""
     body, media_type = PAGES[name]
 
@@ -106,16 +74,14 @@ async def test_no_page_blocks_the_loop(name):
     async with ReaderPool(1, timeout_s=30.0) as pool:
         await pool.ready()
 
-        def extract() -> Awaitable[object]:
-            extractor = Extractor(Fetcher(), pool, SharedCache())
-            return extractor.extract(["http://a.example.org/"], timeout_s=120.0)
-
-        await check_turns(extract)
+        extractor = Extractor(Fetcher(), pool, SharedCache())
+        extracting = extractor.extract(["http://a.example.org/"], timeout_s=120.0)
+        await check_turns(extracting, monkeypatch)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
-async def test_no_robots_txt_blocks_the_loop(name):
+async def test_no_robots_txt_blocks_the_loop(name, monkeypatch):
     """Nor with the longest URL."""
 
     class Client:
@@ -125,11 +91,12 @@ async def test_no_robots_txt_blocks_the_loop(name):
     async with ReaderPool(1, timeout_s=30.0) as pool:
         await pool.ready()
         url = "http://a.example.org/" + "ab" * 2000
-        await check_turns(lambda: Robots(Client(), pool, "searchbus/0.1").allows(url, 60.0))
+        reading = Robots(Client(), pool, "searchbus/0.1").allows(url, 60.0)
+        await check_turns(reading, monkeypatch)
 
 
 @pytest.mark.slow
-async def test_no_results_block_the_loop():
+async def test_no_results_block_the_loop(monkeypatch):
     """Thousands of them, with megabytes of title, snippet, URL and date."""
     huge = "![" * 500_000
     rows = [Result(huge, f"http://a{n}.org/", huge, iso_date(huge)) for n in range(3000)]
@@ -146,9 +113,7 @@ async def test_no_results_block_the_loop():
     async def search_one(*_):
         return found
 
-    def search() -> Awaitable[object]:
-        metasearch = Metasearch([Provider()], SharedCache())
-        metasearch._search_one = search_one
-        return metasearch.search(Query("q", 10), actor=Actor(), timeout_s=60.0)
-
-    await check_turns(search, units=30)
+    metasearch = Metasearch([Provider()], SharedCache())
+    metasearch._search_one = search_one
+    searching = metasearch.search(Query("q", 10), actor=Actor(), timeout_s=60.0)
+    await check_turns(searching, monkeypatch, max_lines=len(rows) * MAX_LINES_OF_A_RESULT)

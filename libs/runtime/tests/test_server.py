@@ -6,13 +6,13 @@ import asyncio
 import signal
 import socket
 from contextlib import AsyncExitStack
-from itertools import pairwise
 
 import httpx
 import pytest
 import uvicorn
 import uvloop
 
+from searchbus_bus.tasks import wait_for_event
 from searchbus_runtime import server as module
 from searchbus_runtime.server import HttpServer, bind
 from searchbus_testing import until
@@ -86,14 +86,22 @@ async def test_idle_server_wakes_up_once_a_second(monkeypatch):
     tick = uvicorn.Server.on_tick
 
     async def counted(server, counter):
-        ticks.append(asyncio.get_running_loop().time())
+        ticks.append(server)
         return await tick(server, counter)
 
+    waits_s = []
+
+    async def waited(event, timeout_s):
+        waits_s.append(timeout_s)
+        return await wait_for_event(event, timeout_s)
+
     monkeypatch.setattr(uvicorn.Server, "on_tick", counted)
+    monkeypatch.setattr(module, "wait_for_event", waited)
     monkeypatch.setattr(module, "_TICK_S", 0.2)
     server = await HttpServer.start(hello)
     await until(lambda: len(ticks) > 2)
-    assert min(later - earlier for earlier, later in pairwise(ticks)) > 0.15
+    assert set(waits_s) == {0.2}  # one before each tick but the first
+    assert len(waits_s) in (len(ticks), len(ticks) - 1)
     monkeypatch.setattr(module, "_TICK_S", 3600)
     await until(lambda: server._server.server_state.default_headers)
     count = len(ticks)

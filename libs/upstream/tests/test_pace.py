@@ -11,18 +11,20 @@ from searchbus_contracts import Fault
 from searchbus_upstream import Pace
 
 
-async def test_slots_keep_their_distance():
-    """Whichever callers wait, and however many at once."""
+async def test_slots_keep_their_distance(monkeypatch):
+    """Whichever callers wait, and however many at once; by the times at which they are granted."""
+    granted_s = []
+    take = Pace._take
+
+    def recorded(pace, now_s):
+        granted_s.append(now_s)
+        take(pace, now_s)
+
+    monkeypatch.setattr(Pace, "_take", recorded)
     pace = Pace(0.03)
-    loop = asyncio.get_running_loop()
-    times = []
-
-    async def use(caller):
-        await pace.slot(caller, 10)
-        times.append(loop.time())
-
-    await asyncio.gather(*(use(f"c{i % 3}") for i in range(12)))
-    gaps = [b - a for a, b in itertools.pairwise(times)]
+    await asyncio.gather(*(pace.slot(f"c{i % 3}", 10) for i in range(12)))
+    gaps = [b - a for a, b in itertools.pairwise(granted_s)]
+    assert len(gaps) == 11
     assert min(gaps) > 0.02
 
 

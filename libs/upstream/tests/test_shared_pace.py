@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 
 import pytest
 
@@ -49,13 +49,21 @@ async def test_store_that_is_away_does_not_lift_the_limit(kv):
     assert await admitted(pace) == 2
 
 
-async def test_slot_in_time_is_waited_for(kv):
+async def test_slot_in_time_is_waited_for(kv, monkeypatch):
     """One that comes later is refused at once, with the time until then."""
-    pace = SharedPace(kv, "key", rate_per_s=50.0)
-    started_s = time.monotonic()
+    waits_s = []
+    sleep = asyncio.sleep
+
+    async def recorded(wait_s):
+        waits_s.append(wait_s)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", recorded)
+    pace = SharedPace(kv, "key", rate_per_s=0.05)
     for _ in range(3):
-        await pace.slot(timeout_s=30.0)
-    assert time.monotonic() - started_s >= 0.035
+        await pace.slot(timeout_s=60.0)
+    paused_s = [round(wait_s, -1) for wait_s in waits_s if wait_s > 1]  # the store sleeps for 0 s
+    assert paused_s == [20, 40]
     slow = SharedPace(kv, "slow", rate_per_s=0.01)
     await slow.slot(timeout_s=0.0)
     with pytest.raises(Fault) as caught:

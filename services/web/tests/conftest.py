@@ -14,6 +14,7 @@ import pytest
 from tests.fakes.web import FakeWeb
 
 from searchbus_bus import Bus, Call, MemoryBroker, Worker, endpoint
+from searchbus_bus.request import OnEvent
 from searchbus_contracts import Actor, ToolCall, ToolReply
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
 from searchbus_runtime import Process
@@ -104,6 +105,7 @@ class WebUnderTest:
         *,
         roles: tuple[str, ...] = (ROLE,),
         timeout_s: float = 25.0,
+        on_event: OnEvent | None = None,
         **arguments: Any,
     ) -> Any:
         """Call a tool; return its structured reply or raise Fault."""
@@ -114,6 +116,7 @@ class WebUnderTest:
             service="web",
             timeout_s=timeout_s,
             actor=Actor(subject="test", roles=roles),
+            on_event=on_event,
         )
         return reply.structured
 

@@ -34,11 +34,12 @@ class FakeMetasearch:
     """Returns two results; keeps the queries."""
 
     coverage: tuple[SourceCoverage, ...] = ()
+    provider_count = 1
 
     def __init__(self) -> None:
         self.queries: list[Query] = []
 
-    async def search(self, query, *, actor, timeout_s, explain) -> SearchResults:
+    async def search(self, query, *, actor, timeout_s, explain, on_done) -> SearchResults:
         self.queries.append(query)
         first, second = Ranked(1.0, {"a": 1}), Ranked(0.8, {"a": 2})
         dated = Result("Whales", "https://www.a.org/1", "Text.", "2026-03-02", first)
@@ -54,7 +55,7 @@ class FakeMetasearch:
 class FakeExtractor:
     """One page of text, all others missing."""
 
-    async def extract(self, urls, *, timeout_s, caller):
+    async def extract(self, urls, *, timeout_s, caller, on_done):
         missing = [ExtractedPage(url, "", "http_404", "Gone.") for url in urls[1:]]
         return [ExtractedPage(urls[0], "text", "ok", None, urls[0]), *missing]
 

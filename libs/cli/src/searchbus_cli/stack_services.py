@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from searchbus_contracts.services import Service, needed_for
 from searchbus_runtime.clients import EVERYTHING
-from searchbus_runtime.services import DeclarationFault, declared_in, installed_services
+from searchbus_runtime.services import DeclarationFault, declared_in, installed_services, is_wanted
 
 from .errors import StackError
 from .source import assigns, is_module
@@ -55,10 +54,7 @@ class StackService:
 
     def is_wanted(self, data: Path) -> bool:
         """Whether the file that starts it exists, where it has one (`Service.started_by`)."""
-        if self.declaration is None or not self.declaration.started_by:
-            return True
-        variable, name = self.declaration.started_by
-        return Path(os.environ.get(variable) or data / name).is_file()
+        return self.declaration is None or is_wanted(self.declaration, data)
 
     @property
     def worker(self) -> str | None:

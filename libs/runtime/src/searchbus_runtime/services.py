@@ -21,6 +21,7 @@ __all__ = [
     "bus_users",
     "declared_in",
     "installed_services",
+    "is_wanted",
     "known_services",
     "run_service",
 ]
@@ -43,6 +44,17 @@ def installed_services() -> dict[str, Service]:
     """
     found = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
     return {entry.name: _declaration(entry) for entry in found}
+
+
+def is_wanted(service: Service, data: Path) -> bool:
+    """Whether a stack on a data folder runs a service: the file that starts it exists, if any.
+
+    See `Service.started_by`.
+    """
+    if not service.started_by:
+        return True
+    variable, name = service.started_by
+    return Path(os.environ.get(variable) or data / name).is_file()
 
 
 def known_services() -> dict[str, Service]:

@@ -16,6 +16,7 @@ from searchbus_upstream import Fetched, SharedCache, is_public_url
 from .domains import within
 from .explaining import explained, left_out
 from .fusion import Fused, fuse
+from .progress import OnDone, each_reported
 from .providers.base import NEWS_TIME, TIME_WORDS, Provider, Query, SearchResults
 from .recency import newest_first, of_range
 from .results import Result
@@ -57,23 +58,35 @@ class Metasearch:
         self._stale_s = stale_s
         self._clock = clock
 
+    @property
+    def provider_count(self) -> int:
+        """How many providers a search asks."""
+        return len(self._providers)
+
     async def search(
-        self, query: Query, *, actor: Actor, timeout_s: float, explain: bool = False
+        self,
+        query: Query,
+        *,
+        actor: Actor,
+        timeout_s: float,
+        explain: bool = False,
+        on_done: OnDone | None = None,
     ) -> SearchResults:
         """Search with every provider and fuse the results.
 
         Args:
             explain: whether the results say why they stand where they do, and what was left out.
+            on_done: awaited for each provider that has answered or failed.
 
         Raises:
             Fault: nothing was found, and a provider failed.
         """
-        outcomes = await asyncio.gather(
-            *(
-                self._search_one(p, query, actor, timeout_s * _PROVIDERS_SHARE)
+        outcomes = await each_reported(
+            [
+                (p.name, self._search_one(p, query, actor, timeout_s * _PROVIDERS_SHARE))
                 for p in self._providers
-            ),
-            return_exceptions=True,
+            ],
+            on_done,
         )
         lists: dict[str, list[Result]] = {}
         refused: list[tuple[str, Result, str]] = []

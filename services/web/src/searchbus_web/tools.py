@@ -22,6 +22,7 @@ from .explaining import WebExplanation, WebLeftOut
 from .extraction.extractor import Extractor
 from .extraction.fitting import WebExtractItem, fit
 from .metasearch import Metasearch
+from .progress import reporting
 from .providers.base import Query, SearchResults
 
 __all__ = ["ROLE", "WebTools"]
@@ -251,7 +252,10 @@ class WebTools(Toolset, name="web"):
         """
         urls = read_urls(arguments.urls)
         pages = await self._extractor.extract(
-            urls, timeout_s=call.remaining_s, caller=call.actor.subject
+            urls,
+            timeout_s=call.remaining_s,
+            caller=call.actor.subject,
+            on_done=reporting(call, len(urls), "read"),
         )
         # Counting tokens and hashing take milliseconds for a long page.
         return WebExtractResponse(await asyncio.to_thread(fit, pages, arguments.max_tokens))
@@ -260,7 +264,11 @@ class WebTools(Toolset, name="web"):
         self, call: Call, arguments: WebSearch | WebSearchAdvanced | WebSearchNews, query: Query
     ) -> WithMeta[WebSearchResponse]:
         found = await self._metasearch.search(
-            query, actor=call.actor, timeout_s=call.remaining_s, explain=arguments.explain
+            query,
+            actor=call.actor,
+            timeout_s=call.remaining_s,
+            explain=arguments.explain,
+            on_done=reporting(call, self._metasearch.provider_count, "searched"),
         )
         return _response(arguments.query, found, explain=arguments.explain)
 

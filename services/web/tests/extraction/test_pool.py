@@ -3,39 +3,63 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 
 import pytest
 
+from searchbus_testing import until
 from searchbus_web.extraction import pool as pool_module
 from searchbus_web.extraction.pool import ReaderPool
 from searchbus_web.extraction.reading import PageBytes, RobotsQuestion
 
-HANGING = PageBytes("", b"<dd>" * 1_000_000, "text/html")
-"""The largest page, all tags: it takes its process seconds."""
+HANGING = PageBytes("", b"hangs", "text/plain")
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """A process that is asked for the page HANGING is stopped: no machine is quick enough for it.
+
+    Its content is the processes that are stopped.
+    """
+    found = []
+    ask = pool_module._Child.ask
+
+    async def asked(child, question, timeout_s):
+        if question is HANGING:
+            child._process.send_signal(signal.SIGSTOP)
+            found.append(child._process)
+        return await ask(child, question, timeout_s)
+
+    monkeypatch.setattr(pool_module._Child, "ask", asked)
+    return found
 
 
 def plain(text: str) -> PageBytes:
     return PageBytes("", text.encode(), "text/plain")
 
 
-@pytest.mark.slow
-async def test_hanging_page_costs_its_process_only():
-    """It is killed and replaced; pages that wait are parsed by the others."""
-    async with ReaderPool(2, timeout_s=5.0) as pool:
+async def test_hanging_page_costs_its_process_only(stopped):
+    """It is killed and replaced; pages of others are parsed meanwhile."""
+    async with ReaderPool(2, timeout_s=0.1) as pool:
         hanging = asyncio.create_task(pool.read(HANGING))
-        texts = await asyncio.gather(*(pool.read(plain(f"page {n}")) for n in range(20)))
+        await until(lambda: stopped)
+        pool._timeout_s = 60.0  # for the pages that do not hang
+        texts = await asyncio.gather(
+            *(pool.read(plain(f"page {n}"), caller="b") for n in range(20))
+        )
         assert [text.text for text in texts] == [f"page {n}" for n in range(20)]
         assert (await hanging).problem == "too_complex"
+        assert stopped[0].returncode == -signal.SIGKILL
         both = await asyncio.gather(*(pool.read(plain("again")) for _ in range(2)))
         assert [text.text for text in both] == ["again", "again"]
 
 
-async def test_cancelled_page_leaves_no_half_reply(monkeypatch):
+async def test_cancelled_page_leaves_no_half_reply(monkeypatch, stopped):
     """The next page of that process gets its own text."""
     monkeypatch.setenv("SEARCHBUS_TAVILY_API_KEYS", '["canary"]')
-    async with ReaderPool(1, timeout_s=30.0) as pool:
+    async with ReaderPool(1, timeout_s=60.0) as pool:
         reading = asyncio.create_task(pool.read(HANGING))
-        await asyncio.sleep(0.2)
+        await until(lambda: stopped)
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
         assert (await pool.read(plain("next"))).text == "next"
@@ -76,21 +100,22 @@ async def test_size_is_the_number_of_processes(size):
             assert (await pool.read(plain("x"))).text == "x"
 
 
-async def test_caller_has_half_of_the_processes():
+async def test_caller_has_half_of_the_processes(stopped):
     """Pages that one caller chose to take long do not stop the pages of the others."""
     async with ReaderPool(2, timeout_s=600.0) as pool:
         await pool.ready()
         hanging = [asyncio.create_task(pool.read(HANGING, caller="a")) for _ in range(4)]
-        await asyncio.sleep(0.1)
+        await until(lambda: stopped)
         texts = [await pool.read(plain(f"page {n}"), caller="b") for n in range(3)]
         assert [text.text for text in texts] == ["page 0", "page 1", "page 2"]
         assert not any(task.done() for task in hanging)
+        assert len(stopped) == 1
         for task in hanging:
             task.cancel()
         await asyncio.gather(*hanging, return_exceptions=True)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("stopped")
 async def test_new_process_gets_pages_once_it_is_loaded(monkeypatch):
     """Also one that replaces another: every page has the same time, and none that of the imports."""
     asked = []
@@ -101,10 +126,10 @@ async def test_new_process_gets_pages_once_it_is_loaded(monkeypatch):
         return await ask(child, question, timeout_s)
 
     monkeypatch.setattr(pool_module._Child, "ask", recorded)
-    async with ReaderPool(1, timeout_s=2.0) as pool:
+    async with ReaderPool(1, timeout_s=0.1) as pool:
         for _ in range(2):
             assert (await pool.read(HANGING)).problem == "too_complex"
-    page_s, warm_s = 2.0, pool_module._LOAD_S
+    page_s, warm_s = 0.1, pool_module._LOAD_S
     assert asked[:4] == [(True, warm_s), (False, page_s), (True, warm_s), (False, page_s)]
 
 

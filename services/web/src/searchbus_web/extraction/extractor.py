@@ -13,6 +13,7 @@ import msgspec
 from searchbus_contracts import Fault, decode, encode
 from searchbus_upstream import Fetched, SharedCache
 
+from ..progress import OnDone, each_reported, raised
 from ..providers.tavily import Tavily
 from .envelope import start_of
 from .fetching import Fetcher, NotFetched
@@ -99,18 +100,25 @@ class Extractor:
         self._fresh_s = fresh_s
 
     async def extract(
-        self, urls: Sequence[str], *, timeout_s: float, caller: str = ""
+        self,
+        urls: Sequence[str],
+        *,
+        timeout_s: float,
+        caller: str = "",
+        on_done: OnDone | None = None,
     ) -> list[ExtractedPage]:
         """Return the pages in the order of `urls`; equal URLs are fetched once.
 
         Args:
             caller: the stable id of whoever asks for the pages.
+            on_done: awaited for each page that was read or failed.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s * _SHARE
-        pages = await asyncio.gather(
-            *(self._extract(url, end_s - loop.time(), caller) for url in urls)
+        outcomes = await each_reported(
+            [(url, self._extract(url, end_s - loop.time(), caller)) for url in urls], on_done
         )
+        pages = [raised(outcome) for outcome in outcomes]
         failed = [i for i, page in enumerate(pages) if page.status in _FOR_TAVILY]
         left_s = end_s - loop.time()
         if self._tavily is not None and self._tavily.usable and failed and left_s > _MIN_TAVILY_S:
