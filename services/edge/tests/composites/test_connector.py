@@ -170,7 +170,7 @@ async def test_nothing_found_and_a_source_failed_is_an_error(call, method):
     found = await ask(empty, Source("c", absent="forbidden"))
     assert [failure.source for failure in found.value.failures] == ["c"]
     found = await ask(empty)
-    assert [(entry.source, entry.state) for entry in found.value.coverage] == [("a", "empty")]
+    assert [(entry["source"], entry["state"]) for entry in found.meta[COVERAGE]] == [("a", "empty")]
     assert FAILURES not in found.meta
     with pytest.raises(Fault, match="No source is configured"):
         await ask()

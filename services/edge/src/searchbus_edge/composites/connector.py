@@ -75,7 +75,9 @@ class SearchResults(Struct, omit_defaults=True):
     failures: Failures = []
     coverage: Annotated[
         list[SourceCoverage],
-        Meta(description="What each source gave; absent where all gave fresh results."),
+        Meta(
+            description="What each source gave; present where one failed or its results are stale."
+        ),
     ] = []
 
 
