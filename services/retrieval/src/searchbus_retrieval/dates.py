@@ -84,6 +84,8 @@ _RANGE_TO = re.compile(
     rf"\s*(?:{_EVENT})?\s*(?:and|to|through|until|till|-|\u2013)\s+(?:the\s+)?$", re.I
 )
 _FOLLOWED_BY_EVENT = re.compile(rf"(?:'s)?\s+{_EVENT}", re.I)
+_REACH_CHARS = 120
+"""Before a date, in which the words stand that say what it means."""
 _NO_END = date(2100, 1, 1)
 _PARTS = {
     "early": (1, 4), "beginning": (1, 3), "start": (1, 3), "winter": (1, 3), "spring": (3, 6),
@@ -153,7 +155,9 @@ def _scan(question: str) -> list[Period | Limit | NextTo]:
             if any(match.start() < end and start < match.end() for start, end in taken):
                 continue
             period = _period(match.groupdict())
-            if period is not None or _LIMITING.search(question, 0, match.start()):
+            if period is not None or _LIMITING.search(
+                question, max(0, match.start() - _REACH_CHARS), match.start()
+            ):
                 taken.append(match.span())
             if period is not None:
                 named.append((*match.span(), period))
@@ -170,15 +174,20 @@ def _scan(question: str) -> list[Period | Limit | NextTo]:
             opened = None
             continue
         found.append(_meant(question, start, end, period))
-        opened = (end, period) if _RANGE_FROM.search(question, 0, start) else None
+        opened = (
+            (end, period)
+            if _RANGE_FROM.search(question, max(0, start - _REACH_CHARS), start)
+            else None
+        )
     return found
 
 
 def _meant(question: str, start: int, end: int, period: Period) -> Period | Limit | NextTo:
     """A period, what it limits, or what stands beside it."""
-    if beside := _NEXT_TO.search(question, 0, start):
+    near = max(0, start - _REACH_CHARS)
+    if beside := _NEXT_TO.search(question, near, start):
         return NextTo(period, before=not (beside["after"] or beside["just_after"]))
-    limiting = _LIMITING.search(question, 0, start)
+    limiting = _LIMITING.search(question, near, start)
     if limiting is None:
         return period
     word = limiting["word"].lower()
