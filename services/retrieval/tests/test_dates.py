@@ -95,12 +95,14 @@ BEFORE = (
     "the previous meeting before {month} {year}",
     "the statement before the {month} {year} meeting",
     "the meeting preceding that of {month} {year}",
+    "the outlook before the {month} {year} emergency meeting",
 )
 AFTER = (
     "What was decided at the meeting after the {month} {year} meeting?",
     "the next meeting after {month} {year}",
     "the next statement after the {month} {year} meeting",
     "the meeting following the one in {month} {year}",
+    "What was decided at the meeting that followed {month} {year}?",
 )
 
 
@@ -162,6 +164,13 @@ def test_days_quarters_seasons_and_ranges(question, start, end):
 def test_fractions_and_days_are_no_years(question):
     """Two digits are a year only where nothing else fits."""
     assert mentioned_periods(question) == []
+
+
+@pytest.mark.parametrize("years", ["2008-09", "2008/2009", "2008\u201309"])
+def test_winter_of_two_years_is_one(years):
+    """From December to March."""
+    winter = Period(date(2008, 12, 1), date(2009, 4, 1))
+    assert mentioned_periods(f"strains in the winter of {years}") == [winter]
 
 
 def test_comparison_with_a_year_is_a_limit():

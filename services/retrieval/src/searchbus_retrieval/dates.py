@@ -24,6 +24,11 @@ _FULL_YEAR = r"(?P<year>(?:(?:19|20)\d\d|['\u2019]\d\d)(?![\d']))"
 _TH = r"(?:st|nd|rd|th)?"
 _NO_FRACTION = r"(?![\d/]|\s*(?:percent|per\s+cent|%|points?|basis|of\b))"
 _PATTERNS = (
+    re.compile(
+        rf"\b(?P<turn>winter)[\s-]+(?:(?:of|in)\s+)?{_FULL_YEAR}"
+        r"\s*[-/\u2013]\s*(?:\d\d)?\d\d\b",
+        re.I,
+    ),
     re.compile(r"\b(?P<y>(?:19|20)\d\d)-(?P<m>\d\d)(?:-(?P<d>\d\d))?\b"),
     re.compile(r"(?<![\d/.-])(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>(?:19|20)?\d\d)(?![\d/])"),
     re.compile(rf"(?<![\d/.-])(?P<m>0?[1-9]|1[0-2])/(?P<y>(?:19|20)?\d\d){_NO_FRACTION}", re.I),
@@ -55,8 +60,14 @@ _PATTERNS = (
     ),
     re.compile(rf"(?<!\w){_FULL_YEAR}(?![\w'])"),
 )
-_EVENT = r"(?:fomc\s+|policy\s+|committee\s+)*(?:meetings?|decisions?|gatherings?|session)\b"
-_BEFORE, _AFTER = r"before|prior\s+to|preceding|previous\s+to", r"after|following|subsequent\s+to"
+_EVENT = (
+    r"(?:(?:fomc|policy|committee|emergency|special|regular|(?:un)?scheduled)\s+)*"
+    r"(?:meetings?|decisions?|gatherings?|session)\b"
+)
+_BEFORE, _AFTER = (
+    r"before|prior\s+to|preceding|previous\s+to|that\s+preceded",
+    r"after|following|subsequent\s+to|that\s+followed",
+)
 _THE = r"\s+(?:the\s+)?(?:(?:one|that|meeting)\s+(?:in|of|on|held\s+(?:in|on))\s+)?(?:the\s+)?"
 _LIMITING = re.compile(
     r"\b(?P<word>through|thru|until|till|by|before|prior to|after|beyond|following|since"
@@ -230,6 +241,8 @@ def _period(parts: dict[str, str | None]) -> Period | None:
         if parts.get("ordinal"):
             order = _ORDINALS[(parts["ordinal"] or "").lower()[:3]]
             return _months(year, 3 * order + 1, 3 * order + 3)
+        if parts.get("turn"):
+            return Period(date(year, 12, 1), date(year + 1, 4, 1))
         if parts.get("part"):
             return _months(year, *_PARTS[re.sub(r"\s+", " ", (parts["part"] or "").lower())])
         return _months(year, 1, 12)
