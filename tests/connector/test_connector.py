@@ -307,9 +307,9 @@ async def test_research_brief_cites_what_it_read(stack, mode):
     assert [p for p, _, _ in seen] == [0, 1, 2, 3]
     numbers = {source["citation"] for source in brief["sources"]}
     assert {passage["citation"] for passage in brief["passages"]} == numbers
-    assert len(numbers) == 4
+    assert numbers
     assert any("whales sing" in passage["text"] for passage in brief["passages"])
-    assert len(brief["passages"]) <= 8
+    assert len(brief["passages"]) <= 3
     assert "failures" not in brief
     assert all(source["url"].startswith("http") for source in brief["sources"])
     pages = {s["citation"] for s in brief["sources"] if s["source"] == "web"}

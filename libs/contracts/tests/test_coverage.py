@@ -40,11 +40,16 @@ def test_failure_keeps_its_reason(code, state):
 
 
 def test_complete_coverage_is_not_shown():
-    """The form of some answers is fixed; there only what is incomplete adds a field."""
+    """The form of some answers is fixed; there only what failed or is stale adds a field."""
     whole = SourceCoverage.of_results("a", 1)
     empty = SourceCoverage.of_results("b", 0)
     assert shown([whole, whole]) == []
-    assert shown([whole, empty]) == [whole, empty]
+    assert shown([whole, empty]) == []
+    for part in (
+        SourceCoverage.of_results("b", 2, stale=True),
+        SourceCoverage.of_failure("b", Failure(code="unavailable", message="Away.")),
+    ):
+        assert shown([whole, part]) == [whole, part]
 
 
 def test_many_empty_parts_are_one_entry():

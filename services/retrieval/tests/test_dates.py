@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_retrieval.dates import Limit, mentioned_limits, mentioned_periods
+from searchbus_retrieval.dates import (
+    Limit,
+    NextTo,
+    Period,
+    mentioned_limits,
+    mentioned_neighbours,
+    mentioned_periods,
+)
 
 
 @pytest.mark.parametrize(
@@ -57,3 +64,115 @@ def test_any_text_is_read_without_harm(text):
     """Every period is a real one."""
     for period in mentioned_periods(text):
         assert period.start < period.end <= date(2100, 1, 1)
+
+
+MONTHS = {
+    name: number
+    for number, name in enumerate(
+        "January February March April May June July August September October November December"
+        .split(), 1,
+    )
+}  # fmt: skip
+OF_THE_MEETING = (
+    "the statement after the {month} {year} meeting",
+    "What did the Fed announce after the {month} {year} FOMC meeting?",
+    "the statement following the {month} {year} meeting on inflation",
+    "minutes following the meeting of {month} {year}",
+    "the decision at the {month} {year} meeting",
+    "what was said in {month} {year} about prices",
+    "credit conditions {short} '{two}",
+    "credit conditions {short}. \u2019{two}, in brief",
+    "purchases {number}/{two}",
+    "purchases {number:02}/{year}",
+    "{month} of {year}",
+)
+SINCE = (
+    "mentions of supply since the {month} {year} meeting",
+    "since the meeting in {month} {year}",
+)
+BEFORE = (
+    "What was decided at the meeting before the {month} {year} meeting?",
+    "the previous meeting before {month} {year}",
+    "the statement before the {month} {year} meeting",
+    "the meeting preceding that of {month} {year}",
+    "the outlook before the {month} {year} emergency meeting",
+)
+AFTER = (
+    "What was decided at the meeting after the {month} {year} meeting?",
+    "the next meeting after {month} {year}",
+    "the next statement after the {month} {year} meeting",
+    "the meeting following the one in {month} {year}",
+    "What was decided at the meeting that followed {month} {year}?",
+)
+
+
+def month_after(year: int, month: int) -> date:
+    return date(year + month // 12, month % 12 + 1, 1)
+
+
+@pytest.mark.parametrize("year", [1994, 1999, 2003, 2009, 2016, 2023])
+@pytest.mark.parametrize("month", MONTHS)
+def test_every_way_to_name_a_meeting_of_a_month(month, year):
+    """What is issued after a meeting is of that meeting; the meeting after it is another one."""
+    number = MONTHS[month]
+    words = {
+        "month": month, "short": month[:3], "year": year, "two": f"{year % 100:02}", "number": number
+    }  # fmt: skip
+    whole = Period(date(year, number, 1), month_after(year, number))
+    for template in OF_THE_MEETING:
+        question = template.format(**words)
+        assert mentioned_periods(question) == [whole], question
+        assert mentioned_limits(question) == mentioned_neighbours(question) == [], question
+    for template in SINCE:
+        question = template.format(**words)
+        assert mentioned_periods(question) == [Period(whole.start, date(2100, 1, 1))], question
+    for templates, before in ((BEFORE, True), (AFTER, False)):
+        for template in templates:
+            question = template.format(**words)
+            assert mentioned_neighbours(question) == [NextTo(whole, before=before)], question
+            assert mentioned_periods(question) == [], question
+
+
+@pytest.mark.parametrize(
+    ("question", "start", "end"),
+    [
+        ("26 January {y}", (1, 26), (1, 28)),
+        ("the 3rd of May {y}", (5, 3), (5, 5)),
+        ("9/18/{y}", (9, 18), (9, 19)),
+        ("January 31-February 1, {y}", (1, 31), (2, 2)),
+        ("{y} Q2", (4, 1), (7, 1)),
+        ("2Q {y}", (4, 1), (7, 1)),
+        ("the 2nd quarter of {y}", (4, 1), (7, 1)),
+        ("late in {y}", (9, 1), (13, 1)),
+        ("the start of {y}", (1, 1), (4, 1)),
+        ("the second half of {y}", (7, 1), (13, 1)),
+        ("the summer of {y}", (6, 1), (10, 1)),
+        ("between March {y} and June {y}", (3, 1), (7, 1)),
+        ("from the March {y} to the June {y} meeting", (3, 1), (7, 1)),
+    ],
+)
+def test_days_quarters_seasons_and_ranges(question, start, end):
+    """In any year."""
+    for year in range(1994, 2026):
+        last = date(year + 1, 1, 1) if end[0] == 13 else date(year, *end)
+        assert mentioned_periods(question.format(y=year)) == [Period(date(year, *start), last)]
+
+
+@pytest.mark.parametrize(
+    "question", ["1/2 percent", "5/16 percent", "a 25/75 split", "may 20 people vote", "on Dec 8"]
+)
+def test_fractions_and_days_are_no_years(question):
+    """Two digits are a year only where nothing else fits."""
+    assert mentioned_periods(question) == []
+
+
+@pytest.mark.parametrize("years", ["2008-09", "2008/2009", "2008\u201309"])
+def test_winter_of_two_years_is_one(years):
+    """From December to March."""
+    winter = Period(date(2008, 12, 1), date(2009, 4, 1))
+    assert mentioned_periods(f"strains in the winter of {years}") == [winter]
+
+
+def test_comparison_with_a_year_is_a_limit():
+    """ "The highest since 1981" was said later."""
+    assert mentioned_limits("the highest since 1981") == [Limit(date(1981, 1, 1), before=False)]

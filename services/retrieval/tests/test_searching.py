@@ -60,3 +60,24 @@ async def test_synonyms_of_the_profile_are_searched_for(store, embedder, synonym
     await library.store("c", document("w", "Whales sing of the sea.", title="w"))
     answer = await library.searcher.answer("c", "Why did they dissent?", limit=2, explain=True)
     assert [hit.title for hit in answer.hits if hit.explanation.words is not None] == found
+
+
+@pytest.mark.parametrize(
+    ("query", "day"),
+    [
+        ("target range decided at the meeting before the February 2023 meeting", "2022-03-16"),
+        ("the next meeting after March 2022, target range", "2023-02-01"),
+        ("the statement after the March 2022 meeting, target range", "2022-03-16"),
+    ],
+)
+async def test_meeting_beside_a_date_is_the_collections_own(fomc_library, query, day):
+    """Its documents say when there was one, however far away."""
+    (first, *_) = await fomc_library.search("fomc", query, limit=2, per_document=True)
+    assert first.metadata["date"] == day
+
+
+async def test_no_meeting_within_a_year_changes_nothing(fomc_library):
+    """The date itself is not the one that is asked for."""
+    query = "the next meeting after February 2023"
+    answer = await fomc_library.searcher.answer("fomc", query, limit=2, explain=True)
+    assert answer.hits

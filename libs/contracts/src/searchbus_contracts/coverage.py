@@ -59,8 +59,8 @@ class SourceCoverage(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def complete(self) -> bool:
-        """Whether the source answered with fresh results; what is otherwise should be shown."""
-        return self.state == "answered"
+        """Whether nothing is missing: it answered now, be it that nothing matches."""
+        return self.state in ("answered", "empty")
 
     @classmethod
     def of_results(cls, source: str, results: int, *, stale: bool = False) -> SourceCoverage:
@@ -104,7 +104,7 @@ def folded(source: str, parts: Sequence[SourceCoverage]) -> list[SourceCoverage]
 
 
 def shown(coverage: Sequence[SourceCoverage]) -> list[SourceCoverage]:
-    """What an answer shows whose form a specification fixes: nothing where all is complete."""
+    """What an answer shows whose form a specification fixes: nothing where nothing is missing."""
     return [] if all(part.complete for part in coverage) else list(coverage)
 
 

@@ -11,6 +11,7 @@ from .budget import (
     share,
 )
 from .comparing import Comparisons
+from .contexts import contexts
 from .layout import Layout
 from .quotes import MAX_QUOTE_CHARS, Difference, Place, find_quote
 from .sentences import Span, sentences
@@ -29,6 +30,7 @@ __all__ = [
     "Span",
     "beginning",
     "bm25",
+    "contexts",
     "count",
     "excerpt",
     "find_quote",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from searchbus_contracts import Fault, encode
 from searchbus_contracts.text_parts import Part
-from searchbus_edge.composites.fetching import fit
+from searchbus_edge.composites.fetching import Fetch, fit
 from searchbus_edge.composites.sources import Fetched
 from searchbus_passages import DEFAULT_TOKENS, count
 
@@ -35,6 +35,18 @@ def fetched(
     )
 
 
+def without_notice(found) -> str:
+    """The text of the document alone."""
+    if "truncated" not in found.metadata:
+        return found.text
+    text, notice = found.text.rsplit("\n", 1)
+    assert notice == (
+        f"[Cut at character {found.metadata['end']} of {found.metadata['chars']}. "
+        f"Fetch {found.metadata['cursor']} for the rest.]"
+    )
+    return text
+
+
 def test_text_that_fits_is_whole():
     """Only its hash is added to the metadata."""
     found = fit(Part("doc:a:b"), fetched("Short text."), DEFAULT_TOKENS)
@@ -50,9 +62,10 @@ def test_budget_holds_and_the_text_is_a_beginning(text, most, mark):
     """Counted over the JSON that the model reads."""
     found = fit(Part("doc:a:b"), fetched(text, mark=mark), most)
     assert count(encode(found).decode()) <= most
-    inner = (
-        found.text if mark is None else found.text.split("\n", 1)[1].removesuffix(f"\n</{mark}>")
-    )
+    inner = without_notice(found)
+    if mark is not None:
+        assert inner.endswith(f"\n</{mark}>")
+        inner = inner.split("\n", 1)[1].removesuffix(f"\n</{mark}>")
     assert text.startswith(inner)
     assert (inner != text) is (found.metadata.get("truncated") == "true")
 
@@ -64,18 +77,30 @@ def test_cursor_leads_through_the_whole_text(text):
     while True:
         rest = fetched(text[part.start : part.end], part.start, len(text))
         found = fit(part, rest, 9000)
-        parts.append(found.text)
+        parts.append(without_notice(found))
         if "truncated" not in found.metadata:
             break
-        assert found.metadata["end"] == str(part.start + len(found.text))
+        assert found.metadata["end"] == str(part.start + len(parts[-1]))
         part = Part.of(found.metadata["cursor"])
     assert len(parts) > 3
     assert "".join(parts) == text
 
 
+def test_caller_without_a_budget_gets_the_whole_text():
+    """Also of minutes, which are longer than most hosts show; a book is cut, and says so."""
+    most = Fetch("doc:a:b").max_tokens
+    minutes = PROSE[:100_000]
+    assert count(minutes) > DEFAULT_TOKENS
+    assert fit(Part("doc:a:b"), fetched(minutes), most).text == minutes
+    book = fit(Part("doc:a:b"), fetched(PROSE * 10), most)
+    assert PROSE.startswith(without_notice(book)[: len(PROSE)])
+    assert book.metadata["truncated"] == "true"
+
+
 def test_cut_text_ends_with_a_sentence():
     """So that nothing is quoted that the document does not say."""
-    assert fit(Part("doc:a:b"), fetched(PROSE), 5000).text.endswith(("range.", "!"))
+    found = fit(Part("doc:a:b"), fetched(PROSE), 5000)
+    assert without_notice(found).endswith(("range.", "!"))
 
 
 def test_requested_part_ends_where_it_should():

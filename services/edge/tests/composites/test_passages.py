@@ -92,13 +92,10 @@ def test_text_without_sentences_is_cut_between_words():
     assert passage in many
 
 
-def test_long_passage_of_a_document_ends_with_a_sentence():
-    """It is a part of the passage that was found."""
-    found = f"  {WHALES}\r\n" * 40
-    (passage,) = from_document("whales", "T", [found])
-    assert passage in found
-    assert passage.endswith("winter.")
-    assert MAX_PASSAGE_CHARS - 2 * len(WHALES) < len(passage) <= MAX_PASSAGE_CHARS
+def test_passage_of_a_document_stays_whole():
+    """Its first paragraph may be a heading; which part answers is decided beside the others."""
+    found = f"# Whales\n\n{WHALES}\n\n{OTHER}"
+    assert from_document("whales", "T", [f"  {found}\n"]) == [found]
 
 
 def test_short_paragraphs_are_no_passages():

@@ -9,40 +9,103 @@ import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-__all__ = ["Limit", "Period", "mentioned_limits", "mentioned_periods"]
+__all__ = [
+    "Limit", "NextTo", "Period", "mentioned_limits", "mentioned_neighbours", "mentioned_periods",
+]  # fmt: skip
 
 _MONTHS = (
     "january february march april may june july august september october november december"
 ).split()
-_MONTH = r"(?P<month>" + "|".join([*_MONTHS, *(m[:3] for m in _MONTHS), "sept"]) + r")\.?"
-_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_NAMES = "|".join([*_MONTHS, *(m[:3] for m in _MONTHS), "sept"])
+_MONTH = rf"(?P<month>{_NAMES})\.?"
+_YEAR = r"(?P<year>(?:(?:19|20)\d\d|['\u2019]\d\d)(?![\d'])|(?<=[A-Za-z. ])0\d(?!\s*[,\d]))"
+"""Four digits, or two after an apostrophe; without one, "Dec 08" is no day."""
+_FULL_YEAR = r"(?P<year>(?:(?:19|20)\d\d|['\u2019]\d\d)(?![\d']))"
+_TH = r"(?:st|nd|rd|th)?"
+_NO_FRACTION = r"(?![\d/]|\s*(?:percent|per\s+cent|%|points?|basis|of\b))"
 _PATTERNS = (
+    re.compile(
+        rf"\b(?P<turn>winter)[\s-]+(?:(?:of|in)\s+)?{_FULL_YEAR}"
+        r"\s*[-/\u2013]\s*(?:\d\d)?\d\d\b",
+        re.I,
+    ),
     re.compile(r"\b(?P<y>(?:19|20)\d\d)-(?P<m>\d\d)(?:-(?P<d>\d\d))?\b"),
+    re.compile(r"(?<![\d/.-])(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>(?:19|20)?\d\d)(?![\d/])"),
+    re.compile(rf"(?<![\d/.-])(?P<m>0?[1-9]|1[0-2])/(?P<y>(?:19|20)?\d\d){_NO_FRACTION}", re.I),
     re.compile(
-        rf"\b{_MONTH}\s+(?P<day>\d{{1,2}})(?:\s*(?:-|–|and|to)\s*(?P<last>\d{{1,2}}))?,?\s+{_YEAR}\b",
+        rf"\b{_MONTH}\s+(?P<day>\d{{1,2}}){_TH}"
+        rf"(?:\s*(?:-|\u2013|and|to)\s*(?P<last_month>{_NAMES})\.?\s+(?P<last>\d{{1,2}}){_TH})"
+        rf",?\s+{_FULL_YEAR}\b",
         re.I,
     ),
-    re.compile(rf"\b{_MONTH}(?:\s+of)?,?\s+{_YEAR}\b", re.I),
-    re.compile(rf"\bq(?P<quarter>[1-4])\s*(?:of\s+)?{_YEAR}\b", re.I),
-    re.compile(rf"\b(?P<ordinal>first|second|third|fourth)\s+quarter\s+(?:of\s+)?{_YEAR}\b", re.I),
     re.compile(
-        rf"\b(?P<part>early|mid|late|spring|summer|autumn|fall|winter|beginning of|end of)"
-        rf"[\s-]+(?:of\s+)?{_YEAR}\b",
+        rf"\b{_MONTH}\s+(?P<day>\d{{1,2}}){_TH}(?:\s*(?:-|\u2013|and|to)\s*(?P<last>\d{{1,2}}){_TH})?"
+        rf",?\s+{_FULL_YEAR}\b",
         re.I,
     ),
-    re.compile(rf"\b{_YEAR}\b"),
+    re.compile(rf"\b(?P<day>\d{{1,2}}){_TH}\s+(?:of\s+)?{_MONTH},?\s+{_FULL_YEAR}\b", re.I),
+    re.compile(rf"\b{_MONTH}(?:\s+of)?,?\s+{_YEAR}", re.I),
+    re.compile(rf"\bq(?P<quarter>[1-4])\s*(?:of\s+)?{_FULL_YEAR}\b", re.I),
+    re.compile(rf"\b(?P<quarter>[1-4])q\s*(?:of\s+)?{_FULL_YEAR}\b", re.I),
+    re.compile(rf"(?<!\w){_FULL_YEAR}\s*-?q(?P<quarter>[1-4])\b", re.I),
+    re.compile(
+        rf"\b(?P<ordinal>first|second|third|fourth|last|1st|2nd|3rd|4th)\s+quarter\s+"
+        rf"(?:of\s+)?{_FULL_YEAR}\b",
+        re.I,
+    ),
+    re.compile(
+        rf"\b(?P<part>early|mid|middle|late|spring|summer|autumn|fall|winter|beginning|start|end"
+        rf"|year-end|first half|second half)[\s-]+(?:(?:of|in)\s+)?{_FULL_YEAR}\b",
+        re.I,
+    ),
+    re.compile(rf"(?<!\w){_FULL_YEAR}(?![\w'])"),
 )
+_EVENT = (
+    r"(?:(?:fomc|policy|committee|emergency|special|regular|(?:un)?scheduled)\s+)*"
+    r"(?:meetings?|decisions?|gatherings?|session)\b"
+)
+_BEFORE, _AFTER = (
+    r"before|prior\s+to|preceding|previous\s+to|that\s+preceded",
+    r"after|following|subsequent\s+to|that\s+followed",
+)
+_THE = r"\s+(?:the\s+)?(?:(?:one|that|meeting)\s+(?:in|of|on|held\s+(?:in|on))\s+)?(?:the\s+)?"
 _LIMITING = re.compile(
-    r"\b(through|thru|until|till|by|before|after|beyond|to (?:begin|start|end) in)\s+"
-    r"(?:the\s+)?(?:end\s+of\s+)?(?:the\s+)?$",
+    r"\b(?P<word>through|thru|until|till|by|before|prior to|after|beyond|following|since"
+    r"|to (?:begin|start|end) in)\s+(?:the\s+)?(?:end\s+of\s+)?(?:the\s+)?"
+    r"(?P<event>meeting\s+(?:in|of|on|held\s+(?:in|on))\s+)?(?:the\s+)?$",
     re.I,
 )
 """Stands before a date that the document only mentions: "low at least through mid-2013" was said
-long before 2013."""
-_LATER = ("after", "beyond")
+long before 2013. But what is issued after or following a meeting is of that meeting."""
+_LATER = ("after", "beyond", "following", "since")
+_OF_MEETING = ("after", "following")
+_NEXT_TO = re.compile(
+    rf"\b(?:previous|preceding|prior|last|next|following|subsequent)\s+(?:\w+\s+)?"
+    rf"(?:meeting|statement|minutes|decision)s?\s+(?:(?P<before>{_BEFORE}|to)|(?P<after>{_AFTER}))"
+    rf"{_THE}$"
+    rf"|\bmeeting\s+(?:(?:just|right|immediately|directly|that\s+came)\s+)*"
+    rf"(?:(?P<just_before>{_BEFORE})|(?P<just_after>{_AFTER})){_THE}$"
+    rf"|\b(?:statement|minutes)\s+(?:(?:just|right|immediately|directly)\s+)*"
+    rf"(?P<issued_before>{_BEFORE}){_THE}$",
+    re.I,
+)
+"""The meeting before or after that of a date; "the statement after" it is its own."""
+_RANGE_FROM = re.compile(r"\b(?:between|from)\s+(?:the\s+)?(?:meetings?\s+(?:in|of)\s+)?$", re.I)
+_RANGE_TO = re.compile(
+    rf"\s*(?:{_EVENT})?\s*(?:and|to|through|until|till|-|\u2013)\s+(?:the\s+)?$", re.I
+)
+_FOLLOWED_BY_EVENT = re.compile(rf"(?:'s)?\s+{_EVENT}", re.I)
+_REACH_CHARS = 120
+"""Before a date, in which the words stand that say what it means."""
+_NO_END = date(2100, 1, 1)
 _PARTS = {
-    "early": (1, 4), "beginning of": (1, 3), "winter": (1, 3), "spring": (3, 6), "mid": (5, 8),
-    "summer": (6, 9), "autumn": (9, 12), "fall": (9, 12), "late": (9, 12), "end of": (10, 12),
+    "early": (1, 4), "beginning": (1, 3), "start": (1, 3), "winter": (1, 3), "spring": (3, 6),
+    "mid": (5, 8), "middle": (5, 8), "summer": (6, 9), "autumn": (9, 12), "fall": (9, 12),
+    "late": (9, 12), "end": (10, 12), "year-end": (11, 12), "first half": (1, 6),
+    "second half": (7, 12),
+}  # fmt: skip
+_ORDINALS = {
+    "fir": 0, "1st": 0, "sec": 1, "2nd": 1, "thi": 2, "3rd": 2, "fou": 3, "4th": 3, "las": 3,
 }  # fmt: skip
 
 
@@ -71,50 +134,104 @@ class Limit:
     before: bool
 
 
+@dataclass(frozen=True, slots=True)
+class NextTo:
+    """The documents of the last date before a period, or of the first one after it."""
+
+    period: Period
+    before: bool
+
+
 def mentioned_periods(question: str) -> list[Period]:
     """Every period that the question names, in order; each in its most exact form."""
-    return [period for period, limiting in _scan(question) if limiting is None]
+    return [found for found in _scan(question) if isinstance(found, Period)]
 
 
 def mentioned_limits(question: str) -> list[Limit]:
     """The dates that the question names as an end: "through the end of 2012", "after 2003"."""
-    return [
-        Limit(period.end, before=limiting not in _LATER)
-        for period, limiting in _scan(question)
-        if limiting is not None
-    ]
+    return [found for found in _scan(question) if isinstance(found, Limit)]
 
 
-def _scan(question: str) -> list[tuple[Period, str | None]]:
-    """Each period of the question, and the word before it that makes it a limit."""
+def mentioned_neighbours(question: str) -> list[NextTo]:
+    """The dates beside which a question looks: "the meeting before that of July 2023"."""
+    return [found for found in _scan(question) if isinstance(found, NextTo)]
+
+
+def _scan(question: str) -> list[Period | Limit | NextTo]:
+    """What the question names, in order."""
     taken: list[tuple[int, int]] = []
-    found: list[tuple[int, Period, str | None]] = []
+    named: list[tuple[int, int, Period]] = []
     for pattern in _PATTERNS:
         for match in pattern.finditer(question):
             if any(match.start() < end and start < match.end() for start, end in taken):
                 continue
-            limiting = _LIMITING.search(question, 0, match.start())
             period = _period(match.groupdict())
-            if period is not None or limiting:
+            if period is not None or _LIMITING.search(
+                question, max(0, match.start() - _REACH_CHARS), match.start()
+            ):
                 taken.append(match.span())
             if period is not None:
-                found.append((match.start(), period, limiting[1].lower() if limiting else None))
-    return [(period, word) for _, period, word in sorted(found, key=lambda entry: entry[0])]
+                named.append((*match.span(), period))
+    found: list[Period | Limit | NextTo] = []
+    opened: tuple[int, Period] | None = None
+    """The beginning of a range, and where it ends in the question."""
+    for start, end, period in sorted(named, key=lambda entry: entry[0]):
+        if (
+            opened is not None
+            and period.end > opened[1].start
+            and _RANGE_TO.fullmatch(question, opened[0], start)
+        ):
+            found[-1] = Period(opened[1].start, period.end)
+            opened = None
+            continue
+        found.append(_meant(question, start, end, period))
+        opened = (
+            (end, period)
+            if _RANGE_FROM.search(question, max(0, start - _REACH_CHARS), start)
+            else None
+        )
+    return found
+
+
+def _meant(question: str, start: int, end: int, period: Period) -> Period | Limit | NextTo:
+    """A period, what it limits, or what stands beside it."""
+    near = max(0, start - _REACH_CHARS)
+    if beside := _NEXT_TO.search(question, near, start):
+        return NextTo(period, before=not (beside["after"] or beside["just_after"]))
+    limiting = _LIMITING.search(question, near, start)
+    if limiting is None:
+        return period
+    word = limiting["word"].lower()
+    of_meeting = limiting["event"] or _FOLLOWED_BY_EVENT.match(question, end)
+    if of_meeting and word in _OF_MEETING:
+        return period
+    if word == "since":
+        # With a meeting it asks for what came then; "the lowest since 1981" only mentions it.
+        return Period(period.start, _NO_END) if of_meeting else Limit(period.start, before=False)
+    if of_meeting and word in ("before", "prior to"):
+        return NextTo(period, before=True)
+    return Limit(period.end, before=word not in _LATER)
 
 
 def _period(parts: dict[str, str | None]) -> Period | None:
     try:
         if parts.get("y"):
-            year, month = int(parts["y"] or 0), int(parts["m"] or 0)
-            if parts["d"]:
-                return _days(date(year, month, int(parts["d"])), 1)
-            return _months(year, month, month)
-        year = int(parts["year"] or 0)
+            year, month = _year(parts["y"] or ""), int(parts["m"] or 0)
+            if not parts.get("d"):
+                return _months(year, month, month)
+            day = int(parts["d"] or 0)
+            if month > 12:  # the day stands first
+                month, day = day, month
+            return _days(date(year, month, day), 1)
+        year = _year(parts["year"] or "")
         if parts.get("month"):
-            month = [m[:3] for m in _MONTHS].index((parts["month"] or "")[:3].lower()) + 1
+            month = _month(parts["month"] or "")
             if parts.get("day"):
                 # A meeting ends a day after its start: "January 30-31" and "January 30" alike.
                 start = date(year, month, int(parts["day"] or 0))
+                if parts.get("last_month"):
+                    end = date(year, _month(parts["last_month"] or ""), int(parts["last"] or 0))
+                    return _days(start, max(1, (end - start).days + 1))
                 last = int(parts["last"] or 0) if parts.get("last") else start.day + 1
                 return _days(start, max(1, last - start.day + 1))
             return _months(year, month, month)
@@ -122,13 +239,25 @@ def _period(parts: dict[str, str | None]) -> Period | None:
             first = 3 * int(parts["quarter"] or 1) - 2
             return _months(year, first, first + 2)
         if parts.get("ordinal"):
-            order = ["first", "second", "third", "fourth"].index((parts["ordinal"] or "").lower())
+            order = _ORDINALS[(parts["ordinal"] or "").lower()[:3]]
             return _months(year, 3 * order + 1, 3 * order + 3)
+        if parts.get("turn"):
+            return Period(date(year, 12, 1), date(year + 1, 4, 1))
         if parts.get("part"):
             return _months(year, *_PARTS[re.sub(r"\s+", " ", (parts["part"] or "").lower())])
         return _months(year, 1, 12)
     except ValueError:
         return None
+
+
+def _year(digits: str) -> int:
+    """Two digits are of this century below 50."""
+    year = int(digits.lstrip("'\u2019"))
+    return year if year >= 100 else year + (2000 if year < 50 else 1900)
+
+
+def _month(name: str) -> int:
+    return [m[:3] for m in _MONTHS].index(name[:3].lower()) + 1
 
 
 def _days(start: date, count: int) -> Period:

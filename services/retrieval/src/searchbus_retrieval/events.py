@@ -7,20 +7,58 @@ two a question means is in its words. And a statement says again what earlier on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
-from searchbus_vectors import Hit
+from searchbus_vectors import AllOf, DateRange, Filter, Hit, VectorStore
 
+from .dates import NextTo, Period
 from .intent import WantedType
 from .profiles import Profile
 from .ranking import in_order, metadata
 
-__all__ = ["choose_within_events", "raise_earliest"]
+__all__ = ["choose_within_events", "day_beside", "raise_earliest"]
 
 _SHARED = 0.5
 """Of what the wanted document lacks to the best passage of its event."""
 _ALIKE = 0.2
 """Passages no further behind the best match the question alike."""
 _RAISED = 0.1
+_MOST_DAYS = 366
+"""Between a date and the event before or after it."""
+
+
+async def day_beside(
+    store: VectorStore, collection: str, condition: Filter, path: str, beside: NextTo
+) -> Period | None:
+    """The last day with documents before a period, or the first after it; None within a year.
+
+    It counts in ever shorter ranges, so that the documents are not read.
+
+    Args:
+        condition: that documents must meet.
+        path: of the date in a passage's payload.
+    """
+    edge = beside.period.start if beside.before else beside.period.end
+
+    def within(days: int) -> Period:
+        far = timedelta(days=days)
+        return Period(edge - far, edge) if beside.before else Period(edge, edge + far)
+
+    least, most = 0, _MOST_DAYS + 1
+    while most - least > 1:
+        days = (least + most) // 2
+        period = within(days)
+        there = DateRange(path, gte=period.start.isoformat(), lt=period.end.isoformat())
+        if await store.count(collection, AllOf((condition, there))):
+            most = days
+        else:
+            least = days
+    if most > _MOST_DAYS:
+        return None
+    period, one = within(most), timedelta(days=1)
+    if beside.before:
+        return Period(period.start, period.start + one)
+    return Period(period.end - one, period.end)
 
 
 def choose_within_events(ranked: Sequence[Hit], profile: Profile, wanted: WantedType) -> list[Hit]:

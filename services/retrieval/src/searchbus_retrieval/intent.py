@@ -24,6 +24,7 @@ __all__ = [
     "NEAR_LIFT",
     "TYPE_LIFT",
     "WantedType",
+    "dated",
     "preferences",
     "wanted_type",
 ]
@@ -84,9 +85,7 @@ def preferences(
     if profile.date_field in fields:
         path = f"m.{profile.date_field}"
         if periods := mentioned_periods(question):
-            around = [Period(p.start - _EARLIER, p.end + _LATER) for p in periods]
-            near = Preference(_within(path, around), NEAR_LIFT, "near date")
-            found.append(Preference(_within(path, periods), DATE_LIFT, "date", near))
+            found.append(dated(path, periods))
         for limit in mentioned_limits(question)[:1]:
             day = limit.day.isoformat()
             side = DateRange(path, lt=day) if limit.before else DateRange(path, gte=day)
@@ -98,6 +97,17 @@ def preferences(
         condition = Equals(f"m.{profile.type_field}", wanted.value)
         found.append(Preference(condition, wanted.lift, f"type {wanted.value}"))
     return found
+
+
+def dated(path: str, periods: Sequence[Period]) -> Preference:
+    """The documents of these periods; where there are none, those of the days around them.
+
+    Args:
+        path: of the date in a passage's payload.
+    """
+    around = [Period(p.start - _EARLIER, p.end + _LATER) for p in periods]
+    near = Preference(_within(path, around), NEAR_LIFT, "near date")
+    return Preference(_within(path, periods), DATE_LIFT, "date", near)
 
 
 def _within(path: str, periods: Sequence[Period]) -> AnyOf:

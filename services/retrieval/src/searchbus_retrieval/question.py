@@ -10,10 +10,10 @@ from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import Hit
 
 from .chronology import order_of
-from .dates import mentioned_periods
+from .dates import NextTo, Period, mentioned_neighbours, mentioned_periods
 from .directions import Directions
 from .events import choose_within_events, raise_earliest
-from .intent import preferences, wanted_type
+from .intent import dated, preferences, wanted_type
 from .literal import Phrase
 from .names import LEAST_RARITY, has_word, name_words, quoted
 from .profiles import Profile
@@ -51,6 +51,7 @@ class Question:
         self._wanted = wanted_type(profile, fields, query)
         self._has_events = profile.date_field in fields
         self._has_dates = self._has_events and bool(mentioned_periods(query))
+        self.beside: list[NextTo] = mentioned_neighbours(query) if self._has_events else []
         self._phrase = Phrase(query)
         self._quoted = quoted(query)
         self._quantities = Quantities(query)
@@ -88,6 +89,17 @@ class Question:
         self._rarity = rarity
         names = name_words(self.query)
         self._names = [name for name in names if rarity.get(name, 0.0) >= LEAST_RARITY]
+
+    @property
+    def date_path(self) -> str:
+        """Where a passage's payload has the date."""
+        return f"m.{self._profile.date_field}"
+
+    def take_days(self, days: Sequence[Period]) -> None:
+        """Take the days that `beside` stands for in the collection."""
+        if days:
+            self.preferences.append(dated(self.date_path, days))
+            self._has_dates = True
 
     def is_literal(self, hit: Hit) -> bool:
         """Whether the query, or every phrase that it quotes, stands in it word for word."""

@@ -17,6 +17,7 @@ from searchbus_contracts.retrieval import MAX_QUERY_CHARS, SearchHit
 from searchbus_vectors import AllOf, Filter, Hit, Match, QueryCache, Sparse, VectorStore
 
 from .anchors import Anchors
+from .events import day_beside
 from .explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, reading_of
 from .faults import typed
 from .models import Models
@@ -29,6 +30,9 @@ from .schemas import Schemas
 from .where import compile_where
 
 __all__ = ["Searcher"]
+
+_MOST_BESIDE = 4
+"""Dates of one question beside which it looks: each takes nine counts."""
 
 
 class Searcher:
@@ -92,6 +96,12 @@ class Searcher:
         # One document may have several of the best chunks.
         wanted = limit * 6 if per_document else limit
         with typed(collection):
+            if question.beside:
+                days = await asyncio.gather(*(
+                    day_beside(self._store, collection, condition, question.date_path, beside)
+                    for beside in question.beside[:_MOST_BESIDE]
+                ))  # fmt: skip
+                question.take_days([day for day in days if day is not None])
             ranked = await self._ranked(collection, queries, question, condition, wanted, explain)
         found = [
             _to_hit(collection, hit, question, ranked.why.get(hit.id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -16,13 +16,21 @@ from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmall, Layout, Span, bm2
 
 from .coverage import Coverage, Failures
 from .fetching import UNTRUSTED, Budget
+from .focus import Compare, focus
 from .passages import marked, terms
 from .sources import Quoted
 
-__all__ = ["Brief", "BriefAnswer", "CitedSource", "Passage", "fit_brief", "offset_of", "passage_of"]
+__all__ = [
+    "Brief",
+    "BriefAnswer",
+    "CitedSource",
+    "Passage",
+    "fit_brief",
+    "focused",
+    "offset_of",
+    "passage_of",
+]
 
-Compare = Callable[[Sequence[str]], Awaitable[list[float] | None]]
-"""The cosine of each sentence to the question, where it can be had."""
 _MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
 
 
@@ -55,6 +63,16 @@ class Passage(Struct):
     end: Annotated[int, Meta(description="To here, exclusive.")] | UnsetType = UNSET
     content_hash: (
         Annotated[str, Meta(description="SHA-256 of the source's whole text in UTF-8, in hex.")]
+        | UnsetType
+    ) = UNSET
+    context: (
+        Annotated[
+            str,
+            Meta(
+                description="The heading, the table's header or the list's lead that stands above "
+                f"the passage. {UNTRUSTED}"
+            ),
+        ]
         | UnsetType
     ) = UNSET
 
@@ -94,6 +112,19 @@ def passage_of(citation: int, quoted: Quoted) -> Passage:
     return Passage(citation, quoted.text, start=start, end=end, content_hash=content_hash or UNSET)
 
 
+async def focused(
+    question: str, passages: Sequence[Passage], compare: Compare | None = None
+) -> list[Passage]:
+    """The parts that answer the question, best first; of some passages there is none.
+
+    Args:
+        compare: without it the words decide.
+    """
+    inner = [_Inner(passage) for passage in passages]
+    found = await focus(question, [text.text for text in inner], compare)
+    return [inner[one.passage].part(one.span, one.context) for one in found]
+
+
 def offset_of(cursor: str | None) -> int:
     """The number of sources before a page.
 
@@ -126,7 +157,8 @@ async def fit_brief(
     """
     if await asyncio.to_thread(lambda: holds(encode(answer), most)):
         return answer
-    inner = [_Inner(passage) for passage in answer.passages]
+    # The cursor leads to what is behind the last source, so the sources keep their order.
+    inner = [_Inner(passage) for passage in sorted(answer.passages, key=lambda p: p.citation)]
 
     def fitted(spans: Sequence[Span]) -> BriefAnswer:
         shown = [text.part(span) for text, span in zip(inner, spans, strict=False)]
@@ -174,16 +206,19 @@ class _Inner:
         self.text: str = match[2] if match else passage.text
         self._passage = passage
 
-    def part(self, span: Span) -> Passage:
-        """The passage with a part of its text."""
+    def part(self, span: Span, context: str = "") -> Passage:
+        """The passage with a part of its text, and with what stands above it where that is new."""
         if span == (0, len(self.text)):
             return self._passage
-        text = self.text[span.start : span.end]
-        if self.mark is not None:
-            (text,) = marked([text], self.mark)
-        first = self._passage.start
-        if isinstance(first, UnsetType):
-            return msgspec.structs.replace(self._passage, text=text)
-        return msgspec.structs.replace(
-            self._passage, text=text, start=first + span.start, end=first + span.end
+        passage = msgspec.structs.replace(
+            self._passage,
+            text=self._shown(self.text[span.start : span.end]),
+            context=self._shown(context) if context else self._passage.context,
         )
+        if isinstance(passage.start, int):
+            first = passage.start
+            passage.start, passage.end = first + span.start, first + span.end
+        return passage
+
+    def _shown(self, text: str) -> str:
+        return text if self.mark is None else marked([text], self.mark)[0]

@@ -20,7 +20,16 @@ from searchbus_contracts.queries import check_query
 from searchbus_contracts.text_parts import Part
 from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, holds
 
-from .briefing import Brief, BriefAnswer, CitedSource, Passage, fit_brief, offset_of, passage_of
+from .briefing import (
+    Brief,
+    BriefAnswer,
+    CitedSource,
+    Passage,
+    fit_brief,
+    focused,
+    offset_of,
+    passage_of,
+)
 from .coverage import Failures, cover, described, with_meta
 from .fanout import Request, request_all
 from .fetching import UNTRUSTED, Fetch, FetchedDocument, fit
@@ -36,7 +45,8 @@ __all__ = ["Connector", "build_worker"]
 MAX_RESULTS = 10
 _HITS_PER_SOURCE = 10
 _BRIEF_SOURCES = 4
-_PASSAGES_PER_SOURCE = 2
+_PASSAGES_PER_SOURCE = 5
+"""That are read; the best few of all are shown."""
 _READ_ONLY = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
 )
@@ -65,7 +75,9 @@ class SearchResults(Struct, omit_defaults=True):
     failures: Failures = []
     coverage: Annotated[
         list[SourceCoverage],
-        Meta(description="What each source gave; absent where all gave fresh results."),
+        Meta(
+            description="What each source gave; present where one failed or its results are stale."
+        ),
     ] = []
 
 
@@ -196,28 +208,16 @@ class Connector(Toolset, name="connector"):
         }
         read = await request_all(requests, timeout_s=call.remaining_s)
         await call.progress(2, 3, "picking passages")
-        passages: list[Passage] = []
-        sources: list[CitedSource] = []
-        ranks: list[int] = []
-        for rank, hit in enumerate(chosen, offset):
-            known = [passage.text for passage in passages]
+        gathered: list[Passage] = []
+        for number, hit in enumerate(chosen):
+            known = [passage.text for passage in gathered]
             found: list[Quoted]
             if hit.id in read.replies:
                 found = read.replies[hit.id]
             else:
                 found = [Quoted(t) for t in marked(from_page(question, "", *hit.texts[:1]))]
-            if texts := distinct((quoted.text for quoted in found), known):
-                number = len(sources) + 1
-                sources.append(CitedSource(number, hit.id, hit.title, hit.url, hit.source))
-                ranks.append(rank)
-                passages += [passage_of(number, q) for q in found if q.text in texts]
-        unread = {hit.url: read.failures[hit.id] for hit in chosen if hit.id in read.failures}
-        failures = {**failures, **unread}
-        coverage += (SourceCoverage.of_failure(url, why) for url, why in unread.items())
-        if not passages:
-            _raise_if_failed(coverage)
-        await call.progress(3, 3, "done")
-        answer = BriefAnswer(question, passages, sources, described(failures), coverage)
+            texts = distinct((quoted.text for quoted in found), known)
+            gathered += [passage_of(number, q) for q in found if q.text in texts]
 
         async def compare(sentences: Sequence[str]) -> list[float] | None:
             if self._similarity is None:
@@ -226,6 +226,22 @@ class Connector(Toolset, name="connector"):
                 question, sentences, actor=call.actor, timeout_s=call.remaining_s
             )
 
+        passages = await focused(question, gathered, compare)
+        cited = sorted({passage.citation for passage in passages})
+        sources = [
+            CitedSource(citation, hit.id, hit.title, hit.url, hit.source)
+            for citation, hit in enumerate((chosen[number] for number in cited), 1)
+        ]
+        ranks = [offset + number for number in cited]
+        for passage in passages:
+            passage.citation = cited.index(passage.citation) + 1
+        unread = {hit.url: read.failures[hit.id] for hit in chosen if hit.id in read.failures}
+        failures = {**failures, **unread}
+        coverage += (SourceCoverage.of_failure(url, why) for url, why in unread.items())
+        if not passages:
+            _raise_if_failed(coverage)
+        await call.progress(3, 3, "done")
+        answer = BriefAnswer(question, passages, sources, described(failures), coverage)
         fitted = await fit_brief(answer, ranks, arguments.max_tokens, compare)
         return with_meta(fitted, failures, coverage)
 

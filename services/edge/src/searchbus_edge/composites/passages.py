@@ -16,7 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_PASSAGES = 2
-"""Of one source."""
+"""Of one page."""
 MAX_PASSAGE_CHARS = 1200
 MAX_CANDIDATES = 12
 """Of one page: of more the meaning is not compared, which takes up to 40 ms for each."""
@@ -54,10 +54,10 @@ def from_document(question: str, title: str, passages: Iterable[str]) -> list[st
     """
     beyond_title = set(terms(question)) - set(terms(title))
     return [
-        next(cut(passage), passage.strip())
+        passage.strip()
         for passage in passages
         if beyond_title & _said_once(passage) or _is_prose(passage)
-    ][:MAX_PASSAGES]
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,123 @@
+"""The part of each passage that answers the question, and which passages have none.
+
+Each sentence is scored with what stands above it, by its words and its meaning, beside the
+sentences of all passages; the best sentence and the place that the search gave decide which
+passages are shown. The run with the highest scores is the passage's part, longer of the first one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from searchbus_contracts.retrieval import MAX_COMPARED
+from searchbus_passages import Ruler, Span, bm25, contexts, excerpt, sentences
+
+from .passages import terms
+
+__all__ = ["Compare", "Focus", "focus"]
+
+Compare = Callable[[Sequence[str]], Awaitable[list[float] | None]]
+"""The cosine of each sentence to the question, where it can be had."""
+_FIRST_TOKENS, _OTHER_TOKENS = 400, 250
+_MOST_PASSAGES = 3
+_RANK_SHARE = 0.3
+"""Of the first passage for its place, which dates and names gave it; half for the second."""
+_SHARE_OF_BEST = 0.6
+"""A passage whose best sentence has less of the best one's score is beside the point."""
+_MAX_CONTEXT_CHARS = 200
+_SHORT = re.compile(r"\b(?:\d{1,2}|[a-z]\d)\b")
+
+
+def _words(text: str) -> list[str]:
+    """Its terms, and short numbers and names with them: exit code 19, form B5."""
+    return [*terms(text), *_SHORT.findall(text.lower())]
+
+
+class Focus(NamedTuple):
+    """A part of a passage.
+
+    Args:
+        passage: its number.
+        context: what stands above the part, outside of it; may be empty.
+    """
+
+    passage: int
+    span: Span
+    context: str
+
+
+class _Sentences:
+    """The sentences of one passage, each with its context."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.spans = list(sentences(text))
+        self.above = contexts(text, self.spans)
+        self.read = [
+            "\n".join((*self._shown(above), text[span.start : span.end]))
+            for span, above in zip(self.spans, self.above, strict=True)
+        ]
+
+    def part(self, scores: Sequence[float], most: int) -> Focus | None:
+        """The best run of at most `most` tokens."""
+        # Squares, so that many poor sentences do not outweigh a good one.
+        squares = [score * score for score in scores]
+        span = excerpt(self.text, Ruler(self.text), most, lambda _: squares)
+        if span is None:
+            return None
+        inside = [
+            n for n, own in enumerate(self.spans) if own.start < span.end and own.end > span.start
+        ]
+        best = max(inside, key=lambda n: scores[n])
+        outside = [above for above in self.above[best] if above.start < span.start]
+        return Focus(0, span, "\n".join(self._shown(outside)))
+
+    def _shown(self, spans: Sequence[Span]) -> list[str]:
+        return [self.text[s.start : min(s.end, s.start + _MAX_CONTEXT_CHARS)] for s in spans]
+
+
+async def focus(question: str, texts: Sequence[str], compare: Compare | None = None) -> list[Focus]:
+    """The parts that answer, best first; of some passages there is none.
+
+    Args:
+        compare: without it the words decide.
+    """
+
+    def prepared() -> tuple[list[_Sentences], list[float]]:
+        own = [_Sentences(text) for text in texts]
+        wanted = set(_words(question))
+        return own, bm25(wanted, [_words(read) for one in own for read in one.read])
+
+    passages, scores = await asyncio.to_thread(prepared)
+    if compare is not None:
+        read = [text for passage in passages for text in passage.read]
+        likely = sorted(range(len(read)), key=lambda n: -scores[n])[:MAX_COMPARED]
+        cosines = await compare([read[n] for n in likely])
+        if cosines:
+            least, most = min(cosines), max(cosines)
+            near = dict(zip(likely, cosines, strict=True))
+            scores = [
+                (score + (near.get(n, least) - least) / (most - least or 1.0)) / 2
+                for n, score in enumerate(scores)
+            ]
+    return await asyncio.to_thread(_chosen, passages, scores)
+
+
+def _chosen(passages: Sequence[_Sentences], scores: Sequence[float]) -> list[Focus]:
+    rest = iter(scores)
+    own = [[next(rest) for _ in passage.spans] for passage in passages]
+    worth = [
+        max(its, default=0.0) + _RANK_SHARE / (1 + place) if passage.spans else 0.0
+        for place, (passage, its) in enumerate(zip(passages, own, strict=True))
+    ]
+    floor = _SHARE_OF_BEST * max(worth, default=0.0)
+    ranked = sorted(range(len(passages)), key=lambda n: -worth[n])
+    parts = (
+        (n, passages[n].part(own[n], _OTHER_TOKENS if place else _FIRST_TOKENS))
+        for place, n in enumerate(ranked[:_MOST_PASSAGES])
+        if worth[n] >= floor
+    )
+    return [part._replace(passage=n) for n, part in parts if part is not None]

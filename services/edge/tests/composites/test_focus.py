@@ -1,0 +1,69 @@
+"""Which part of a passage answers."""
+
+from __future__ import annotations
+
+from searchbus_edge.composites.focus import focus
+from searchbus_passages import Ruler
+
+FILLER = "Boats went out to the wide blue sea on most days of the week. "
+TABLE = "| Plan | Price | Seats |\n|---|---|---|\n" + "".join(
+    f"| Plan {n} | {n} crowns for each month | {n} |\n" for n in range(90)
+)
+
+
+async def parts(question, *texts, compare=None):
+    found = await focus(question, texts, compare)
+    return [
+        (one.passage, texts[one.passage][one.span.start : one.span.end], one.context)
+        for one in found
+    ]
+
+
+async def test_line_below_the_heading_is_shown():
+    """The heading alone answers nothing."""
+    text = "# Vacation policy\n\nEverybody has 28 days a year.\n\nAsk early."
+    assert await parts("How many vacation days?", text) == [(0, text, "")]
+
+
+async def test_row_of_a_long_table_comes_with_its_header():
+    """The header stands outside of the part."""
+    ((_, shown, context),) = await parts("What does plan 77 cost?", TABLE)
+    assert "| Plan 77 | 77 crowns" in shown
+    assert context == "| Plan | Price | Seats |"
+
+
+async def test_sentence_in_the_middle_is_found_by_words_or_by_meaning():
+    """Without cosines, words decide."""
+    text = f"{FILLER * 40}The ferry leaves at noon. {FILLER * 40}"
+
+    async def near_noon(sentences):
+        return [0.8 if "noon" in sentence else 0.5 for sentence in sentences]
+
+    async def nothing(sentences):
+        return None
+
+    ((_, shown, _),) = await parts("When does the ferry leave?", text, compare=nothing)
+    assert "at noon" in shown
+    ((_, shown, _),) = await parts("departure ferry", text, compare=near_noon)
+    assert "at noon" in shown
+
+
+async def test_passages_beside_the_point_are_left_out_and_the_best_comes_first():
+    """Whatever place they had."""
+    answer = "The ferry leaves the harbour at noon. "
+    found = await parts("When does the ferry leave the harbour?", FILLER, answer, FILLER)
+    assert [passage for passage, *_ in found] == [1]
+
+
+async def test_part_of_an_endless_line_is_bounded():
+    """It is cut between words."""
+    text = "word " * 20_000 + "ferry " + "word " * 20_000
+    ((_, shown, _),) = await parts("ferry", text)
+    assert "ferry" in shown
+    assert Ruler(shown).between(0, len(shown)) <= 400
+
+
+async def test_nothing_has_no_part():
+    """No passages, and empty ones."""
+    assert await focus("q", []) == []
+    assert await focus("q", ["", " \n"]) == []
