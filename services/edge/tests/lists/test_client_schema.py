@@ -109,7 +109,7 @@ def schemas(draw):
     return found
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(schemas(), st.lists(st.dictionaries(st.sampled_from("abc"), instances), min_size=1))
 def test_the_same_arguments_are_valid(schema, values):
     """Whatever the schema combines, also by references to parts that move."""
@@ -122,7 +122,7 @@ def test_the_same_arguments_are_valid(schema, values):
     assert json.dumps(schema) == before, "the descriptor's own schema is not changed"
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(schemas())
 def test_no_list_of_types_is_left_and_the_size_is_linear(schema):
     """Nor a word of an older draft. Once more changes nothing."""
@@ -150,7 +150,7 @@ nullable = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(nullable, st.dictionaries(st.just("x"), instances))
 def test_nullable_is_read_as_openapi_reads_it(part, instance):
     """By clients and by the check of arguments."""
