@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ TIMEOUT_S = 900
 
 
 def python_of(client: str) -> Path:
-    """Its environment's Python; fastmcp is also a peer of the benchmarks."""
+    """Its environment's Python; fastmcp is also a peer of the benchmarks, mcp2 the project's own."""
+    if client == "mcp2":
+        return Path(sys.executable)
     pins = FOLDER / f"{client}.txt"
     try:
         return environment(client, pins if pins.exists() else None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import warnings
 
 import pytest
 import typer
@@ -10,6 +12,7 @@ from typer.testing import CliRunner
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_ingest import ingest_command
+from searchbus_ingest.sources import files
 from searchbus_runtime import BusAddress
 
 from .conftest import bus_with
@@ -62,20 +65,20 @@ def test_skipped_documents_are_named_and_exit_with_one(run, notes):
 
 def test_what_is_left_out_is_counted_by_reason(run, notes):
     """And named with --verbose or as JSON; it is no failure."""
-    for name in ("c.xlsx", "d.png", ".hidden"):
+    for name in ("c.xls", "d.png", ".hidden"):
         (notes / name).write_text("x")
     done = run(notes, "--collection", "c")
     assert done.exit_code == 0
     assert "3 skipped" in done.stdout
     assert "skipped: 2 unsupported type, 1 hidden or generated" in done.stdout
-    assert "c.xlsx" not in done.stderr
+    assert "c.xls" not in done.stderr
     assert (
-        "c.xlsx: .xlsx files are not read; save"
+        "c.xls: .xls files are not read; save"
         in run(notes, "--collection", "c", "--verbose").stderr
     )
     summary = json.loads(run(notes, "--collection", "c", "--json").stdout)
     assert summary["skipped_by_reason"] == {"unsupported type": 2, "hidden or generated": 1}
-    assert [text.partition(":")[0] for text in summary["skipped"]] == [".hidden", "c.xlsx", "d.png"]
+    assert [text.partition(":")[0] for text in summary["skipped"]] == [".hidden", "c.xls", "d.png"]
     assert summary["failed"] == 0
 
 
@@ -157,3 +160,18 @@ def test_without_a_stack_the_message_says_how_to_start_one(run, notes, monkeypat
     done = run(notes, "--collection", "c")
     assert done.exit_code == 2
     assert "searchbus up" in " ".join(done.stderr.split())
+
+
+def test_words_of_libraries_are_not_shown(run, notes, monkeypatch):
+    """Warnings and log lines of parsers say nothing to who ingests."""
+
+    def read(body):
+        warnings.warn("internal", stacklevel=1)
+        logging.getLogger("some.parser").warning("internal")
+        return None, "They sing."
+
+    monkeypatch.setitem(files._BINARY, ".pdf", read)
+    (notes / "c.pdf").write_bytes(b"")
+    done = run(notes, "--collection", "c")
+    assert "3 stored" in done.stdout
+    assert "internal" not in done.output

@@ -56,3 +56,14 @@ def test_file_is_done_when_its_document_is_stored():
     assert str(report).startswith("0 of 3 files")
     report.show(Summary(stored=1, skipped=[Item("b", problem="binary")]))
     assert str(report).startswith("2 of 3 files")
+
+
+def test_what_is_read_is_shown_before_the_first_batch_is_stored():
+    """An ingest of long documents is seen to work."""
+    report = ProgressReport()
+    report.files_total = 3
+    report.item_read()
+    report.item_read()
+    assert str(report).startswith("0 of 3 files, 0 documents, 2 more read, 0 passages")
+    report.show(Summary(stored=2))
+    assert "more read" not in str(report)

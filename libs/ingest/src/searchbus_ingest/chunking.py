@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from searchbus_contracts.ingest import Chunk
 
+from .code_headings import find_code_headings
 from .headings import find_headings
 from .tokens import TokenEstimate
 
@@ -38,9 +39,22 @@ _BOUNDARY = re.compile(r"([.!?][\"'”’)\]]*\d{0,2})\s+(?=[\"'“‘(\[]?[A-Z0
 _WORD_BEFORE = re.compile(r"([\w.]+)$")
 
 
-def cut(text: str, *, markdown: bool = False, target_chars: int = TARGET_CHARS) -> list[Chunk]:
-    """Cut a text; a text without a visible character gives no chunks."""
-    headings = find_headings(text, markdown=markdown)
+def cut(
+    text: str,
+    *,
+    markdown: bool = False,
+    code_suffix: str | None = None,
+    target_chars: int = TARGET_CHARS,
+) -> list[Chunk]:
+    """Cut a text; a text without a visible character gives no chunks.
+
+    Args:
+        code_suffix: of the file, for source code, which is cut at functions and classes.
+    """
+    if code_suffix is not None:
+        headings = find_code_headings(text, code_suffix)
+    else:
+        headings = find_headings(text, markdown=markdown)
     tokens = TokenEstimate(text)
     chunks: list[Chunk] = []
     edges: list[tuple[str | None, int, int]] = []

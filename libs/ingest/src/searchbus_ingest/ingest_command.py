@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
@@ -83,7 +86,7 @@ def ingest(
     items = _open(source, collection, tuple(include or ()), folder, site, pause_s, progress)
     started_s = time.monotonic()
     try:
-        with progress:
+        with quiet_libraries(), progress:
             summary = asyncio.run(_send(address, collection, items, fields, prune, progress))
     except* Fault as group:
         first: BaseException = group
@@ -95,6 +98,20 @@ def ingest(
     _print(summary, collection, time.monotonic() - started_s, as_json, verbose)
     if summary.failed:
         raise typer.Exit(1)
+
+
+@contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Keep what parsers warn of and log to themselves: what a file lost is said in our words."""
+    # Without any handler, Python writes the warnings of every logger to standard error.
+    handler = logging.NullHandler()
+    logging.getLogger().addHandler(handler)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.getLogger().removeHandler(handler)
 
 
 def _print(summary: Summary, collection: str, seconds: float, as_json: bool, verbose: bool) -> None:

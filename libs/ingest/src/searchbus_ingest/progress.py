@@ -70,6 +70,7 @@ class ProgressReport:
     def item_read(self) -> None:
         """Count a document, or what was skipped, that a reader yields."""
         self._items += 1
+        self.show(self._summary)
 
     def show(self, summary: Summary) -> None:
         """Show the counts so far."""
@@ -85,16 +86,21 @@ class ProgressReport:
         files = f"{self._files_done} of {self.files_total} files, " if self.files_total else ""
         of = f" of {self.documents_total}" if self.documents_total else ""
         waits = ", waiting for the retrieval service" if self._summary.waits else ""
+        read = f", {self._waiting} more read" if self._waiting > 0 else ""
         return (
-            f"{files}{self._documents}{of} documents, {passages} passages, {rate:.0f} passages/s"
-            f"{waits}"
+            f"{files}{self._documents}{of} documents{read}, {passages} passages, "
+            f"{rate:.0f} passages/s{waits}"
         )
 
     @property
     def _files_done(self) -> int:
         """Without the files that are read but not stored yet; most have one document each."""
-        waiting = self._items - self._summary.documents - len(self._summary.skipped)
-        return max(0, self._files - max(0, waiting))
+        return max(0, self._files - max(0, self._waiting))
+
+    @property
+    def _waiting(self) -> int:
+        """Documents that are read but not stored yet."""
+        return self._items - self._summary.documents - len(self._summary.skipped)
 
     @property
     def _documents(self) -> int:

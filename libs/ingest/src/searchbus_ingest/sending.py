@@ -32,6 +32,8 @@ __all__ = ["Summary", "delete_documents", "send"]
 
 BATCH_CHUNKS = 128
 """About three seconds of embedding on two cores: small enough to show progress and to retry."""
+FIRST_BATCH_CHUNKS = 16
+"""Of the first batch, so that there is progress within a second."""
 BATCHES_AT_ONCE = 2
 TIMEOUT_S = 30.0
 CHUNK_TIMEOUT_S = 0.5
@@ -128,6 +130,7 @@ async def send(
 
     async with asyncio.TaskGroup() as group:
         batch: list[NewDocument] = []
+        full_chunks = min(FIRST_BATCH_CHUNKS, BATCH_CHUNKS)
         async for item in _in_thread(items):
             if item.document is None:
                 summary.skipped.append(item)
@@ -148,7 +151,8 @@ async def send(
                 on_progress(summary)
                 continue
             batch.append(item.document)
-            if sum(len(d.chunks) for d in batch) >= BATCH_CHUNKS:
+            if sum(len(d.chunks) for d in batch) >= full_chunks:
+                full_chunks = BATCH_CHUNKS
                 await slots.acquire()
                 group.create_task(deliver(batch))
                 batch = []

@@ -23,14 +23,14 @@ def found(path, *include):
 def test_every_file_is_read_or_named(tmp_path):
     """In a stable order."""
     for name in ("b.md", "a.md", "sub/c.MD", "sub/deep/d.md", ".git/e.md", "node_modules/x/f.md", ".h.md",
-                 "g.xlsx", "h"):  # fmt: skip
+                 "g.xls", "h"):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("Text.")
     read, skipped = found(tmp_path)
     assert read == ["a.md", "b.md", "sub/c.MD", "sub/deep/d.md"]
     assert skipped == {
         ".git": Reason.HIDDEN, ".h.md": Reason.HIDDEN, "node_modules": Reason.HIDDEN,
-        "g.xlsx": Reason.UNSUPPORTED, "h": Reason.UNSUPPORTED,
+        "g.xls": Reason.UNSUPPORTED, "h": Reason.UNSUPPORTED,
     }  # fmt: skip
     assert all(f.skipped.left_out for f in find_files(tmp_path, SUFFIXES) if f.skipped)
     assert found(tmp_path, "*.md") == (["a.md", "b.md"], {})
@@ -39,11 +39,11 @@ def test_every_file_is_read_or_named(tmp_path):
 
 def test_unsupported_file_that_was_asked_for_is_a_failure(tmp_path):
     """Alone, or by a glob. The problem says what to do."""
-    (tmp_path / "g.xlsx").write_text("x")
-    for path, include in ((tmp_path / "g.xlsx", ()), (tmp_path, ("*",))):
+    (tmp_path / "g.xls").write_text("x")
+    for path, include in ((tmp_path / "g.xls", ()), (tmp_path, ("*",))):
         (file,) = find_files(path, SUFFIXES, include=include)
         assert not file.skipped.left_out
-        assert file.skipped.problem == ".xlsx files are not read; save each sheet as CSV"
+        assert file.skipped.problem == ".xls files are not read; save it as .xlsx"
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path):

@@ -35,7 +35,7 @@ def test_tool_has_the_workers_schema_under_the_listed_name(make_tool):
 def test_output_schema_is_the_workers_or_the_failures(make_tool):
     """Definitions stay at the root, where references look for them."""
     schema = {"type": "object", "$defs": {"A": {"type": "string"}}, "properties": {}}
-    found = render.output_schema(make_tool(output_schema=schema).descriptor)
+    found = render.output_schema(make_tool(output_schema=schema))
     assert found["$defs"] == {"A": {"type": "string"}}
     assert found["anyOf"] == [{"type": "object", "properties": {}}, render.ERROR_SCHEMA]
     assert "$defs" in schema

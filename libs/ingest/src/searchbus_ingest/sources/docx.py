@@ -10,7 +10,7 @@ from searchbus_pages import read_html
 
 from .item import Reason, SkipError
 
-__all__ = ["docx_to_text"]
+__all__ = ["check_package", "docx_to_text", "is_xml"]
 
 MAX_XML_BYTES = 64 * 1024 * 1024
 """Of all parts, unpacked: a small file may unpack to gigabytes."""
@@ -31,7 +31,7 @@ def docx_to_text(body: bytes) -> tuple[str | None, str]:
         problem = "encrypted, or an old .doc; save it as .docx without a password"
         raise SkipError(Reason.UNREADABLE, problem)
     try:
-        title = _check(body)
+        title = check_package(body)
         html = mammoth.convert_to_html(
             io.BytesIO(body),
             style_map=_STYLES,
@@ -45,10 +45,14 @@ def docx_to_text(body: bytes) -> tuple[str | None, str]:
         raise SkipError(Reason.UNREADABLE, problem) from None
 
 
-def _check(body: bytes) -> str | None:
-    """The title, where the document has one."""
+def check_package(body: bytes) -> str | None:
+    """The title of a file of Office, where it has one.
+
+    Raises:
+        SkipError: its parts unpack to more than the limit.
+    """
     with zipfile.ZipFile(io.BytesIO(body)) as parts:
-        size_bytes = sum(part.file_size for part in parts.infolist() if _is_xml(part.filename))
+        size_bytes = sum(part.file_size for part in parts.infolist() if is_xml(part.filename))
         if size_bytes > MAX_XML_BYTES:
             limit = f"{MAX_XML_BYTES // 1024 // 1024} MiB"
             problem = f"its parts unpack to more than {limit}, the limit of a document; split it"
@@ -59,5 +63,6 @@ def _check(body: bytes) -> str | None:
         return ElementTree.fromstring(parts.read("docProps/core.xml")).findtext(_TITLE)  # noqa: S314
 
 
-def _is_xml(name: str) -> bool:
+def is_xml(name: str) -> bool:
+    """Whether a part of this name counts for the limit of what is unpacked."""
     return name.endswith((".xml", ".rels"))

@@ -73,6 +73,7 @@ def make_document(
     url: str | None = None,
     metadata: Metadata | None = None,
     markdown: bool = False,
+    code_suffix: str | None = None,
     note: str | None = None,
 ) -> Item:
     """Cut a text into a document; an empty or too large text gives an item with a problem."""
@@ -88,7 +89,7 @@ def make_document(
         document_id=document_id(collection, source_id),
         title=" ".join(title.split())[:1000] or source_id[:1000],
         text=text,
-        chunks=tuple(cut(text, markdown=markdown)),
+        chunks=tuple(cut(text, markdown=markdown, code_suffix=code_suffix)),
         url=url,
         metadata=metadata or {},
     )

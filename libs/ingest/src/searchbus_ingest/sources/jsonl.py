@@ -21,7 +21,7 @@ from searchbus_pages import detect_charset
 from .item import Item, Reason, SkipError, make_document
 from .regular_file import open_regular
 
-__all__ = ["count_lines", "read_jsonl"]
+__all__ = ["count_lines", "read_jsonl", "read_record"]
 
 _ID = ("id", "_id")
 _TEXT = ("text", "full_text", "content")
@@ -103,6 +103,11 @@ def _read_line(origin: str, line: str, charset: str, collection: str) -> Item:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
         return _bad(origin, f"not valid JSON: {getattr(error, 'msg', 'nested too deeply')}")
+    return read_record(origin, row, collection)
+
+
+def read_record(origin: str, row: Any, collection: str) -> Item:
+    """The document of one record."""
     if not isinstance(row, dict):
         return _bad(origin, "not a JSON object")
     key, source_id = _first(row, _ID)

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
 
 from .item import Reason, SkipError
 
-__all__ = ["csv_to_text"]
+__all__ = ["MAX_ROWS", "csv_to_text", "row_line"]
 
 MAX_ROWS = 100_000
 _SNIFFED_CHARS = 20_000
@@ -38,7 +39,10 @@ def csv_to_text(text: str) -> str:
     try:
         names = [" ".join(name.split()) for name in next(rows, [])]
         for row in rows:
-            line = _line(names, row)
+            line = row_line(
+                (names[position] if position < len(names) else "", position, value)
+                for position, value in enumerate(row)
+            )
             if not line:
                 continue
             if len(lines) == MAX_ROWS:
@@ -62,11 +66,15 @@ def _delimiter(text: str) -> str:
         return max(_DELIMITERS, key=first.count)
 
 
-def _line(names: list[str], row: list[str]) -> str:
-    cells = []
-    for position, value in enumerate(row):
+def row_line(cells: Iterable[tuple[str, int, str]]) -> str:
+    """The line of a row; empty where all of its values are.
+
+    Args:
+        cells: name of the column (may be empty), its number from 0, value.
+    """
+    found = []
+    for name, column, value in cells:
         value = " ".join(value.split())
         if value:
-            name = names[position] if position < len(names) else ""
-            cells.append(f"{name or f'column {position + 1}'}: {value}")
-    return f"- {'; '.join(cells)}" if cells else ""
+            found.append(f"{name or f'column {column + 1}'}: {value}")
+    return f"- {'; '.join(found)}" if found else ""

@@ -16,9 +16,9 @@ __all__ = ["FoundFile", "find_files"]
 
 _GENERATED = frozenset({"node_modules", "__pycache__"})
 _REMEDIES = {
-    **dict.fromkeys((".xlsx", ".xls", ".ods", ".numbers"), "save each sheet as CSV"),
+    **dict.fromkeys((".xls", ".ods", ".numbers"), "save it as .xlsx"),
     **dict.fromkeys((".doc", ".odt", ".rtf", ".pages"), "save it as .docx"),
-    **dict.fromkeys((".ppt", ".pptx", ".odp", ".key", ".epub"), "save it as PDF"),
+    **dict.fromkeys((".ppt", ".odp", ".key", ".epub"), "save it as PDF"),
     **dict.fromkeys((".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar"), "unpack it"),
 }
 

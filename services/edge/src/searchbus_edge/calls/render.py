@@ -13,7 +13,6 @@ from searchbus_contracts import (
     ResourceBody,
     ResourceDescriptor,
     ResourceTemplate,
-    ToolDescriptor,
     ToolReply,
 )
 from searchbus_contracts.tools import (
@@ -61,11 +60,11 @@ ERROR_SCHEMA: dict[str, Any] = {
 }
 
 
-def output_schema(descriptor: ToolDescriptor) -> dict[str, Any] | None:
+def output_schema(listed: ListedTool) -> dict[str, Any] | None:
     """The worker's schema or the failure's: some hosts validate failed results against it too."""
-    if descriptor.output_schema is None:
+    if listed.output_schema is None:
         return None
-    schema = dict(descriptor.output_schema)
+    schema = dict(listed.output_schema)
     definitions = schema.pop("$defs", None)
     either: dict[str, Any] = {"type": "object", "anyOf": [schema, ERROR_SCHEMA]}
     if definitions:
@@ -74,15 +73,15 @@ def output_schema(descriptor: ToolDescriptor) -> dict[str, Any] | None:
 
 
 def tool(listed: ListedTool) -> types.Tool:
-    """A tool as tools/list shows it: the worker's own schema under the listed name."""
+    """A tool as tools/list shows it: its schemas as clients read them."""
     descriptor = listed.descriptor
     hints = descriptor.annotations
     return types.Tool(
         name=listed.name,
         title=descriptor.title,
         description=descriptor.description,
-        input_schema=descriptor.input_schema,
-        output_schema=output_schema(descriptor),
+        input_schema=listed.input_schema,
+        output_schema=output_schema(listed),
         annotations=types.ToolAnnotations.model_validate(msgspec.to_builtins(hints))
         if hints
         else None,

@@ -118,7 +118,8 @@ def _toolsets(tools: Iterable[ListedTool]) -> list[str]:
 def _operation(listed: ListedTool, components: Components) -> dict[str, Any]:
     """The operation of one tool."""
     tool = listed.descriptor
-    body: dict[str, Any] = {"schema": components.add(f"{listed.name} arguments", tool.input_schema)}
+    schema = components.add(f"{listed.name} arguments", listed.input_schema)
+    body: dict[str, Any] = {"schema": schema}
     sample = sample_arguments(listed)
     if sample is not None:
         body["example"] = sample
@@ -138,8 +139,8 @@ def _operation(listed: ListedTool, components: Components) -> dict[str, Any]:
 def _result(listed: ListedTool, components: Components) -> dict[str, Any]:
     tool = listed.descriptor
     content: dict[str, Any]
-    if tool.output_schema is not None:
-        schema = components.add(f"{listed.name} result", tool.output_schema)
+    if listed.output_schema is not None:
+        schema = components.add(f"{listed.name} result", listed.output_schema)
         content = {"application/json": {"schema": schema}}
     else:
         either = "what the called tool returns" if is_call_tool(listed) else "the result"

@@ -26,6 +26,7 @@ from searchbus_contracts.resources import template_pattern
 from searchbus_contracts.schemas import foreign_dialect
 from searchbus_runtime.pins import Reviewed
 
+from .client_schema import with_nulls
 from .view import ListedTool, validator
 
 __all__ = ["Offer", "Offers", "Review", "has_valid_schema"]
@@ -140,7 +141,7 @@ def _offer(
 def has_valid_schema(tool: ToolDescriptor) -> bool:
     """Whether arguments can be validated; logs why not, and which schema is read as 2020-12."""
     try:
-        validator(tool.input_schema)
+        validator(with_nulls(tool.input_schema))
     except (ValueError, RecursionError) as error:
         log.warning(
             "%s of toolset %s is not listed: invalid input schema: %s",

@@ -21,6 +21,7 @@ from searchbus_contracts import (
 from searchbus_contracts.headers import bare_role
 
 from ..calls.repair import Repair
+from .client_schema import client_schema, with_nulls
 from .visible import visible
 
 __all__ = ["PATTERN_OPTIONS", "ListedTool", "View", "validator"]
@@ -78,12 +79,23 @@ class ListedTool:
     @cached_property
     def validator(self) -> jsonschema_rs.Validator:
         """Checks arguments; made at the first call, since it takes 5 KiB."""
-        return validator(self.descriptor.input_schema)
+        return validator(with_nulls(self.descriptor.input_schema))
 
     @cached_property
     def repair(self) -> Repair:
         """Of arguments, before they are validated."""
-        return Repair(self.descriptor.input_schema)
+        return Repair(with_nulls(self.descriptor.input_schema))
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        """The schema of its arguments as clients read it."""
+        return client_schema(self.descriptor.input_schema)
+
+    @cached_property
+    def output_schema(self) -> dict[str, Any] | None:
+        """The schema of its results as clients read it."""
+        found = self.descriptor.output_schema
+        return None if found is None else client_schema(found)
 
     @cached_property
     def mirrors_arguments(self) -> bool:

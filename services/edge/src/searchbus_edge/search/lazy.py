@@ -137,7 +137,7 @@ def _brief(tool: ListedTool, *, full: bool) -> FoundTool:
         summary=_one_line(descriptor.description),
         required=[str(name) for name in required] if isinstance(required, list) else [],
         description=descriptor.description if full else None,
-        input_schema=descriptor.input_schema if full else None,
+        input_schema=tool.input_schema if full else None,
     )
 
 

@@ -1,0 +1,160 @@
+"""Workbooks and presentations to text; hostile ones within limits."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+
+from searchbus_ingest.sources import docx, office
+from searchbus_ingest.sources.item import Reason, SkipError
+from searchbus_ingest.sources.office import pptx_to_text, xlsx_to_text
+
+_R = 'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+STYLES = """<styleSheet><numFmts><numFmt numFmtId="170" formatCode="dd.mm.yyyy"/></numFmts>
+<cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="170"/></cellXfs></styleSheet>"""
+
+
+def package(parts: dict[str, str]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, content in parts.items():
+            out.writestr(name, content)
+    return file.getvalue()
+
+
+def relations(*targets: str) -> str:
+    found = "".join(f'<Relationship Id="r{n}" Target="{t}"/>' for n, t in enumerate(targets))
+    return f"<Relationships>{found}</Relationships>"
+
+
+def make_xlsx(rows: str, strings: str = "", **more: str) -> bytes:
+    """A workbook of one sheet."""
+    return package({
+        "xl/workbook.xml": f'<workbook {_R}><sheets><sheet name="Staff" r:id="r0"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": relations("worksheets/sheet1.xml"),
+        "xl/worksheets/sheet1.xml": f"<worksheet><sheetData>{rows}</sheetData></worksheet>",
+        "xl/sharedStrings.xml": f"<sst>{strings}</sst>",
+        "xl/styles.xml": STYLES, **more,
+    })  # fmt: skip
+
+
+def make_pptx(*slides: str, **more: str) -> bytes:
+    """A presentation; `notes` of the first slide."""
+    ids = "".join(f'<p:sldId r:id="r{n}"/>' for n in range(len(slides)))
+    parts = {
+        "ppt/presentation.xml": f'<p:presentation xmlns:p="p" {_R}>{ids}</p:presentation>',
+        "ppt/_rels/presentation.xml.rels": relations(
+            *(f"slides/s{n}.xml" for n in range(len(slides)))
+        ),
+    }
+    for number, slide in enumerate(slides):
+        parts[f"ppt/slides/s{number}.xml"] = f'<p:sld xmlns:p="p" xmlns:a="a">{slide}</p:sld>'
+    if "notes" in more:
+        parts["ppt/slides/_rels/s0.xml.rels"] = relations("../notesSlides/n.xml")
+        parts["ppt/notesSlides/n.xml"] = (
+            f'<p:notes xmlns:p="p" xmlns:a="a">{more["notes"]}</p:notes>'
+        )
+    return package(parts)
+
+
+def shape(text: str, kind: str = "body") -> str:
+    return f'<p:sp><p:ph type="{kind}"/><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:sp>'
+
+
+def test_rows_have_the_names_of_their_columns():
+    """Shared texts, dates of both kinds of formats, truth values, gaps."""
+    rows = (
+        '<row><c r="A1" t="s"><v>0</v></c><c r="C1" t="inlineStr"><is><t>since</t></is></c></row>'
+        '<row><c r="A2" t="s"><v>1</v></c><c r="C2" s="1"><v>44562</v></c></row>'
+        '<row><c r="A3" t="b"><v>1</v></c><c r="B3"><v>7.5</v></c><c r="C3" s="2"><v>44562.5</v></c></row>'
+    )
+    title, text = xlsx_to_text(
+        make_xlsx(rows, "<si><t>name</t></si><si><r><t>Jo</t></r><r><t>sé</t></r></si>")
+    )
+    assert title is None
+    assert text.split("\n") == [
+        "# Staff", "", "- name: José; since: 2022-01-01",
+        "- name: true; column 2: 7.5; since: 2022-01-01 12:00:00", "",
+    ]  # fmt: skip
+
+
+def test_a_part_whose_size_was_not_counted_is_not_read():
+    """A sheet may have any name, and unpack to any size."""
+    parts = {
+        "xl/_rels/workbook.xml.rels": relations("worksheets/bomb"),
+        "xl/worksheets/bomb": "<a/>",
+    }
+    with pytest.raises(SkipError, match="unknown type"):
+        xlsx_to_text(make_xlsx("", **parts))
+
+
+def test_a_sheet_of_one_row_is_its_values():
+    """There is nothing that the names could name."""
+    row = '<row><c t="inlineStr"><is><t>They sing.</t></is></c></row>'
+    assert xlsx_to_text(make_xlsx(row))[1] == "# Staff\n\n- column 1: They sing.\n"
+
+
+def test_slides_are_sections_with_notes():
+    """In the order of the presentation; numbers of slides are left out."""
+    slides = (
+        shape("Whales", "title") + shape("They sing.") + shape("1", "sldNum"),
+        shape("Dolphins."),
+    )
+    _, text = pptx_to_text(make_pptx(*slides, notes=shape("Say it slowly.")))
+    assert text.split("\n\n") == [
+        "# Whales",
+        "They sing.",
+        "Say it slowly.",
+        "# Slide 2",
+        "Dolphins.",
+    ]
+
+
+CELL = '<c t="s"><v>0</v></c>'
+
+
+@pytest.mark.parametrize("limit", ["MAX_CELLS", "MAX_ROWS", "MAX_DOCUMENT_BYTES", "_MAX_ELEMENTS"])
+def test_workbook_beyond_a_limit_is_skipped(monkeypatch, limit):
+    """Cells, rows, one text in many cells, one row of many elements."""
+    monkeypatch.setattr(office, limit, 50)
+    with pytest.raises(SkipError, match="more than") as caught:
+        xlsx_to_text(make_xlsx(f"<row>{CELL * 30}</row>" * 60, "<si><t>many</t></si>"))
+    assert caught.value.reason is Reason.TOO_LARGE
+
+
+def test_workbook_of_a_million_cells_is_skipped():
+    """At the real limit."""
+    with pytest.raises(SkipError, match="1,000,000 cells"):
+        xlsx_to_text(make_xlsx(("<row>" + "<c><v>1</v></c>" * 1000 + "</row>") * 1001))
+
+
+@pytest.mark.parametrize("read", [xlsx_to_text, pptx_to_text])
+def test_file_that_unpacks_to_too_much_is_not_unpacked(monkeypatch, read):
+    """As of Word documents."""
+    monkeypatch.setattr(docx, "MAX_XML_BYTES", 1000)
+    for body in (make_xlsx(" " * 2000), make_pptx(" " * 2000)):
+        with pytest.raises(SkipError, match="unpack to more than"):
+            read(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [(b"no zip", "not readable as"), (b"\xd0\xcf\x11\xe0", "without a password"),
+     (package({}), "not readable as"), (make_xlsx("<row>"), "not readable as"),
+     (make_xlsx("<a>" * 600 + "</a>" * 600), "elements"),
+     (make_xlsx('<row><c t="s"><v>9</v></c></row>'), "not readable as")],
+    ids=["no package", "encrypted", "empty", "broken", "deep", "no such text"],
+)  # fmt: skip
+def test_unreadable_workbook_is_skipped(body, problem):
+    """With what is known of it."""
+    with pytest.raises(SkipError, match=problem):
+        xlsx_to_text(body)
+
+
+def test_presentation_of_too_many_slides_is_skipped(monkeypatch):
+    """Before they are read."""
+    monkeypatch.setattr(office, "MAX_SLIDES", 1)
+    with pytest.raises(SkipError, match="slides"):
+        pptx_to_text(make_pptx(shape("a"), shape("b")))
