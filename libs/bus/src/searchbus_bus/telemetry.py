@@ -93,7 +93,7 @@ _failed = meter.create_counter(
 
 REFUSED = ("descriptor", "toolset", "service", "event", "instance", "catalog")
 ERROR_KINDS = ("permission", "slow_consumer", "other", "store", "cancel", "late")
-BACKGROUND = ("commit", "index", "sizes")
+BACKGROUND = ("commit", "facts", "index", "sizes")
 
 
 @cache

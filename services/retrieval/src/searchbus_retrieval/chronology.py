@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
@@ -14,7 +14,7 @@ from searchbus_vectors import Hit, terms
 from .dates import Period, mentioned_periods
 from .intent import wanted_type
 from .literal import Phrase
-from .names import LEAST_RARITY, has_word, quoted
+from .names import has_word, quoted
 from .profiles import Profile
 from .ranking import metadata
 
@@ -66,15 +66,23 @@ class Order:
     wanted_type: str | None = None
 
     def apply(
-        self, ranked: Sequence[Hit], shares: Mapping[str, float], rarity: Mapping[str, float]
+        self,
+        ranked: Sequence[Hit],
+        shares: Mapping[str, float],
+        rarity: Mapping[str, float],
+        rare: Collection[str],
+        answers: Callable[[Hit], bool],
     ) -> list[Hit]:
         """Raise the hits that match best, in the order of their dates.
 
         Args:
             shares: id → share of the question's quantities; only hits with the most take part.
             rarity: word → its weight.
+            rare: words that hardly any passage has: what is asked about.
+            answers: whether a hit states the facts that are asked for; where any does, only those
+                take part.
         """
-        chosen = self._chosen(ranked, shares, rarity)
+        chosen = self._chosen(ranked, shares, rarity, rare, answers)
         dates = sorted({self._date(hit) for hit in chosen}, reverse=self.wanted == "latest")
         places = {date: place for place, date in enumerate(dates)}
         best = max((hit.score for hit in ranked), default=0.0)
@@ -85,20 +93,27 @@ class Order:
         return sorted((raised.get(hit.id, hit) for hit in ranked), key=lambda hit: -hit.score)
 
     def _chosen(
-        self, ranked: Sequence[Hit], shares: Mapping[str, float], rarity: Mapping[str, float]
+        self,
+        ranked: Sequence[Hit],
+        shares: Mapping[str, float],
+        rarity: Mapping[str, float],
+        rare: Collection[str],
+        answers: Callable[[Hit], bool],
     ) -> list[Hit]:
         cosine_floor = max((hit.cosine for hit in ranked), default=0.0) - _COSINE_BEHIND_BEST
         found = [
             hit
             for hit in ranked
-            if hit.cosine >= cosine_floor
+            if (rare or hit.cosine >= cosine_floor)
             and self._date(hit)
             and self.wanted_type in (None, metadata(hit, self.profile.type_field))
         ]
         found = [hit for hit in found if self._in_periods(hit)] or found
         floor = max((hit.score for hit in ranked), default=0.0) - _BEHIND_BEST
         near = [hit for hit in found if hit.score >= floor]
-        literal = self._with_phrases(found) or self._with_rare_words(found, rarity)
+        if stated := [hit for hit in found if answers(hit)]:
+            return stated
+        literal = self._with_phrases(found) or self._with_rare_words(found, rarity, rare)
         found = literal or near
         most = max((shares.get(hit.id, 0.0) for hit in found), default=0.0)
         found = [hit for hit in found if shares.get(hit.id, 0.0) == most]
@@ -113,12 +128,17 @@ class Order:
             return []
         return [hit for hit in hits if all(p.stands_in(*_texts(hit)) for p in self.phrases)]
 
-    def _with_rare_words(self, hits: list[Hit], rarity: Mapping[str, float]) -> list[Hit]:
-        rare = [word for word in self.words if rarity.get(word, 0.0) >= LEAST_RARITY]
-        if not rare:
-            return []
-        texts = {hit.id: " ".join(_texts(hit)).lower() for hit in hits}
-        return [hit for hit in hits if all(has_word(texts[hit.id], word) for word in rare)]
+    def _with_rare_words(
+        self, hits: list[Hit], rarity: Mapping[str, float], rare: Collection[str]
+    ) -> list[Hit]:
+        """The hits with all rare words, or with those that weigh most."""
+        wanted = [word for word in self.words if word in rare]
+        weights: dict[str, float] = {}
+        for hit in hits if wanted else ():
+            text = " ".join(_texts(hit)).lower()
+            weights[hit.id] = sum(rarity.get(word, 0.0) for word in wanted if has_word(text, word))
+        most = max(weights.values(), default=0.0)
+        return [hit for hit in hits if most and weights[hit.id] == most]
 
     def _in_periods(self, hit: Hit) -> bool:
         date = self._date(hit)

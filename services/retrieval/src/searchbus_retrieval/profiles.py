@@ -18,6 +18,12 @@ Groups of words that exclude each other, for the sentence in which a quantity st
 Groups of words that mean the same; those that a question lacks weigh less than its own:
 
     synonyms = [["dissent", "voting against"]]
+
+Facts that are read of documents when they are stored (facts.py):
+
+    [facts.votes]
+    types = ["minutes"]                     # which documents have them; empty: all
+    asked_by = ["dissent", "voted"]         # passages with them rather than others answer
 """
 
 from __future__ import annotations
@@ -27,11 +33,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
-__all__ = ["DocumentType", "Profile", "load_profiles"]
+__all__ = ["DocumentType", "FactSource", "Profile", "load_profiles"]
 
 
 class DocumentType(Struct, forbid_unknown_fields=True):
@@ -51,6 +58,18 @@ class DocumentType(Struct, forbid_unknown_fields=True):
     repeats: bool = False
 
 
+class FactSource(Struct, forbid_unknown_fields=True):
+    """Where facts of one name are read, and which questions they answer.
+
+    Args:
+        types: of documents that have them; empty: all.
+        asked_by: words of questions that passages with them answer better than others.
+    """
+
+    types: tuple[str, ...] = ()
+    asked_by: tuple[str, ...] = ()
+
+
 class Profile(Struct, forbid_unknown_fields=True, dict=True):
     """What is known of one collection's documents.
 
@@ -60,6 +79,7 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
         types: value of that field → the type.
         opposites: groups of words; what one group says excludes what the others say.
         synonyms: groups of words and phrases that mean the same.
+        facts: name of facts → where they are read.
     """
 
     date_field: str | None = None
@@ -67,6 +87,7 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
     types: dict[str, DocumentType] = {}
     opposites: tuple[tuple[str, ...], ...] = ()
     synonyms: tuple[tuple[str, ...], ...] = ()
+    facts: dict[Literal["votes", "decision"], FactSource] = {}
 
     @cached_property
     def named(self) -> dict[str, re.Pattern[str]]:
@@ -77,6 +98,11 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
     def asked(self) -> dict[str, re.Pattern[str]]:
         """Type → finds the words that ask for it."""
         return _patterns({kind: t.asked_by for kind, t in self.types.items()})
+
+    @cached_property
+    def asked_facts(self) -> dict[str, re.Pattern[str]]:
+        """Name of facts → finds the words that ask for them."""
+        return _patterns({name: source.asked_by for name, source in self.facts.items()})
 
 
 def load_profiles(folder: Path | None = None) -> dict[str, Profile]:
