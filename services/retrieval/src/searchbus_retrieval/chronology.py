@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
+from dataclasses import dataclass, field
+from itertools import pairwise, takewhile
 from typing import Literal
 
 from searchbus_contracts.retrieval import FieldType
@@ -27,9 +27,12 @@ _COSINE_BEHIND_BEST = 0.2
 """A passage further behind the best does not take part in the order of dates."""
 _SHARE_OF_WORDS = 0.85
 """Of the most that any passage has of the question's words, each by its rarity."""
+_SHARE_OF_LITERAL_WORDS = 0.7
+"""The same where all have the rare words."""
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
 _FIRST = re.compile(
-    rf"\b(?:first|earliest)\b(?!\s+(?:quarter|half|day|week|month|of\s+(?:{_MONTHS})))", re.I
+    r"\b(?:when|since when) (?:did|has|have) .{1,80}\b(?:begin|began|begun|start|started)\b"
+    rf"|\b(?:first|earliest)\b(?!\s+(?:quarter|half|day|week|month|of\s+(?:{_MONTHS})))", re.I
 )
 _LATEST = re.compile(
     r"\b(?:latest|most recent|newest"
@@ -40,7 +43,7 @@ _ASKING = frozenset(
     terms(
         "first earliest latest most recent newest last time times when ever mention speak say says"
         " appear come came up refer describe discuss discussion call contain include use using word"
-        " phrase keep kept still raised"
+        " phrase keep kept still raised begin began begun start started"
     )
 )
 """Words of such questions that say nothing of the passage."""
@@ -54,6 +57,7 @@ class Order:
     Attributes:
         words: how the words begin that a passage should have.
         phrases: that it must have, where any passage has them.
+        pairs: of words that follow each other in the question → finds them near each other.
         periods: in which the document is, where any passage is.
         wanted_type: value of the type field, where the question names it.
     """
@@ -63,6 +67,7 @@ class Order:
     words: frozenset[str]
     phrases: tuple[Phrase, ...] = ()
     periods: tuple[Period, ...] = ()
+    pairs: Mapping[tuple[str, str], re.Pattern[str]] = field(default_factory=dict)
     wanted_type: str | None = None
 
     def apply(
@@ -117,10 +122,9 @@ class Order:
         found = literal or near
         most = max((shares.get(hit.id, 0.0) for hit in found), default=0.0)
         found = [hit for hit in found if shares.get(hit.id, 0.0) == most]
-        if literal:
-            return found
         weights = {hit.id: self._weight(hit, rarity) for hit in found}
-        least = _SHARE_OF_WORDS * max(weights.values(), default=0.0)
+        share = _SHARE_OF_LITERAL_WORDS if literal else _SHARE_OF_WORDS
+        least = (0.0 if self.phrases and literal else share) * max(weights.values(), default=0.0)
         return [hit for hit in found if weights[hit.id] >= least]
 
     def _with_phrases(self, hits: list[Hit]) -> list[Hit]:
@@ -146,7 +150,12 @@ class Order:
 
     def _weight(self, hit: Hit, rarity: Mapping[str, float]) -> float:
         text = " ".join(_texts(hit)).lower()
-        return sum(rarity.get(word, 0.0) for word in self.words if has_word(text, word))
+        there = {word for word in self.words if has_word(text, word)}
+        weight = sum(rarity.get(word, 0.0) for word in there)
+        for (word, following), pattern in self.pairs.items():
+            if word in there and following in there and pattern.search(text):
+                weight += (rarity.get(word, 0.0) + rarity.get(following, 0.0)) / 2
+        return weight
 
     def _date(self, hit: Hit) -> str:
         return metadata(hit, self.profile.date_field)
@@ -163,12 +172,14 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
     for pattern in profile.named.values():
         rest = pattern.sub(" ", rest)
     wanted = wanted_type(profile, fields, question)
+    beginnings = list(dict.fromkeys(_beginnings(rest)))
     return Order(
         profile,
         "first" if first else "latest",
-        frozenset(_beginnings(rest)),
+        frozenset(beginnings),
         tuple(quoted(question)),
         tuple(mentioned_periods(question)),
+        {pair: _near(*pair) for pair in pairwise(beginnings)},
         wanted.value if wanted is not None and wanted.named else None,
     )
 
@@ -185,6 +196,11 @@ def _beginnings(text: str) -> Iterator[str]:
                     )
                 )
                 yield word[:same]
+
+
+def _near(word: str, following: str) -> re.Pattern[str]:
+    """Finds two words in this order, with at most two others between them."""
+    return re.compile(rf"\b{re.escape(word)}\w*\W+(?:\w+\W+){{0,2}}{re.escape(following)}")
 
 
 def _texts(hit: Hit) -> tuple[str, str]:

@@ -38,6 +38,7 @@ class Phrase:
     """
 
     def __init__(self, query: str) -> None:
+        self.text = query
         core = _core(query.casefold())
         self._sequence = _WORD.findall(core)
         self.is_long = len(self._sequence) >= _LONG

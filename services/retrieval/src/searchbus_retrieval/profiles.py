@@ -10,6 +10,7 @@ type its names and the words of questions that it answers. Every search of the c
     asked_by = ["argued", "discussed"]      # they rather than others say who argued what
     has_quantities = false                  # true where amounts and rates are decided in them
     repeats = false                         # true where each says again what an earlier one said
+    compared = false                        # true where what changed between two dates is in them
 
 Groups of words that exclude each other, for the sentence in which a quantity stands:
 
@@ -50,12 +51,14 @@ class DocumentType(Struct, forbid_unknown_fields=True):
         has_quantities: they rather than others answer questions with amounts, rates or shares.
         repeats: these documents say again what earlier ones said, so that of several that match a
             question alike the earliest answers it.
+        compared: they rather than others answer what changed between two dates.
     """
 
     names: tuple[str, ...] = ()
     asked_by: tuple[str, ...] = ()
     has_quantities: bool = False
     repeats: bool = False
+    compared: bool = False
 
 
 class FactSource(Struct, forbid_unknown_fields=True):

@@ -11,6 +11,7 @@ from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import Hit
 
 from .asked_votes import AskedVotes
+from .changes import Change
 from .chronology import order_of
 from .dates import mentioned_periods
 from .directions import Directions
@@ -33,6 +34,9 @@ QUANTITIES_LIFT = 0.3
 """Of a passage with every quantity of the query, and as much again if its document has them all."""
 NAMES_LIFT = 0.4
 """Of a passage with every rare name of the query."""
+SHORT_LOSS = 0.4
+"""Of a passage of fewer than `_LEAST_CHARS` characters, such as a closing line."""
+_LEAST_CHARS = 120
 SPREAD = 0.94
 """What is left of a passage's score for each better passage of its document."""
 _CANDIDATES, _MORE_CANDIDATES = 60, 100
@@ -65,6 +69,7 @@ class Question:
         self._wanted = wanted_type(profile, fields, query)
         self._has_events = profile.date_field in fields
         self._has_dates = self._has_events and bool(mentioned_periods(query))
+        self._change = Change.of(profile, fields, query)
         self._phrase = Phrase(query)
         self._quoted = quoted(query)
         self._quantities = Quantities(query)
@@ -88,7 +93,8 @@ class Question:
     @property
     def looks_far(self) -> bool:
         """Whether more passages should be read: what they say decides about their order."""
-        return self._order is not None or bool(self._quantities) or self._phrase.is_long
+        decides = (self._order, self._change)
+        return any(decides) or bool(self._quantities) or self._phrase.is_long
 
     @property
     def candidates(self) -> int:
@@ -114,8 +120,11 @@ class Question:
     @property
     def sought_words(self) -> str:
         """Rare words that the first or the latest document must have; empty: there are none."""
-        words = self._order.words if self._order is not None else ()
-        return " ".join(sorted(word for word in words if word in self._rare))
+        if self._order is None:
+            return ""
+        if self._quoted:
+            return " ".join(phrase.text for phrase in self._quoted)
+        return " ".join(sorted(word for word in self._order.words if word in self._rare))
 
     def read(self, texts: Collection[str]) -> None:
         """Take the candidates' texts: the first word of a question is a name where it is there."""
@@ -140,6 +149,7 @@ class Question:
             "literal": self._literal_lift(hit),
             "names": NAMES_LIFT * self._share_of_names(hit),
             "quantities": QUANTITIES_LIFT * self._share_of_quantities(hit),
+            "short": -SHORT_LOSS if self._is_bare(hit) else 0.0,
         }
 
     def lift(self, hit: Hit) -> float:
@@ -149,6 +159,9 @@ class Question:
     def ordered(self, ranked: Sequence[Hit]) -> list[Hit]:
         """The hits in the order that documents, types, events and dates give them."""
         shares = {hit.id: self._share_of_quantities(hit) for hit in ranked}
+        if self._change is not None:
+            gained = self._change.lifts(ranked)
+            ranked = in_order(hit.scored(hit.score + gained.get(hit.id, 0.0)) for hit in ranked)
         hits = self._by_document(ranked, shares) if self._quantities else list(ranked)
         if self._wanted is not None and self._has_events:
             hits = choose_within_events(hits, self._profile, self._wanted)
@@ -161,6 +174,10 @@ class Question:
 
     def _answers(self, hit: Hit) -> bool:
         return self._votes is not None and self._votes.answers(hit)
+
+    def _is_bare(self, hit: Hit) -> bool:
+        """Whether the lifts of its document alone would put it first: it says nothing itself."""
+        return bool(self.preferences) and len(hit.payload["text"]) < _LEAST_CHARS
 
     def _literal_lift(self, hit: Hit) -> float:
         if self.is_literal(hit):
