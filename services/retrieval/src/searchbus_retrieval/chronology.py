@@ -14,7 +14,7 @@ from searchbus_vectors import Hit, terms
 from .dates import Period, mentioned_periods
 from .intent import wanted_type
 from .literal import Phrase
-from .names import has_word, quoted
+from .names import has_word, name_words, quoted
 from .profiles import Profile
 from .ranking import metadata
 
@@ -44,6 +44,7 @@ _ASKING = frozenset(
         "first earliest latest most recent newest last time times when ever mention speak say says"
         " appear come came up refer describe discuss discussion call contain include use using word"
         " phrase keep kept still raised begin began begun start started"
+        " talk talked talks promise promised bring brought"
     )
 )
 """Words of such questions that say nothing of the passage."""
@@ -55,7 +56,8 @@ class Order:
     """The question wants the first or the latest document that says something.
 
     Attributes:
-        words: how the words begin that a passage should have.
+        words: how the words begin that a passage should have → the word in the question.
+        names: the beginnings of those with a capital.
         phrases: that it must have, where any passage has them.
         pairs: of words that follow each other in the question → finds them near each other.
         periods: in which the document is, where any passage is.
@@ -64,9 +66,10 @@ class Order:
 
     profile: Profile
     wanted: Literal["first", "latest"]
-    words: frozenset[str]
+    words: Mapping[str, str]
     phrases: tuple[Phrase, ...] = ()
     periods: tuple[Period, ...] = ()
+    names: frozenset[str] = frozenset()
     pairs: Mapping[tuple[str, str], re.Pattern[str]] = field(default_factory=dict)
     wanted_type: str | None = None
 
@@ -137,6 +140,8 @@ class Order:
     ) -> list[Hit]:
         """The hits with all rare words, or with those that weigh most."""
         wanted = [word for word in self.words if word in rare]
+        # Of a question about Greece's problems, Greece is what it is about.
+        wanted = [word for word in wanted if word in self.names] or wanted
         weights: dict[str, float] = {}
         for hit in hits if wanted else ():
             text = " ".join(_texts(hit)).lower()
@@ -172,21 +177,23 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
     for pattern in profile.named.values():
         rest = pattern.sub(" ", rest)
     wanted = wanted_type(profile, fields, question)
-    beginnings = list(dict.fromkeys(_beginnings(rest)))
+    beginnings = dict(_beginnings(rest.lower()))
+    capitals = {start for name in name_words(rest) for start, _ in _beginnings(name.lower())}
     return Order(
         profile,
         "first" if first else "latest",
-        frozenset(beginnings),
+        beginnings,
         tuple(quoted(question)),
         tuple(mentioned_periods(question)),
+        frozenset(capitals),
         {pair: _near(*pair) for pair in pairwise(beginnings)},
         wanted.value if wanted is not None and wanted.named else None,
     )
 
 
-def _beginnings(text: str) -> Iterator[str]:
-    """What every form of each word has in common with its stem: `polic` of policy."""
-    for word in _WORD.findall(text.lower()):
+def _beginnings(text: str) -> Iterator[tuple[str, str]]:
+    """What every form of each word has in common with its stem, and the word: `polic`, policy."""
+    for word in _WORD.findall(text):
         for stem in terms(word):
             if stem not in _ASKING and not stem.isdecimal():
                 same = sum(
@@ -195,7 +202,7 @@ def _beginnings(text: str) -> Iterator[str]:
                         lambda pair: pair[0] == pair[1], zip(word, stem, strict=False)
                     )
                 )
-                yield word[:same]
+                yield word[:same], word
 
 
 def _near(word: str, following: str) -> re.Pattern[str]:

@@ -29,11 +29,16 @@ RULES = "1"
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Text of the document from `start` to `end` that states facts of this name."""
+    """Text of the document from `start` to `end` that states facts of this name.
+
+    Attributes:
+        own: it is a passage of its own; else it marks the one around its start.
+    """
 
     start: int
     end: int
     fact: str
+    own: bool = True
 
 
 @dataclass(slots=True)
@@ -92,6 +97,7 @@ def _decision(text: str, facts: Facts) -> None:
     for name in ("low", "high"):
         if (value := getattr(decision, name)) is not None:
             facts.fields[f"target_{name}"] = value
+    facts.passages.append(Passage(decision.start, decision.end, "decision", own=False))
     if decision.change_bp is not None:
         facts.fields["change_bp"] = decision.change_bp
 

@@ -10,7 +10,7 @@ from typing import Literal
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import Hit
 
-from .asked_votes import AskedVotes
+from .asked_facts import AskedFacts
 from .changes import Change
 from .chronology import order_of
 from .dates import mentioned_periods
@@ -62,9 +62,9 @@ class Question:
     ) -> None:
         self.query = query
         self.preferences = preferences(profile, fields, query)
-        self._votes = AskedVotes.of(profile, facts, query)
-        if self._votes is not None:
-            self.preferences.append(self._votes.preference)
+        self._asked = AskedFacts.of(profile, facts, query)
+        if self._asked is not None:
+            self.preferences.append(self._asked.preference)
         self._profile = profile
         self._wanted = wanted_type(profile, fields, query)
         self._has_events = profile.date_field in fields
@@ -78,10 +78,12 @@ class Question:
         # The first that mentions a word is asked for by that word.
         self.synonyms = Synonyms(profile.synonyms if self._order is None else (), query)
         self._opening = opening_words(query)
-        words = [*name_words(query), *self._opening, *(self._order.words if self._order else ())]
+        order_words = self._order.words.values() if self._order is not None else ()
+        words = [*name_words(query), *self._opening, *order_words]
         self._words = list(dict.fromkeys(words))
         self._names: list[str] = []
-        self._rare: frozenset[str] = frozenset()
+        self._order_rarity: dict[str, float] = {}
+        self._order_rare: frozenset[str] = frozenset()
         self._rarity: Mapping[str, float] = {}
         self._shares: dict[str, float] = {}
 
@@ -113,7 +115,9 @@ class Question:
             rarity: word → the best score that any passage has for it.
         """
         self._rarity = rarity
-        self._rare = frozenset(rare)
+        starts = self._order.words if self._order is not None else {}
+        self._order_rarity = {start: rarity.get(word, 0.0) for start, word in starts.items()}
+        self._order_rare = frozenset(start for start, word in starts.items() if word in rare)
         names = dict.fromkeys([*name_words(self.query), *self._opening])
         self._names = [name for name in names if name in rare]
 
@@ -124,7 +128,8 @@ class Question:
             return ""
         if self._quoted:
             return " ".join(phrase.text for phrase in self._quoted)
-        return " ".join(sorted(word for word in self._order.words if word in self._rare))
+        words = (w for start, w in self._order.words.items() if start in self._order_rare)
+        return " ".join(sorted(words))
 
     def read(self, texts: Collection[str]) -> None:
         """Take the candidates' texts: the first word of a question is a name where it is there."""
@@ -169,11 +174,13 @@ class Question:
             if self._quantities and repeats and not self._has_dates and self._order is None:
                 hits = raise_earliest(hits, self._profile, self._wanted, shares)
         if self._order is not None:
-            hits = self._order.apply(hits, shares, self._rarity, self._rare, self._answers)
+            hits = self._order.apply(
+                hits, shares, self._order_rarity, self._order_rare, self._answers
+            )
         return _spread(_without_repeats(hits))
 
     def _answers(self, hit: Hit) -> bool:
-        return self._votes is not None and self._votes.answers(hit)
+        return self._asked is not None and self._asked.answers(hit)
 
     def _is_bare(self, hit: Hit) -> bool:
         """Whether the lifts of its document alone would put it first: it says nothing itself."""
