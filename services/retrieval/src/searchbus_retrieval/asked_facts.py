@@ -1,8 +1,8 @@
 """Which facts a question asks for: who voted against, or which decision raised or lowered the rate.
 
-    asked = AskedFacts.of(profile, facts, "Why did Poe dissent in May?")
-    asked.preference        # votes in which Poe voted against, before other votes
-    asked.answers(hit)      # whether it is such a passage
+asked = AskedFacts.of(profile, facts, "Why did Poe dissent in May?")
+asked.preference        # votes in which Poe voted against, before other votes
+asked.answers(hit)      # whether it is such a passage
 """
 
 from __future__ import annotations

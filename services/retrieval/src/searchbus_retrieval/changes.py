@@ -44,9 +44,7 @@ class Change:
     later: Period
 
     @classmethod
-    def of(
-        cls, profile: Profile, fields: Mapping[str, FieldType], question: str
-    ) -> Change | None:
+    def of(cls, profile: Profile, fields: Mapping[str, FieldType], question: str) -> Change | None:
         """None where the question compares nothing, or not two dates."""
         if profile.date_field not in fields or not asks_for_change(question):
             return None

@@ -32,7 +32,8 @@ _SHARE_OF_LITERAL_WORDS = 0.7
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
 _FIRST = re.compile(
     r"\b(?:when|since when) (?:did|has|have) .{1,80}\b(?:begin|began|begun|start|started)\b"
-    rf"|\b(?:first|earliest)\b(?!\s+(?:quarter|half|day|week|month|of\s+(?:{_MONTHS})))", re.I
+    rf"|\b(?:first|earliest)\b(?!\s+(?:quarter|half|day|week|month|of\s+(?:{_MONTHS})))",
+    re.I,
 )
 _LATEST = re.compile(
     r"\b(?:latest|most recent|newest"
@@ -78,8 +79,8 @@ class Order:
         ranked: Sequence[Hit],
         shares: Mapping[str, float],
         rarity: Mapping[str, float],
-        rare: Collection[str],
-        answers: Callable[[Hit], bool],
+        rare: Collection[str] = (),
+        answers: Callable[[Hit], bool] = lambda hit: False,
     ) -> list[Hit]:
         """Raise the hits that match best, in the order of their dates.
 
@@ -119,15 +120,17 @@ class Order:
         found = [hit for hit in found if self._in_periods(hit)] or found
         floor = max((hit.score for hit in ranked), default=0.0) - _BEHIND_BEST
         near = [hit for hit in found if hit.score >= floor]
-        if stated := [hit for hit in found if answers(hit)]:
-            return stated
+        stated = [hit for hit in found if answers(hit)]
+        found = stated or found
         literal = self._with_phrases(found) or self._with_rare_words(found, rarity, rare)
         found = literal or near
         most = max((shares.get(hit.id, 0.0) for hit in found), default=0.0)
         found = [hit for hit in found if shares.get(hit.id, 0.0) == most]
+        if literal and (self.phrases or any(word in rare for word in self.names)):
+            return found
         weights = {hit.id: self._weight(hit, rarity) for hit in found}
-        share = _SHARE_OF_LITERAL_WORDS if literal else _SHARE_OF_WORDS
-        least = (0.0 if self.phrases and literal else share) * max(weights.values(), default=0.0)
+        share = _SHARE_OF_LITERAL_WORDS if literal or stated else _SHARE_OF_WORDS
+        least = share * max(weights.values(), default=0.0)
         return [hit for hit in found if weights[hit.id] >= least]
 
     def _with_phrases(self, hits: list[Hit]) -> list[Hit]:

@@ -28,7 +28,8 @@ _WAYS = {
     "establish": "establish", "retain": "maintain",
 }  # fmt: skip
 _DECIDED = re.compile(
-    r"\b(?:decided|voted|agreed|reaffirmed|will (?:keep|maintain))\b(?!\s+unanimously\s+to\s+auth)", re.I
+    r"\b(?:decided|voted|agreed|reaffirmed|will (?:keep|maintain))\b(?!\s+unanimously\s+to\s+auth)",
+    re.I,
 )
 _PERCENT = r"(?:\s*%|[-\s]percent\b)"
 _RANGE = rf"(?P<low>{_NUMBER})(?:{_PERCENT})?(?:\s+to\s+(?P<high>{_NUMBER}))?{_PERCENT}"

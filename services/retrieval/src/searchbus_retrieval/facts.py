@@ -21,9 +21,9 @@ from .decisions import read_decision
 from .profiles import Profile
 from .votes import read_votes, surname
 
-__all__ = ["RULES", "Facts", "Passage", "fact_fields", "facts_of"]
+__all__ = ["Facts", "Passage", "fact_fields", "facts_of", "rules_of"]
 
-RULES = "1"
+_RULES = "1"
 """Another one means that documents have to be read again, also where their text is the same."""
 
 
@@ -63,6 +63,11 @@ def facts_of(profile: Profile, document: NewDocument) -> Facts:
         if not source.types or kind in source.types:
             _READERS[name][0](document.text, facts)
     return facts
+
+
+def rules_of(profile: Profile) -> str:
+    """The version of the rules that read the profile's facts; empty where it has none."""
+    return _RULES if profile.facts else ""
 
 
 def fact_fields(profile: Profile) -> dict[str, FieldType]:

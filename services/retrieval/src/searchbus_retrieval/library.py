@@ -21,7 +21,7 @@ from searchbus_contracts.retrieval import (
 )
 from searchbus_vectors import CollectionDamaged, CollectionMissing, Embedder, Equals, VectorStore
 
-from .facts import RULES
+from .facts import rules_of
 from .faults import damaged_collection, typed
 from .highlights import Highlights
 from .models import Models
@@ -166,8 +166,7 @@ class Library:
             page = await self._store.scroll(
                 collection, where=Equals("kind", "record"), limit=limit, start_id=start_id
             )
-        profile = self._profiles.get(collection)
-        rules = RULES if profile is not None and profile.facts else ""
+        rules = rules_of(self._profiles.get(collection, Profile()))
         return [summary_of(collection, r.payload, rules) for r in page.records], page.next_id
 
     async def list_collections(self) -> list[CollectionInfo]:

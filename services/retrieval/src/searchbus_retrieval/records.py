@@ -27,16 +27,18 @@ __all__ = [
     "fact_path",
     "field_specs",
     "infer_fields",
-    "is_current",
     "is_live",
     "is_live_chunk",
     "of_document",
     "record_payload",
     "store_fields",
+    "stored_revision",
     "summary_of",
 ]
 
 TEXT_PART_CHARS = 100_000
+_RULES = "."
+"""Between the parts of a stored revision."""
 
 OWN_FIELDS: dict[str, FieldType] = {
     "kind": "keyword",
@@ -112,13 +114,13 @@ def _is_date(text: str) -> bool:
 
 
 def record_payload(
-    document: NewDocument, revision: str, content_hash: str, *, chunks: int, rules: str
+    document: NewDocument, revision: str, content_hash: str, *, chunks: int
 ) -> dict[str, Any]:
     """The payload of a document's record.
 
     Args:
+        revision: as it is stored.
         chunks: number of its passages, with those of its facts.
-        rules: by which its facts were read; empty where it has none.
     """
     return {
         "kind": "record",
@@ -128,7 +130,6 @@ def record_payload(
         "m": document.metadata,
         "revision": revision,
         "chunks": chunks,
-        "rules": rules,
         "content_hash": content_hash,
         "chars": len(document.text),
         "size_bytes": len(document.text.encode()),
@@ -136,9 +137,9 @@ def record_payload(
     }
 
 
-def is_current(payload: Mapping[str, Any], revision: str, rules: str) -> bool:
-    """Whether a record is of this revision, and its facts were read by these rules."""
-    return payload["revision"] == revision and payload.get("rules", "") == rules
+def stored_revision(revision: str, rules: str) -> str:
+    """The revision of a document's points: of its content, and of the rules that read its facts."""
+    return f"{revision}{_RULES}{rules}" if rules else revision
 
 
 def summary_of(
@@ -150,6 +151,7 @@ def summary_of(
         rules: by which facts are read now; a document that was read by others has no revision, so
             that it is sent again.
     """
+    revision, _, own = payload["revision"].partition(_RULES)
     return DocumentSummary(
         collection=collection,
         document_id=payload["document_id"],
@@ -157,6 +159,6 @@ def summary_of(
         url=payload.get("url"),
         metadata=payload.get("m") or {},
         chunk_count=payload["chunks"],
-        revision=payload["revision"] if rules in (None, payload.get("rules", "")) else "",
+        revision=revision if rules in (None, own) else "",
         size_bytes=payload["size_bytes"],
     )

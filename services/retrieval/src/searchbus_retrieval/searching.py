@@ -14,7 +14,16 @@ from typing import Any
 from searchbus_contracts import check_query
 from searchbus_contracts.explanation import Explanation
 from searchbus_contracts.retrieval import MAX_QUERY_CHARS, SearchHit
-from searchbus_vectors import AllOf, Filter, Hit, Match, QueryCache, QueryVectors, Sparse, VectorStore
+from searchbus_vectors import (
+    AllOf,
+    Filter,
+    Hit,
+    Match,
+    QueryCache,
+    QueryVectors,
+    Sparse,
+    VectorStore,
+)
 
 from .anchors import Anchors
 from .explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, reading_of

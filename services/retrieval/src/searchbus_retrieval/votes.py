@@ -22,6 +22,8 @@ __all__ = ["Dissent", "Vote", "read_votes"]
 
 _MOST_CHARS = 1600
 """Of a vote with its reasons, as of a passage."""
+_MOST_NAMES = 30
+"""A committee has fewer members."""
 _MARK = re.compile(
     r"\bVot(?:e|es|ing)(?: \(by notation\))? (?P<way>for|against|in favor of)"
     r"(?: (?!action)[^.:;]{0,70}?)?"
@@ -35,7 +37,9 @@ _TITLED = re.compile(
 )
 _NAME = re.compile(rf"{_FULL}|{_PART}")
 _JUNIOR = re.compile(r",?\s+(?:Jr|Sr)\b\.?")
-_WITHIN = re.compile(rf"(?:^|[,;]\s+(?:and\s+)?|\band\s+|\.\s+)(?P<name>{_FULL})(?=[,;.]|\s+(?:and|who|because|preferred|supported|dissented|\())")
+_WITHIN = re.compile(
+    rf"(?:^|[,;]\s+(?:and\s+)?|\band\s+|\.\s+)(?P<name>{_FULL})(?=[,;.]|\s+(?:and|who|because|preferred|supported|dissented|\())"
+)
 _NO_NAMES = re.compile(
     r"\b(?:Federal|Committee|Treasury|Reserve|Board|Bank|Open|Market|System|United|Securities)\b"
 )
@@ -123,9 +127,7 @@ def _dissents(said: str) -> list[Dissent]:
     bare = re.sub(r"[“\"][^”\"]*[”\"]", lambda quote: "~" * len(quote[0]), said)
     if not re.search(r"\b(?:who|because|prefer|support|believ|would)", bare):
         return [Dissent(name, "") for name in _list(said)]
-    found = [
-        match for match in _WITHIN.finditer(bare) if not _NO_NAMES.search(match["name"])
-    ]
+    found = [match for match in _WITHIN.finditer(bare) if not _NO_NAMES.search(match["name"])]
     if not found or found[0].start("name") != 0:
         raise ValueError(f"no name at the start of {_shown(said)}")
     dissents: list[Dissent] = []
@@ -155,16 +157,20 @@ def _list(said: str) -> tuple[str, ...]:
         if not _NAME.fullmatch(name) or _NO_NAMES.search(name):
             raise ValueError(f"{_shown(name)} is no name in {_shown(said)}")
         names.append(name)
-    if not names:
-        raise ValueError(f"no name in {_shown(said)}")
+    if not 1 <= len(names) <= _MOST_NAMES:
+        raise ValueError(f"{len(names)} names in {_shown(said)}")
     return tuple(names)
 
 
 def _sentence_end(text: str, start: int, limit: int) -> int:
     for match in _END.finditer(text, start, limit):
-        if match[0][:1] == "." and _ABBREVIATED.search(text, max(start, match.start() - 8), match.start()):
+        if match[0][:1] == "." and _ABBREVIATED.search(
+            text, max(start, match.start() - 8), match.start()
+        ):
             following = text[match.end() : match.end() + 40]
-            if not re.match(r"\s+(?:Voting|Votes?|In a related|President|Governor|It was)\b", following):
+            if not re.match(
+                r"\s+(?:Voting|Votes?|In a related|President|Governor|It was)\b", following
+            ):
                 continue
         return match.end() if match[0][:1] == "." else match.start()
     return limit

@@ -32,15 +32,15 @@ from searchbus_vectors import (
 )
 
 from . import identity
-from .facts import RULES, Facts, fact_fields, facts_of
+from .facts import Facts, fact_fields, facts_of, rules_of
 from .models import Models
 from .profiles import Profile
 from .records import (
     TEXT_PART_CHARS,
     infer_fields,
-    is_current,
     of_document,
     record_payload,
+    stored_revision,
 )
 from .schemas import Schemas
 
@@ -102,27 +102,24 @@ class Writer:
     async def _store_locked(
         self, collection: str, document: NewDocument, locked: AsyncExitStack
     ) -> IngestResult:
-        revision = revision_of(document)
+        profile = self._profiles.get(collection, Profile())
+        revision = stored_revision(revision_of(document), rules_of(profile))
         content_hash = hash_of_text(document.text)
         record_id = identity.record_id(document.document_id)
         present = await self._store.get(collection, [record_id])
-        profile = self._profiles.get(collection, Profile())
-        rules = RULES if profile.facts else ""
-        if present and is_current(present[0].payload, revision, rules):
+        if present and present[0].payload["revision"] == revision:
             return IngestResult(
                 document_id=document.document_id,
                 outcome="unchanged",
                 chunks=present[0].payload["chunks"],
             )
-        facts = await asyncio.to_thread(facts_of, profile, document) if rules else Facts()
+        facts = await asyncio.to_thread(facts_of, profile, document)
         for problem in facts.problems:
             telemetry.count_failed("facts")
             log.warning("%s: a fact cannot be read: %s", document.document_id, problem)
         chunks = _passages(document, facts)
         await self._write_parts(collection, document, revision, content_hash, chunks, facts)
-        payload = record_payload(
-            document, revision, content_hash, chunks=len(chunks), rules=rules
-        )
+        payload = record_payload(document, revision, content_hash, chunks=len(chunks))
         record = Point(record_id, payload | {"f": facts.fields} if facts.fields else payload)
         await self._finish(self._commit(collection, document.document_id, record, locked.pop_all()))
         return IngestResult(
