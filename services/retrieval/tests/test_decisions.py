@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_decisions_of_the_corpus_are_read_and_follow_each_other(reference):
     known = [(date, d) for date, d in decisions if d.low is not None]
     wrong = [
         date
-        for (_, before), (date, now) in zip(known, known[1:], strict=False)
+        for (_, before), (date, now) in pairwise(known)
         if now.change_bp is not None and round(100 * (now.low - before.low)) != now.change_bp
     ]
     assert wrong == ["2008-01-22"]  # the decision of the evening before, said again

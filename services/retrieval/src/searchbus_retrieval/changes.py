@@ -1,7 +1,8 @@
 """What changed between the documents of two dates: "March compared with January".
 
-What is new stands in the later document, in the sentences that the earlier one of its type lacks. They
-are compared when the question is asked, so that documents may come, change and go in any order.
+What is new stands in the later document, in the sentences that the earlier one of its type lacks.
+They are compared when the question is asked, so that documents may come, change and go in any
+order. Only the candidates of the search are compared.
 
     change = Change.of(profile, fields, "the statement of May 2020 compared with March 2020")
     change.lifts(hits)      # id → what being new adds

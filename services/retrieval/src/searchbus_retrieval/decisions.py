@@ -17,8 +17,9 @@ from fractions import Fraction
 __all__ = ["Decision", "read_decision"]
 
 _DASH = r"(?:[-\u2010-\u2013]|\u00e2\u0080\u0091)"
-"""The last one is a dash in UTF-8 that was read as Latin-1, as on some pages of the Federal Reserve."""
-_NUMBER = rf"(?:\d{{1,2}}(?:\.\d{{1,3}}|(?:{_DASH}|\s)\d/\d{{1,2}})?|\d/\d{{1,2}})"
+"""The last one is a dash in UTF-8 that was read as Latin-1, as in some texts of statements."""
+_PART = r"\d/\d{1,2}"
+_NUMBER = rf"(?:\d{{1,2}}(?:\.\d{{1,3}}|(?:{_DASH}|\s){_PART})?|{_PART})"
 _WAYS = {
     "raise": "raise", "raised": "raise", "raising": "raise", "increase": "raise",
     "increased": "raise", "lower": "lower", "lowered": "lower", "lowering": "lower",

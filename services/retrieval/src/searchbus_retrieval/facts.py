@@ -4,7 +4,7 @@ A profile names the readers of its collection (profiles.py). What they read are 
 and passages of their own; a passage is text of the document, never made up.
 
     facts = facts_of(profile, document)
-    facts.fields        # {"dissenters": ["Ann B. Poe", "Poe"], "dissents": 1, "target_low": 2.5, ...}
+    facts.fields        # {"dissenters": ["Ann B. Poe", "Poe"], "dissents": 1, ...}
     facts.passages      # [Passage(start, end, "votes")]
 """
 

@@ -1,8 +1,8 @@
 """Finds what a question takes literally: rare names, and phrases in quotes.
 
 Names say little to an embedding model, and the name of a person or an epidemic says which document
-is meant. A name counts where hardly any passage of the collection has it: "Committee" is in all. That is
-the square root of the number of passages: 4 of 20, 100 of 10,000, 316 of 100,000.
+is meant. A name counts where hardly any passage of the collection has it: "Committee" is in all.
+"Hardly any" is the square root of their number: 4 of 20, 100 of 10,000, 316 of 100,000.
 """
 
 from __future__ import annotations

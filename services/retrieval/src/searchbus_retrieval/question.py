@@ -222,7 +222,7 @@ class Question:
 
 
 def _without_repeats(hits: Sequence[Hit]) -> list[Hit]:
-    """Of passages that are mostly the same text, as one of a fact and the one around it, the best."""
+    """Of passages that are mostly the same text, as a fact's and the one around it, the best."""
     kept: list[Hit] = []
     places: dict[str, list[tuple[int, int]]] = {}
     for hit in hits:

@@ -1,6 +1,6 @@
 """Reads who voted for and against an action from the text of a statement or of minutes.
 
-    read_votes("Voting for ... were: Jane Q. Doe; and John Roe. Voting against was Ann Poe, who ...")
+    read_votes("Voting for ... were: Jane Q. Doe; and John Roe. Voting against was Ann Poe, ...")
 
 Each vote has its place, so that it can be a passage of its own: a dissenter's name and reason are
 otherwise cut apart, or lost in a passage about something else. The forms from 1993 on:
