@@ -159,3 +159,13 @@ def test_when_something_began_is_the_first():
     order = order_of(FOMC, FIELDS, "When did statements begin to include the votes?")
     assert order is not None
     assert order.wanted == "first"
+
+
+def test_name_that_no_passage_has_is_not_what_it_is_about():
+    """The beginning of another word is none."""
+    hits = [
+        hit("meant", "2019-06-19", "the federal authority will be patient"),
+        hit("other", "2026-04-29", "the federal authority"),
+    ]
+    rarity = {"fed": 12.0, "patient": 9.0}
+    assert ordered("last in which the Fed was patient", *hits, rarity=rarity)[0] == "meant"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import Literal
 
@@ -122,11 +123,12 @@ class Order:
         near = [hit for hit in found if hit.score >= floor]
         stated = [hit for hit in found if answers(hit)]
         found = stated or found
-        literal = self._with_phrases(found) or self._with_rare_words(found, rarity, rare)
+        exact = self._with_phrases(found) or self._with_names(found, rare)
+        literal = exact or self._with_rare_words(found, rarity, rare)
         found = literal or near
         most = max((shares.get(hit.id, 0.0) for hit in found), default=0.0)
         found = [hit for hit in found if shares.get(hit.id, 0.0) == most]
-        if literal and (self.phrases or any(word in rare for word in self.names)):
+        if exact:
             return found
         weights = {hit.id: self._weight(hit, rarity) for hit in found}
         share = _SHARE_OF_LITERAL_WORDS if literal or stated else _SHARE_OF_WORDS
@@ -138,13 +140,18 @@ class Order:
             return []
         return [hit for hit in hits if all(p.stands_in(*_texts(hit)) for p in self.phrases)]
 
+    def _with_names(self, hits: list[Hit], rare: Collection[str]) -> list[Hit]:
+        """The hits with all rare names: of the problems of Greece, Greece is what it is about."""
+        names = [_ending(word) for word in self.words if word in rare and word in self.names]
+        if not names:
+            return []
+        return [hit for hit in hits if all(n.search(" ".join(_texts(hit)).lower()) for n in names)]
+
     def _with_rare_words(
         self, hits: list[Hit], rarity: Mapping[str, float], rare: Collection[str]
     ) -> list[Hit]:
         """The hits with all rare words, or with those that weigh most."""
         wanted = [word for word in self.words if word in rare]
-        # Of a question about Greece's problems, Greece is what it is about.
-        wanted = [word for word in wanted if word in self.names] or wanted
         weights: dict[str, float] = {}
         for hit in hits if wanted else ():
             text = " ".join(_texts(hit)).lower()
@@ -211,6 +218,12 @@ def _beginnings(text: str) -> Iterator[tuple[str, str]]:
 def _near(word: str, following: str) -> re.Pattern[str]:
     """Finds two words in this order, with at most two others between them."""
     return re.compile(rf"\b{re.escape(word)}\w*\W+(?:\w+\W+){{0,2}}{re.escape(following)}")
+
+
+@lru_cache(1_000)
+def _ending(start: str) -> re.Pattern[str]:
+    """Finds a word that begins so and is hardly longer: the Fed is not all that is federal."""
+    return re.compile(rf"\b{re.escape(start)}\w{{0,3}}\b")
 
 
 def _texts(hit: Hit) -> tuple[str, str]:
