@@ -161,11 +161,11 @@ def test_when_something_began_is_the_first():
     assert order.wanted == "first"
 
 
-def test_name_that_no_passage_has_is_not_what_it_is_about():
-    """The beginning of another word is none."""
+def test_whom_all_documents_are_about_is_not_what_the_question_is_about():
+    """By the profile; other passages have the word in another meaning."""
     hits = [
-        hit("meant", "2019-06-19", "the federal authority will be patient"),
-        hit("other", "2026-04-29", "the federal authority"),
+        hit("meant", "2019-06-19", "the Chilean authority will be patient"),
+        hit("other", "2026-04-29", "fed through to the authority of Chile"),
     ]
     rarity = {"fed": 12.0, "patient": 9.0}
     assert ordered("last in which the Fed was patient", *hits, rarity=rarity)[0] == "meant"

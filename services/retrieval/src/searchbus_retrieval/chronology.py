@@ -44,6 +44,7 @@ _LATEST = re.compile(
 _ASKING = frozenset(
     terms(
         "first earliest latest most recent newest last time times when ever mention speak say says"
+        " said"
         " appear come came up refer describe discuss discussion call contain include use using word"
         " phrase keep kept still raised begin began begun start started"
         " talk talked talks promise promised bring brought"
@@ -187,6 +188,8 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
     for pattern in profile.named.values():
         rest = pattern.sub(" ", rest)
     wanted = wanted_type(profile, fields, question)
+    for word in profile.subject:
+        rest = re.sub(rf"\b{re.escape(word)}\b", " ", rest)
     beginnings = dict(_beginnings(rest.lower()))
     capitals = {start for name in name_words(rest) for start, _ in _beginnings(name.lower())}
     return Order(

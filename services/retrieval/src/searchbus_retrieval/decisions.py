@@ -23,7 +23,8 @@ _NUMBER = rf"(?:\d{{1,2}}(?:\.\d{{1,3}}|(?:{_DASH}|\s){_PART})?|{_PART})"
 _WAYS = {
     "raise": "raise", "raised": "raise", "raising": "raise", "increase": "raise",
     "increased": "raise", "lower": "lower", "lowered": "lower", "lowering": "lower",
-    "reduce": "lower", "reduced": "lower", "reduction": "lower", "ease": "lower", "maintain": "maintain",
+    "reduce": "lower", "reduced": "lower", "reduction": "lower", "ease": "lower",
+    "maintain": "maintain",
     "maintained": "maintain", "keep": "maintain", "keeping": "maintain", "kept": "maintain",
     "leave": "maintain", "unchanged": "maintain", "reaffirmed": "maintain",
     "establish": "establish", "retain": "maintain",

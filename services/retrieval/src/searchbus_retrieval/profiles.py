@@ -20,6 +20,10 @@ Groups of words that mean the same; those that a question lacks weigh less than 
 
     synonyms = [["dissent", "voting against"]]
 
+Words for whom all documents are about, which tell none from another:
+
+    subject = ["Fed"]
+
 Facts that are read of documents when they are stored (facts.py):
 
     [facts.votes]
@@ -83,6 +87,7 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
         opposites: groups of words; what one group says excludes what the others say.
         synonyms: groups of words and phrases that mean the same.
         facts: name of facts → where they are read.
+        subject: words for whom or what all documents are about, which tell none from another.
     """
 
     date_field: str | None = None
@@ -91,6 +96,7 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
     opposites: tuple[tuple[str, ...], ...] = ()
     synonyms: tuple[tuple[str, ...], ...] = ()
     facts: dict[Literal["votes", "decision"], FactSource] = {}
+    subject: tuple[str, ...] = ()
 
     @cached_property
     def named(self) -> dict[str, re.Pattern[str]]:
