@@ -30,7 +30,7 @@ _MARK = re.compile(
     r"(?:(?P<colon>\s*:)|\s+(?P<verb>was|were)\b:?)\s*"
 )
 _PART = r"(?:[A-Z]\.\s?)*(?:[Dd]e |Mc|Mac|O['’]|D['’])?[A-Z][\w'’\u2011-]*[a-z](?:[A-Z][a-z]+)?"
-_FULL = rf"[A-Z][\w'’.-]*(?:\s+{_PART}|\s+[A-Z]\.)*\s+{_PART}(?:,?\s+(?:Jr|Sr)\.)?"
+_FULL = rf"[A-Z][\w'’.-]*(?:\s+{_PART}|\s+[A-Z]\.){{0,4}}\s+{_PART}(?:,?\s+(?:Jr|Sr)\.)?"
 _TITLE = re.compile(r"\b(?:Messrs|Mses|Mr|Ms|Mrs|Dr|Mss)\b\.?\s*")
 _TITLED = re.compile(
     rf"(?:{_TITLE.pattern}{_PART}|{_PART})(?:(?:,? and |, ?)(?:{_TITLE.pattern})?{_PART})*"
@@ -106,6 +106,8 @@ def _against(
     titled = _TITLED.match(text, mark.end(), limit) if _TITLE.match(text, mark.end()) else None
     end = titled.end() if titled else _sentence_end(text, mark.end(), limit)
     said = text[mark.end() : end].strip()
+    if len(said) > _MOST_CHARS:
+        raise ValueError(f"{len(said)} characters in {_shown(said)}")
     if _NONE.match(said):
         return Vote(start, end, votes_for, ())
     dissents = _dissents(said)
