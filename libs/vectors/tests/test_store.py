@@ -99,6 +99,15 @@ async def test_rare_word_has_a_higher_best_score_than_a_common_one(store, name):
     assert await store.best_by_word(name, Sparse([], [])) == []
 
 
+async def test_points_with_a_word_are_counted_up_to_a_limit(store, name):
+    """However often each has it."""
+    await store.upsert(name, [Point(uid(i), {"n": i}, vectors(i, 7)) for i in range(1, 9)])
+    await store.upsert(name, [Point(uid(9), {"n": 9}, vectors(1, 8))])
+    assert await store.count_by_word(name, [7, 8, 9], most=5) == [5, 1, 0]
+    assert await store.count_by_word(name, [7], most=50) == [8]
+    assert await store.count_by_word(name, [], most=5) == []
+
+
 async def test_query_without_terms_is_searched_by_meaning(store, name):
     """A query of stopwords alone still gets answers."""
     await store.upsert(name, [point(i) for i in range(1, 4)])

@@ -95,3 +95,22 @@ def test_any_text_can_be_read(text):
     """And matches itself, where it has quantities."""
     quantities = Quantities(text)
     assert quantities.share_in(text) == (1.0 if quantities else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("a 25bp cut", "by 1/4 percentage point"), ("25bps", "0.25 percentage point"),
+        ("purchases of $85bn a month", "at a pace of $85 billion per month"),
+        ("40 billion per month", "$40 billion per month"), ("1/4 of a percentage point", "25 basis points"),
+        ("by 0.5 percentage point", "by 50 basis points"),
+    ],
+)  # fmt: skip
+def test_short_units_are_the_same_quantities(question, text):
+    """Without a space before them."""
+    assert Quantities(question).share_in(text) == 1.0
+
+
+def test_letters_after_a_number_are_no_unit():
+    """Of a name."""
+    assert not Quantities("the 25bpx and the 3rd")

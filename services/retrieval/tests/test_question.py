@@ -11,6 +11,7 @@ from searchbus_retrieval.question import (
     LITERAL_LIFT,
     NAMES_LIFT,
     QUANTITIES_LIFT,
+    QUOTATION_LIFT,
     SPREAD,
     Question,
 )
@@ -32,9 +33,51 @@ def test_passage_with_the_querys_own_words_is_lifted():
     question = Question("trade of Chile and Peru", Profile(), {})
     assert question.weighed_words == ["Chile", "Peru"]
     assert question.lift(hit("trade of Chile and Peru")) == pytest.approx(LITERAL_LIFT)
-    question.weigh({"Chile": 12.0, "Peru": 3.0})
+    question.weigh({"Chile": 12.0, "Peru": 3.0}, {"Chile"})
     assert question.lift(hit("pears from Chile")) == pytest.approx(NAMES_LIFT)
     assert question.lift(hit("pears from Peru")) == 0.0
+
+
+def test_first_word_of_a_question_may_be_a_name():
+    """Where the passages write it with a capital only."""
+    for word, lift in (("Miran", NAMES_LIFT), ("Pears", 0.0)):
+        question = Question(f"{word} on rates", Profile(), {})
+        question.weigh({word: 8.0}, {word})
+        question.read([f"said {word}", "pears", "the rates"])
+        assert question.lift(hit(f"so {word} said")) == pytest.approx(lift)
+
+
+def test_quotation_comes_before_all_else():
+    """Also a part of it where the passage was cut, and not a few words."""
+    words = "the harvest of sweet pears was poor in most of the northern districts"
+    question = Question(words, Profile(), {})
+    assert question.lift(hit(f"It said that {words}.")) == QUOTATION_LIFT
+    cut = question.lift(hit("It said that the harvest of sweet pears was poor in most of the"))
+    assert LITERAL_LIFT < cut < QUOTATION_LIFT
+    assert question.lift(hit("It said that the harvest")) == 0.0
+    assert question.looks_far
+
+
+def test_passage_that_says_nothing_does_not_stand_for_its_document():
+    """A closing line has the document's date and type, too."""
+    hits = [
+        replace(hit("For inquiries call 202.", type="statement"), score=1.2),
+        replace(hit("The pears were poor. " * 10, key="text", type="statement"), score=1.0),
+    ]
+    question = Question("pears in the statement of March 2022", FOMC, FIELDS)
+    raised = [replace(h, score=h.score + question.lift(h)) for h in hits]
+    assert max(raised, key=lambda h: h.score).id == "text"
+    assert Question("plums", Profile(), FIELDS).lift(hits[0]) == 0.0
+
+
+def test_one_text_is_one_hit():
+    """A passage of a fact and the one around it are mostly the same."""
+    places = {"around": (0, 900), "fact": (100, 800), "next": (900, 1800)}
+    hits = [
+        Hit(key, score, 0.7, hit(key).payload | {"start": start, "end": end})
+        for (key, (start, end)), score in zip(places.items(), (0.9, 0.8, 0.7), strict=True)
+    ]
+    assert [h.id for h in Question("pears", Profile(), {}).ordered(hits)] == ["around", "next"]
 
 
 def test_passage_and_document_with_the_quantities_are_raised():

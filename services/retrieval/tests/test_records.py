@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_retrieval.records import field_specs, infer_fields, record_payload, summary_of
+from searchbus_retrieval.records import (
+    field_specs,
+    infer_fields,
+    record_payload,
+    stored_revision,
+    summary_of,
+)
 from searchbus_retrieval.where import FieldSpec
 
 from .conftest import document
@@ -26,13 +32,18 @@ def test_metadata_cannot_hide_a_field_of_the_document():
     assert specs["year"] == FieldSpec("m.year", "integer")
     assert specs["title"] == FieldSpec("m.title", "integer")
     assert specs["url"] == FieldSpec("url", "keyword")
+    facts = field_specs({"year": "integer"}, {"dissents": "integer", "year": "integer"})
+    assert facts["dissents"] == FieldSpec("f.dissents", "integer")
+    assert facts["year"] == FieldSpec("m.year", "integer")
 
 
 def test_record_is_read_back_as_a_summary():
     """All but the text, which has points of its own."""
     new = document("w", "x" * 250_000, url="https://example.org", metadata={"n": 1})
-    payload = record_payload(new, "r", "h")
+    payload = record_payload(new, stored_revision("r", "1"), "h", chunks=251)
     assert (payload["text_parts"], payload["chars"], payload["content_hash"]) == (3, 250_000, "h")
     summary = summary_of("c", payload)
     assert (summary.document_id, summary.title) == (new.document_id, new.title)
-    assert (summary.chunk_count, summary.size_bytes, summary.revision) == (250, 250_000, "r")
+    assert (summary.chunk_count, summary.size_bytes, summary.revision) == (251, 250_000, "r")
+    assert summary_of("c", payload, "1").revision == "r"
+    assert summary_of("c", payload, "2").revision == summary_of("c", payload, "").revision == ""

@@ -86,14 +86,15 @@ _reconnects = meter.create_counter(
 
 _failed = meter.create_counter(
     "searchbus.background.failed",
-    description="Work that failed while no caller waited for it: commit (of a document), index "
+    description="Work that failed while no caller waited for it: commit (of a document), facts "
+    "(of a document, not readable), index "
     "(an update of the tool index), sizes (a count of the collections).",
 )
 
 
 REFUSED = ("descriptor", "toolset", "service", "event", "instance", "catalog")
 ERROR_KINDS = ("permission", "slow_consumer", "other", "store", "cancel", "late")
-BACKGROUND = ("commit", "index", "sizes")
+BACKGROUND = ("commit", "facts", "index", "sizes")
 
 
 @cache

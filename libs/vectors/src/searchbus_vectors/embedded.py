@@ -252,6 +252,17 @@ class EmbeddedStore(VectorStore):
 
         return await self._read(collection, work)
 
+    async def count_by_word(
+        self, collection: str, indices: Sequence[int], *, most: int
+    ) -> list[int]:
+        """One search by words for each."""
+        engine = (await self._shard(collection)).engine
+
+        def work() -> list[int]:
+            return [len(by_words(engine, Sparse([i], [1.0]), most, None)) for i in indices]
+
+        return await self._read(collection, work)
+
     def _close(self, shard: Shard) -> None:
         shard.engine.flush()
         shard.engine.close()

@@ -178,19 +178,31 @@ class ServerStore(VectorStore):
 
     async def best_by_word(self, collection: str, words: Sparse) -> list[float]:
         """All words in one request."""
-        if not words.indices:
+        replies = await self._by_word(collection, words.indices, 1)
+        return [max((point.score for point in reply.points), default=0.0) for reply in replies]
+
+    async def count_by_word(
+        self, collection: str, indices: Sequence[int], *, most: int
+    ) -> list[int]:
+        """All words in one request."""
+        replies = await self._by_word(collection, indices, most)
+        return [len(reply.points) for reply in replies]
+
+    async def _by_word(
+        self, collection: str, indices: Sequence[int], limit: int
+    ) -> list[q.QueryResponse]:
+        if not indices:
             return []
         requests = [
             q.QueryRequest(
-                query=q.SparseVector(indices=[index], values=[1.0]), using=_SPARSE, limit=1,
+                query=q.SparseVector(indices=[index], values=[1.0]), using=_SPARSE, limit=limit,
                 with_payload=False,
             )
-            for index in words.indices
+            for index in indices
         ]  # fmt: skip
-        replies = await self._request(
+        return await self._request(
             collection, self._client.query_batch_points(collection, requests)
         )
-        return [max((point.score for point in reply.points), default=0.0) for reply in replies]
 
     async def _request(self, collection: str, call: Awaitable[T]) -> T:
         try:

@@ -150,6 +150,12 @@ class VectorStore(ABC):
         0 for a word that no point has.
         """
 
+    @abstractmethod
+    async def count_by_word(
+        self, collection: str, indices: Sequence[int], *, most: int
+    ) -> list[int]:
+        """For each word alone, the number of points that have it, or `most` where more have it."""
+
     async def search(
         self, collection: str, query: QueryVectors, *, limit: int, where: Filter | None = None
     ) -> list[Hit]:

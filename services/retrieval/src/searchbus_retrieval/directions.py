@@ -25,9 +25,15 @@ class Directions:
     def __init__(self, groups: Sequence[Sequence[str]], question: str) -> None:
         stems = [frozenset(terms(" ".join(group))) for group in groups]
         asked = frozenset(terms(question))
-        own = [group for group in stems if group & asked]
-        self._own = own[0] if len(own) == 1 else None
+        own = [number for number, group in enumerate(stems) if group & asked]
+        self._own = stems[own[0]] if len(own) == 1 else None
+        self._own_words = tuple(groups[own[0]]) if len(own) == 1 else ()
         self._others: frozenset[str] = frozenset().union(*stems) - (self._own or frozenset())
+
+    @property
+    def own_words(self) -> tuple[str, ...]:
+        """The words of the question's direction, as the profile has them; empty without one."""
+        return self._own_words
 
     def __bool__(self) -> bool:
         return self._own is not None

@@ -12,6 +12,7 @@ from datetime import timedelta
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import AnyOf, DateRange, Equals
 
+from .changes import asks_for_change
 from .dates import Period, mentioned_limits, mentioned_periods
 from .profiles import Profile
 from .quantities import Quantities
@@ -70,6 +71,8 @@ def wanted_type(
     first = next(asked, None)
     if first is None and Quantities(question):
         first = next((value for value, kind in profile.types.items() if kind.has_quantities), None)
+    if first is None and asks_for_change(question):
+        first = next((value for value, kind in profile.types.items() if kind.compared), None)
     return None if first is None else WantedType(first, named=False)
 
 

@@ -21,6 +21,7 @@ from searchbus_contracts.retrieval import (
 )
 from searchbus_vectors import CollectionDamaged, CollectionMissing, Embedder, Equals, VectorStore
 
+from .facts import rules_of
 from .faults import damaged_collection, typed
 from .highlights import Highlights
 from .models import Models
@@ -45,9 +46,10 @@ class Library:
 
     def __init__(self, store: VectorStore, models: Models, profiles: Mapping[str, Profile]) -> None:
         self._store = store
+        self._profiles = profiles
         self._models = models
         self._schemas = Schemas(store)
-        self._writer = Writer(store, models, self._schemas)
+        self._writer = Writer(store, models, self._schemas, profiles)
         self._reader = DocumentReader(store)
         self.searcher = Searcher(store, models, self._schemas, self._reader, profiles)
 
@@ -164,7 +166,8 @@ class Library:
             page = await self._store.scroll(
                 collection, where=Equals("kind", "record"), limit=limit, start_id=start_id
             )
-        return [summary_of(collection, record.payload) for record in page.records], page.next_id
+        rules = rules_of(self._profiles.get(collection, Profile()))
+        return [summary_of(collection, r.payload, rules) for r in page.records], page.next_id
 
     async def list_collections(self) -> list[CollectionInfo]:
         """Every collection with its sizes and fields; one that cannot be read has neither."""

@@ -15,6 +15,11 @@ from searchbus_vectors import STOPWORDS
 
 __all__ = ["Phrase"]
 
+_LONG = 8
+"""Words from which on a phrase is a quotation rather than a name."""
+_LEAST_PART = 4
+"""Words of a quotation in one passage, where it goes on in the next one."""
+
 _WORD = re.compile(r"\w+")
 _DASHES = "-\u00ad\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 _SINGLE_QUOTES = "'`\u00b4\u02bc\u2018\u2019\u201a\u201b\u2032"
@@ -33,7 +38,10 @@ class Phrase:
     """
 
     def __init__(self, query: str) -> None:
+        self.text = query
         core = _core(query.casefold())
+        self._sequence = _WORD.findall(core)
+        self.is_long = len(self._sequence) >= _LONG
         self._words = sorted(set(_WORD.findall(core)), key=len, reverse=True)
         # Whole words only, so that "cook" is not found in "cookie".
         self._pattern = re.compile(rf"(?<!\w){_pattern_of(core)}(?!\w)")
@@ -41,6 +49,19 @@ class Phrase:
     def stands_in(self, *texts: str) -> bool:
         """Whether one of the texts contains the phrase; False for a query without a word."""
         return bool(self._words) and any(map(self._stands_in, texts))
+
+    def part_in(self, text: str) -> float:
+        """The share of a long phrase that begins or ends the text, as where a passage was cut."""
+        if not self.is_long:
+            return 0.0
+        wanted, count = self._sequence, len(self._sequence)
+        folded = text.casefold()
+        room = 2 * sum(map(len, wanted)) + count
+        tail, head = _WORD.findall(folded[-room:]), _WORD.findall(folded[:room])
+        for words in range(count - 1, max(_LEAST_PART, count // 2) - 1, -1):
+            if tail[-words:] == wanted[:words] or head[:words] == wanted[-words:]:
+                return words / count
+        return 0.0
 
     def _stands_in(self, text: str) -> bool:
         text = text.casefold()

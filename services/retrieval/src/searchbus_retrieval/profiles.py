@@ -10,6 +10,7 @@ type its names and the words of questions that it answers. Every search of the c
     asked_by = ["argued", "discussed"]      # they rather than others say who argued what
     has_quantities = false                  # true where amounts and rates are decided in them
     repeats = false                         # true where each says again what an earlier one said
+    compared = false                        # true where what changed between two dates is in them
 
 Groups of words that exclude each other, for the sentence in which a quantity stands:
 
@@ -18,6 +19,16 @@ Groups of words that exclude each other, for the sentence in which a quantity st
 Groups of words that mean the same; those that a question lacks weigh less than its own:
 
     synonyms = [["dissent", "voting against"]]
+
+Words for whom all documents are about, which tell none from another:
+
+    subject = ["Fed"]
+
+Facts that are read of documents when they are stored (facts.py):
+
+    [facts.votes]
+    types = ["minutes"]                     # which documents have them; empty: all
+    asked_by = ["dissent", "voted"]         # passages with them rather than others answer
 """
 
 from __future__ import annotations
@@ -27,11 +38,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
-__all__ = ["DocumentType", "Profile", "load_profiles"]
+__all__ = ["DocumentType", "FactSource", "Profile", "load_profiles"]
 
 
 class DocumentType(Struct, forbid_unknown_fields=True):
@@ -43,12 +55,26 @@ class DocumentType(Struct, forbid_unknown_fields=True):
         has_quantities: they rather than others answer questions with amounts, rates or shares.
         repeats: these documents say again what earlier ones said, so that of several that match a
             question alike the earliest answers it.
+        compared: they rather than others answer what changed between two dates.
     """
 
     names: tuple[str, ...] = ()
     asked_by: tuple[str, ...] = ()
     has_quantities: bool = False
     repeats: bool = False
+    compared: bool = False
+
+
+class FactSource(Struct, forbid_unknown_fields=True):
+    """Where facts of one name are read, and which questions they answer.
+
+    Args:
+        types: of documents that have them; empty: all.
+        asked_by: words of questions that passages with them answer better than others.
+    """
+
+    types: tuple[str, ...] = ()
+    asked_by: tuple[str, ...] = ()
 
 
 class Profile(Struct, forbid_unknown_fields=True, dict=True):
@@ -60,6 +86,8 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
         types: value of that field → the type.
         opposites: groups of words; what one group says excludes what the others say.
         synonyms: groups of words and phrases that mean the same.
+        facts: name of facts → where they are read.
+        subject: words for whom or what all documents are about, which tell none from another.
     """
 
     date_field: str | None = None
@@ -67,6 +95,8 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
     types: dict[str, DocumentType] = {}
     opposites: tuple[tuple[str, ...], ...] = ()
     synonyms: tuple[tuple[str, ...], ...] = ()
+    facts: dict[Literal["votes", "decision"], FactSource] = {}
+    subject: tuple[str, ...] = ()
 
     @cached_property
     def named(self) -> dict[str, re.Pattern[str]]:
@@ -77,6 +107,11 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
     def asked(self) -> dict[str, re.Pattern[str]]:
         """Type → finds the words that ask for it."""
         return _patterns({kind: t.asked_by for kind, t in self.types.items()})
+
+    @cached_property
+    def asked_facts(self) -> dict[str, re.Pattern[str]]:
+        """Name of facts → finds the words that ask for them."""
+        return _patterns({name: source.asked_by for name, source in self.facts.items()})
 
 
 def load_profiles(folder: Path | None = None) -> dict[str, Profile]:

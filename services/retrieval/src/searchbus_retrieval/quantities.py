@@ -27,12 +27,13 @@ _PART = rf"(?:[1-9]\d?/(?:2|3|4|8|16|32)|[{''.join(_VULGAR)}])"
 _NUMBER = re.compile(
     r"(?<![\w.,/])\$?"
     rf"(?:(?P<whole>0|[1-9]\d{{0,8}})(?:[{_HYPHENS} ]?(?P<part>{_PART})|\.(?P<decimals>\d{{1,6}}))?"
-    rf"|(?P<alone>{_PART}))(?![\w/]|[.,]\d)"
+    rf"|(?P<alone>{_PART}))(?!(?!(?:bps?|bn|mn|tn)\b)[\w]|/|[.,]\d)"
 )
 _UNIT = re.compile(
-    rf"[{_HYPHENS}\s]{{0,3}}(?:(?P<point>percentage[{_HYPHENS}\s]points?)"
+    rf"[{_HYPHENS}\s]{{0,3}}(?:(?P<point>(?:of[{_HYPHENS}\s]an?[{_HYPHENS}\s])?percentage[{_HYPHENS}\s]points?)"
     r"|(?P<percent>%|per ?cent)"
-    rf"|(?P<basis>basis[{_HYPHENS}\s]points?|bps?\b)|(?P<scale>m|b|tr)illion)",
+    rf"|(?P<basis>basis[{_HYPHENS}\s]points?|bps?\b)|(?P<scale>m|b|tr)illion"
+    r"|(?P<short>bn|mn|tn)\b)",
     re.I,
 )
 _RANGE = re.compile(rf"\s*(?:to|and|[{_HYPHENS}])\s*(?=\$?[\d{''.join(_VULGAR)}])", re.I)
@@ -150,6 +151,9 @@ def _read(text: str, match: re.Match[str]) -> _Quantity | None:
         if not (money or number % 1 or match["decimals"]):
             return None
         return _Quantity(number, "amount" if money else "", number, until)
+    if unit["short"]:
+        scale = {"mn": "m", "bn": "b", "tn": "tr"}[unit["short"].lower()]
+        return _Quantity(number, "amount", number * _SCALES[scale], until)
     if unit["scale"]:
         return _Quantity(number, "amount", number * _SCALES[unit["scale"].lower()], until)
     if unit["basis"]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import Hit
 
+from .asked_facts import AskedFacts
+from .changes import Change
 from .chronology import order_of
 from .dates import NextTo, Period, mentioned_neighbours, mentioned_periods
 from .directions import Directions
 from .events import choose_within_events, raise_earliest
 from .intent import dated, preferences, wanted_type
 from .literal import Phrase
-from .names import LEAST_RARITY, has_word, name_words, quoted
+from .names import has_word, is_name_in, name_words, opening_words, quoted
 from .profiles import Profile
 from .quantities import Quantities
 from .ranking import in_order
@@ -25,10 +28,15 @@ __all__ = ["Question"]
 
 LITERAL_LIFT = 1.0
 """As much as the best score without any lift."""
+QUOTATION_LIFT = 4.0
+"""Of a passage with a query of many words: more than all other lifts together."""
 QUANTITIES_LIFT = 0.3
 """Of a passage with every quantity of the query, and as much again if its document has them all."""
 NAMES_LIFT = 0.4
 """Of a passage with every rare name of the query."""
+SHORT_LOSS = 0.4
+"""Of a passage of fewer than `_LEAST_CHARS` characters, such as a closing line."""
+_LEAST_CHARS = 120
 SPREAD = 0.94
 """What is left of a passage's score for each better passage of its document."""
 _CANDIDATES, _MORE_CANDIDATES = 60, 100
@@ -42,16 +50,27 @@ class Question:
         query: as the caller wrote it.
         profile: of the collection.
         fields: of the collection; what the profile says of others does not count.
+        facts: fields that were read of its documents.
     """
 
-    def __init__(self, query: str, profile: Profile, fields: Mapping[str, FieldType]) -> None:
+    def __init__(
+        self,
+        query: str,
+        profile: Profile,
+        fields: Mapping[str, FieldType],
+        facts: Mapping[str, FieldType] = MappingProxyType({}),
+    ) -> None:
         self.query = query
         self.preferences = preferences(profile, fields, query)
+        self._asked = AskedFacts.of(profile, facts, query)
+        if self._asked is not None:
+            self.preferences.append(self._asked.preference)
         self._profile = profile
         self._wanted = wanted_type(profile, fields, query)
         self._has_events = profile.date_field in fields
         self._has_dates = self._has_events and bool(mentioned_periods(query))
         self.beside: list[NextTo] = mentioned_neighbours(query) if self._has_events else []
+        self._change = Change.of(profile, fields, query)
         self._phrase = Phrase(query)
         self._quoted = quoted(query)
         self._quantities = Quantities(query)
@@ -59,8 +78,13 @@ class Question:
         self._order = order_of(profile, fields, query)
         # The first that mentions a word is asked for by that word.
         self.synonyms = Synonyms(profile.synonyms if self._order is None else (), query)
-        self._words = [*name_words(query), *(self._order.words if self._order else ())]
+        self._opening = opening_words(query)
+        order_words = self._order.words.values() if self._order is not None else ()
+        words = [*name_words(query), *self._opening, *order_words]
+        self._words = list(dict.fromkeys(words))
         self._names: list[str] = []
+        self._order_rarity: dict[str, float] = {}
+        self._order_rare: frozenset[str] = frozenset()
         self._rarity: Mapping[str, float] = {}
         self._shares: dict[str, float] = {}
 
@@ -72,7 +96,8 @@ class Question:
     @property
     def looks_far(self) -> bool:
         """Whether more passages should be read: what they say decides about their order."""
-        return self._order is not None or bool(self._quantities)
+        decides = (self._order, self._change)
+        return any(decides) or bool(self._quantities) or self._phrase.is_long
 
     @property
     def candidates(self) -> int:
@@ -84,11 +109,33 @@ class Question:
         """The words of which the ranking needs to know how rare they are."""
         return self._words
 
-    def weigh(self, rarity: Mapping[str, float]) -> None:
-        """Take the rarity of `weighed_words`: the best score that any passage has for each."""
+    def weigh(self, rarity: Mapping[str, float], rare: Collection[str]) -> None:
+        """Take the weights of `weighed_words`, and which of them hardly any passage has.
+
+        Args:
+            rarity: word → the best score that any passage has for it.
+        """
         self._rarity = rarity
-        names = name_words(self.query)
-        self._names = [name for name in names if rarity.get(name, 0.0) >= LEAST_RARITY]
+        starts = self._order.words if self._order is not None else {}
+        self._order_rarity = {start: rarity.get(word, 0.0) for start, word in starts.items()}
+        self._order_rare = frozenset(start for start, word in starts.items() if word in rare)
+        names = dict.fromkeys([*name_words(self.query), *self._opening])
+        self._names = [name for name in names if name in rare]
+
+    @property
+    def sought_words(self) -> str:
+        """Rare words that the first or the latest document must have; empty: there are none."""
+        if self._order is None:
+            return ""
+        if self._quoted:
+            return " ".join(phrase.text for phrase in self._quoted)
+        words = (w for start, w in self._order.words.items() if start in self._order_rare)
+        return " ".join(sorted(words))
+
+    def read(self, texts: Collection[str]) -> None:
+        """Take the candidates' texts: the first word of a question is a name where it is there."""
+        wrong = [w for w in self._names if w in self._opening and not is_name_in(texts, w)]
+        self._names = [name for name in self._names if name not in wrong]
 
     @property
     def date_path(self) -> str:
@@ -116,9 +163,10 @@ class Question:
     def lifts(self, hit: Hit) -> dict[str, float]:
         """What the passage's own text adds to its score, by reason."""
         return {
-            "literal": LITERAL_LIFT if self.is_literal(hit) else 0.0,
+            "literal": self._literal_lift(hit),
             "names": NAMES_LIFT * self._share_of_names(hit),
             "quantities": QUANTITIES_LIFT * self._share_of_quantities(hit),
+            "short": -SHORT_LOSS if self._is_bare(hit) else 0.0,
         }
 
     def lift(self, hit: Hit) -> float:
@@ -128,6 +176,9 @@ class Question:
     def ordered(self, ranked: Sequence[Hit]) -> list[Hit]:
         """The hits in the order that documents, types, events and dates give them."""
         shares = {hit.id: self._share_of_quantities(hit) for hit in ranked}
+        if self._change is not None:
+            gained = self._change.lifts(ranked)
+            ranked = in_order(hit.scored(hit.score + gained.get(hit.id, 0.0)) for hit in ranked)
         hits = self._by_document(ranked, shares) if self._quantities else list(ranked)
         if self._wanted is not None and self._has_events:
             hits = choose_within_events(hits, self._profile, self._wanted)
@@ -135,8 +186,22 @@ class Question:
             if self._quantities and repeats and not self._has_dates and self._order is None:
                 hits = raise_earliest(hits, self._profile, self._wanted, shares)
         if self._order is not None:
-            hits = self._order.apply(hits, shares, self._rarity)
-        return _spread(hits)
+            hits = self._order.apply(
+                hits, shares, self._order_rarity, self._order_rare, self._answers
+            )
+        return _spread(_without_repeats(hits))
+
+    def _answers(self, hit: Hit) -> bool:
+        return self._asked is not None and self._asked.answers(hit)
+
+    def _is_bare(self, hit: Hit) -> bool:
+        """Whether the lifts of its document alone would put it first: it says nothing itself."""
+        return bool(self.preferences) and len(hit.payload["text"]) < _LEAST_CHARS
+
+    def _literal_lift(self, hit: Hit) -> float:
+        if self.is_literal(hit):
+            return QUOTATION_LIFT if self._phrase.is_long and not self._quoted else LITERAL_LIFT
+        return QUOTATION_LIFT / 2 * self._phrase.part_in(hit.payload["text"])
 
     def _share_of_names(self, hit: Hit) -> float:
         if not self._names:
@@ -166,6 +231,21 @@ class Question:
             else hit
             for hit in ranked
         )
+
+
+def _without_repeats(hits: Sequence[Hit]) -> list[Hit]:
+    """Of passages that are mostly the same text, as a fact's and the one around it, the best."""
+    kept: list[Hit] = []
+    places: dict[str, list[tuple[int, int]]] = {}
+    for hit in hits:
+        start, end = hit.payload.get("start"), hit.payload.get("end")
+        if start is not None and end is not None:
+            taken = places.setdefault(hit.payload["document_id"], [])
+            if any(2 * (min(end, e) - max(start, s)) > min(end - start, e - s) for s, e in taken):
+                continue
+            taken.append((start, end))
+        kept.append(hit)
+    return kept
 
 
 def _spread(hits: Sequence[Hit]) -> list[Hit]:

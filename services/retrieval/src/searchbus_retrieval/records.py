@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from searchbus_contracts.ingest import NewDocument
@@ -23,6 +24,7 @@ from .where import FieldSpec
 __all__ = [
     "OWN_FIELDS",
     "TEXT_PART_CHARS",
+    "fact_path",
     "field_specs",
     "infer_fields",
     "is_live",
@@ -30,10 +32,13 @@ __all__ = [
     "of_document",
     "record_payload",
     "store_fields",
+    "stored_revision",
     "summary_of",
 ]
 
 TEXT_PART_CHARS = 100_000
+_RULES = "."
+"""Between the parts of a stored revision."""
 
 OWN_FIELDS: dict[str, FieldType] = {
     "kind": "keyword",
@@ -56,18 +61,31 @@ def of_document(document_id: str) -> Filter:
     return Equals("document_id", document_id)
 
 
-def field_specs(fields: Mapping[str, FieldType]) -> dict[str, FieldSpec]:
-    """What a caller may filter by: the document's own fields and its metadata."""
+def field_specs(
+    fields: Mapping[str, FieldType], facts: Mapping[str, FieldType] = MappingProxyType({})
+) -> dict[str, FieldSpec]:
+    """What a caller may filter by: the document's own fields, its facts and its metadata."""
     own = {
         name: FieldSpec(name, OWN_FIELDS[name])
         for name in ("document_id", "title", "section", "url")
     }
-    return own | {name: FieldSpec(f"m.{name}", kind) for name, kind in fields.items()}
+    read = {name: FieldSpec(fact_path(name), kind) for name, kind in facts.items()}
+    return own | read | {name: FieldSpec(f"m.{name}", kind) for name, kind in fields.items()}
 
 
-def store_fields(fields: Mapping[str, FieldType]) -> dict[str, FieldType]:
-    """The store's field paths and types for a collection's metadata fields."""
-    return OWN_FIELDS | {f"m.{name}": kind for name, kind in fields.items()}
+def store_fields(
+    fields: Mapping[str, FieldType], facts: Mapping[str, FieldType] = MappingProxyType({})
+) -> dict[str, FieldType]:
+    """The store's field paths and types for a collection's metadata fields and facts."""
+    read = {fact_path(name): kind for name, kind in facts.items()}
+    if read:
+        read["fact"] = "keyword"
+    return OWN_FIELDS | read | {f"m.{name}": kind for name, kind in fields.items()}
+
+
+def fact_path(name: str) -> str:
+    """Where a fact stands in a payload: apart from the metadata that the document came with."""
+    return f"f.{name}"
 
 
 def infer_fields(metadata: Metadata) -> dict[str, FieldType]:
@@ -95,8 +113,15 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def record_payload(document: NewDocument, revision: str, content_hash: str) -> dict[str, Any]:
-    """The payload of a document's record."""
+def record_payload(
+    document: NewDocument, revision: str, content_hash: str, *, chunks: int
+) -> dict[str, Any]:
+    """The payload of a document's record.
+
+    Args:
+        revision: as it is stored.
+        chunks: number of its passages, with those of its facts.
+    """
     return {
         "kind": "record",
         "document_id": document.document_id,
@@ -104,7 +129,7 @@ def record_payload(document: NewDocument, revision: str, content_hash: str) -> d
         "url": document.url,
         "m": document.metadata,
         "revision": revision,
-        "chunks": len(document.chunks),
+        "chunks": chunks,
         "content_hash": content_hash,
         "chars": len(document.text),
         "size_bytes": len(document.text.encode()),
@@ -112,8 +137,21 @@ def record_payload(document: NewDocument, revision: str, content_hash: str) -> d
     }
 
 
-def summary_of(collection: str, payload: dict[str, Any]) -> DocumentSummary:
-    """A record as a message."""
+def stored_revision(revision: str, rules: str) -> str:
+    """The revision of a document's points: of its content, and of the rules that read its facts."""
+    return f"{revision}{_RULES}{rules}" if rules else revision
+
+
+def summary_of(
+    collection: str, payload: dict[str, Any], rules: str | None = None
+) -> DocumentSummary:
+    """A record as a message.
+
+    Args:
+        rules: by which facts are read now; a document that was read by others has no revision, so
+            that it is sent again.
+    """
+    revision, _, own = payload["revision"].partition(_RULES)
     return DocumentSummary(
         collection=collection,
         document_id=payload["document_id"],
@@ -121,6 +159,6 @@ def summary_of(collection: str, payload: dict[str, Any]) -> DocumentSummary:
         url=payload.get("url"),
         metadata=payload.get("m") or {},
         chunk_count=payload["chunks"],
-        revision=payload["revision"],
+        revision=revision if rules in (None, own) else "",
         size_bytes=payload["size_bytes"],
     )

@@ -11,7 +11,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.retrieval import FieldType
@@ -29,10 +30,15 @@ _FRESH_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """One collection: field → type, and the name of the model that embedded its passages."""
+    """One collection: field → type, and the name of the model that embedded its passages.
+
+    Attributes:
+        facts: fields that were read of its documents (facts.py).
+    """
 
     fields: Mapping[str, FieldType]
     model: str
+    facts: Mapping[str, FieldType] = field(default_factory=dict)
 
 
 class Schemas:
@@ -74,28 +80,38 @@ class Schemas:
         return schema
 
     async def ensure(
-        self, collection: str, fields: Mapping[str, FieldType], embedder: Embedder
+        self,
+        collection: str,
+        fields: Mapping[str, FieldType],
+        embedder: Embedder,
+        facts: Mapping[str, FieldType] = MappingProxyType({}),
     ) -> None:
         """Create the collection, or add new fields to it. The type of a field never changes.
 
         Args:
             embedder: makes the vectors of a collection that does not exist.
+            facts: fields that are read of its documents.
         """
         known = self._known.get(collection)
-        if known is not None and fields.keys() <= known.fields.keys():
+        if (
+            known is not None
+            and fields.keys() <= known.fields.keys()
+            and facts.keys() <= known.facts.keys()
+        ):
             return
         async with self._lock:
             await self._load(collection)  # another replica may have added fields
             known = self._known.get(collection) or Schema({}, embedder.model)
             merged = {**fields, **known.fields}
-            record = {"kind": "collection", "fields": merged, "model": known.model}
+            read = {**facts, **known.facts}
+            record = {"kind": "collection", "fields": merged, "model": known.model, "facts": read}
             point = Point(identity.collection_record_id(collection), record)
             with typed(collection):
                 await self._store.ensure_collection(
-                    collection, store_fields(merged), dimensions=embedder.dimensions
+                    collection, store_fields(merged, read), dimensions=embedder.dimensions
                 )
                 await self._store.upsert(collection, [point])
-            self._keep(collection, Schema(merged, known.model))
+            self._keep(collection, Schema(merged, known.model, read))
 
     def forget(self, collection: str) -> None:
         """Call it when the collection is deleted."""
@@ -126,4 +142,5 @@ class Schemas:
             return
         payload = found[0].payload
         # Collections of earlier releases have no model's name: there was only this one.
-        self._keep(collection, Schema(payload["fields"], payload.get("model", MODEL_NAME)))
+        model, facts = payload.get("model", MODEL_NAME), payload.get("facts") or {}
+        self._keep(collection, Schema(payload["fields"], model, facts))

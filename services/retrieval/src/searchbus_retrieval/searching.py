@@ -14,13 +14,23 @@ from typing import Any
 from searchbus_contracts import check_query
 from searchbus_contracts.explanation import Explanation
 from searchbus_contracts.retrieval import MAX_QUERY_CHARS, SearchHit
-from searchbus_vectors import AllOf, Filter, Hit, Match, QueryCache, Sparse, VectorStore
+from searchbus_vectors import (
+    AllOf,
+    Filter,
+    Hit,
+    Match,
+    QueryCache,
+    QueryVectors,
+    Sparse,
+    VectorStore,
+)
 
 from .anchors import Anchors
 from .events import day_beside
 from .explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, reading_of
 from .faults import typed
 from .models import Models
+from .names import most_rare
 from .profiles import Profile
 from .question import Question
 from .ranking import Preference, rank, worth_reading
@@ -87,12 +97,13 @@ class Searcher:
         queries = await self._models.queries(collection, schema.model)
         condition: Filter = is_live
         if where:
-            specs = field_specs(schema.fields)
+            specs = field_specs(schema.fields, schema.facts)
             for alias, name in (aliases or {}).items():
                 if name in specs:
                     specs[alias] = specs.pop(name)
             condition = AllOf((is_live, compile_where(where, specs)))
-        question = Question(query, self._profiles.get(collection, Profile()), schema.fields)
+        profile = self._profiles.get(collection, Profile())
+        question = Question(query, profile, schema.fields, schema.facts)
         # One document may have several of the best chunks.
         wanted = limit * 6 if per_document else limit
         with typed(collection):
@@ -140,17 +151,16 @@ class Searcher:
             vectors = replace(vectors, sparse=embedder.words(question.spelled))
         weighed = {word: embedder.words(word).indices for word in question.weighed_words}
         best = await self._best_by_word(collection, vectors.sparse.indices, *weighed.values())
-        question.weigh(
-            {word: max((best[i] for i in ids), default=0.0) for word, ids in weighed.items()}
-        )
+        rarity = {word: max((best[i] for i in ids), default=0.0) for word, ids in weighed.items()}
+        question.weigh(rarity, await self._rare(collection, weighed))
 
         if question.synonyms.words:
             others = embedder.words(question.synonyms.words)
             vectors = replace(vectors, sparse=question.synonyms.added(vectors.sparse, others))
 
-        async def match(where: Filter) -> list[Match]:
+        async def match(where: Filter, wanted: QueryVectors = vectors) -> list[Match]:
             found = await self._store.match(
-                collection, vectors, where=where, candidates=question.candidates, best=best,
+                collection, wanted, where=where, candidates=question.candidates, best=best,
                 explain=explain,
             )  # fmt: skip
             return embedder.comparable(found)
@@ -165,22 +175,43 @@ class Searcher:
             match(condition), asyncio.gather(*map(preferred, question.preferences))
         )
         lists = [matches for _, matches in pairs]
+        if sought := question.sought_words:
+            # Hardly more passages than these have the words: one of them is the first.
+            words = replace(vectors, sparse=embedder.words(sought))
+            lists.append(await match(condition, words))
+            overall = _joined(overall, lists[-1])
         ids = worth_reading(overall, lists, limit, far=question.looks_far)
         records = await self._store.get(collection, ids)
         payloads = {record.id: record.payload for record in records}
 
         def ranked() -> Ranked:
+            question.read([payload["text"] for payload in payloads.values()])
             hits = question.ordered(rank(overall, pairs, payloads, question.lift))
             return Ranked(hits, explanations(question, overall, pairs, hits) if explain else {})
 
         # It reads the text of a hundred passages or more, which would hold the event loop.
         return await asyncio.to_thread(ranked)
 
+    async def _rare(self, collection: str, words: Mapping[str, Sequence[int]]) -> set[str]:
+        """The words that hardly any passage has; not one that none has."""
+        if not words:
+            return set()
+        most = most_rare(await self._store.count(collection))
+        ids = list(dict.fromkeys(index for some in words.values() for index in some))
+        counts = await self._store.count_by_word(collection, ids, most=most + 1)
+        found = dict(zip(ids, counts, strict=True))
+        return {w for w, own in words.items() if any(0 < found[i] <= most for i in own)}
+
     async def _best_by_word(self, collection: str, *words: Sequence[int]) -> dict[int, float]:
         """Word id → the best BM25 score that any passage has for it."""
         ids = list(dict.fromkeys(index for some in words for index in some))
         scores = await self._store.best_by_word(collection, Sparse(ids, [1.0] * len(ids)))
         return dict(zip(ids, scores, strict=True))
+
+
+def _joined(matches: Sequence[Match], others: Sequence[Match]) -> list[Match]:
+    known = {match.id for match in matches}
+    return [*matches, *(match for match in others if match.id not in known)]
 
 
 def _to_hit(

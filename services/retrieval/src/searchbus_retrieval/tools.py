@@ -39,7 +39,9 @@ class SearchFomc(Struct, forbid_unknown_fields=True):
         dict[str, Any] | UnsetType,
         Meta(
             description="ChromaDB metadata filter with $and $or $eq $ne $gt $gte $lt $lte $in $nin "
-            "on document_date, document_type, document_name, document_id, section_header "
+            "on document_date, document_type, document_name, document_id, section_header, and on "
+            "what was read of votes and decisions: dissenters, voters (full name or surname), "
+            "dissents, decision (raise, lower, maintain), target_low, target_high, change_bp "
             '(e.g., {"$and": [{"document_date": {"$gte": "2024-01-01"}}, '
             '{"document_date": {"$lte": "2024-12-31"}}]})'
         ),

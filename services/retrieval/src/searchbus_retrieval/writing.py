@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
+from types import MappingProxyType
 from typing import Any
 from weakref import WeakValueDictionary
 
 from searchbus_bus import telemetry
 from searchbus_contracts.document_ids import hash_of_text, revision_of
-from searchbus_contracts.ingest import MAX_DOCUMENT_BYTES, IngestResult, NewDocument
+from searchbus_contracts.ingest import MAX_DOCUMENT_BYTES, Chunk, IngestResult, NewDocument
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import (
     AllOf,
@@ -31,8 +32,16 @@ from searchbus_vectors import (
 )
 
 from . import identity
+from .facts import Facts, fact_fields, facts_of, rules_of
 from .models import Models
-from .records import TEXT_PART_CHARS, infer_fields, of_document, record_payload
+from .profiles import Profile
+from .records import (
+    TEXT_PART_CHARS,
+    infer_fields,
+    of_document,
+    record_payload,
+    stored_revision,
+)
 from .schemas import Schemas
 
 __all__ = ["Writer"]
@@ -42,10 +51,21 @@ _CHUNKS_PER_BATCH = 64
 
 
 class Writer:
-    """Writes to one store. `schemas` and `models` are shared with the reader."""
+    """Writes to one store. `schemas` and `models` are shared with the reader.
 
-    def __init__(self, store: VectorStore, models: Models, schemas: Schemas) -> None:
+    Args:
+        profiles: collection → which facts are read of its documents.
+    """
+
+    def __init__(
+        self,
+        store: VectorStore,
+        models: Models,
+        schemas: Schemas,
+        profiles: Mapping[str, Profile] = MappingProxyType({}),
+    ) -> None:
         self._store = store
+        self._profiles = profiles
         self._models = models
         self._schemas = schemas
         # A lock exists as long as a task holds it or waits for it.
@@ -70,7 +90,8 @@ class Writer:
         model = self._models.of_new(collection) if schema is None else schema.model
         embedder = await self._models.embedder(collection, model)
         fields = {**infer_fields(document.metadata), **fields}
-        await self._schemas.ensure(collection, fields, embedder)
+        profile = self._profiles.get(collection, Profile())
+        await self._schemas.ensure(collection, fields, embedder, fact_fields(profile))
         async with AsyncExitStack() as locked:
             await locked.enter_async_context(self._lock(collection, document.document_id))
             return await self._store_locked(collection, document, locked)
@@ -81,25 +102,40 @@ class Writer:
     async def _store_locked(
         self, collection: str, document: NewDocument, locked: AsyncExitStack
     ) -> IngestResult:
-        revision = revision_of(document)
+        profile = self._profiles.get(collection, Profile())
+        revision = stored_revision(revision_of(document), rules_of(profile))
         content_hash = hash_of_text(document.text)
         record_id = identity.record_id(document.document_id)
         present = await self._store.get(collection, [record_id])
         if present and present[0].payload["revision"] == revision:
             return IngestResult(
-                document_id=document.document_id, outcome="unchanged", chunks=len(document.chunks)
+                document_id=document.document_id,
+                outcome="unchanged",
+                chunks=present[0].payload["chunks"],
             )
-        await self._write_parts(collection, document, revision, content_hash)
-        record = Point(record_id, record_payload(document, revision, content_hash))
+        facts = await asyncio.to_thread(facts_of, profile, document)
+        for problem in facts.problems:
+            telemetry.count_failed("facts")
+            log.warning("%s: a fact cannot be read: %s", document.document_id, problem)
+        chunks = _passages(document, facts)
+        await self._write_parts(collection, document, revision, content_hash, chunks, facts)
+        payload = record_payload(document, revision, content_hash, chunks=len(chunks))
+        record = Point(record_id, payload | {"f": facts.fields} if facts.fields else payload)
         await self._finish(self._commit(collection, document.document_id, record, locked.pop_all()))
         return IngestResult(
             document_id=document.document_id,
             outcome="replaced" if present else "stored",
-            chunks=len(document.chunks),
+            chunks=len(chunks),
         )
 
     async def _write_parts(
-        self, collection: str, document: NewDocument, revision: str, content_hash: str
+        self,
+        collection: str,
+        document: NewDocument,
+        revision: str,
+        content_hash: str,
+        chunks: list[tuple[Chunk, str | None]],
+        facts: Facts,
     ) -> None:
         # The collection's own model: another replica may have created it meanwhile.
         schema = await self._schemas.get(collection)
@@ -120,13 +156,14 @@ class Writer:
         ]
         for start in range(0, len(texts), 16):
             await self._store.upsert(collection, texts[start : start + 16])
-        for start in range(0, len(document.chunks), _CHUNKS_PER_BATCH):
-            batch = document.chunks[start : start + _CHUNKS_PER_BATCH]
-            passages = [document.text[chunk.start : chunk.end] for chunk in batch]
+        read = {"f": facts.fields} if facts.fields else {}
+        for start in range(0, len(chunks), _CHUNKS_PER_BATCH):
+            batch = chunks[start : start + _CHUNKS_PER_BATCH]
+            passages = [document.text[chunk.start : chunk.end] for chunk, _ in batch]
             vectors = await embedder.embed_documents(
                 [
                     embedded_text(document, chunk.section, passage)
-                    for chunk, passage in zip(batch, passages, strict=True)
+                    for (chunk, _), passage in zip(batch, passages, strict=True)
                 ]
             )
             await self._store.upsert(
@@ -145,10 +182,12 @@ class Writer:
                             "end": chunk.end,
                             "content_hash": content_hash,
                             "m": document.metadata,
+                            **read,
+                            **({"fact": fact} if fact else {}),
                         },
                         vector,
                     )
-                    for offset, (chunk, passage, vector) in enumerate(
+                    for offset, ((chunk, fact), passage, vector) in enumerate(
                         zip(batch, passages, vectors, strict=True)
                     )
                 ],
@@ -229,6 +268,21 @@ class Writer:
         if touched:
             log.warning("repaired %d interrupted document(s) in %s", len(touched), collection)
         return len(touched)
+
+
+def _passages(document: NewDocument, facts: Facts) -> list[tuple[Chunk, str | None]]:
+    """The document's passages, then those of its facts, each with the name of its facts."""
+    found: list[tuple[Chunk, str | None]] = [(chunk, None) for chunk in document.chunks]
+    for passage in facts.passages:
+        around = (n for n, c in enumerate(document.chunks) if c.start <= passage.start < c.end)
+        number = next(around, None)
+        if passage.own:
+            section = None if number is None else document.chunks[number].section
+            chunk = Chunk(start=passage.start, end=passage.end, section=section)
+            found.append((chunk, passage.fact))
+        elif number is not None:
+            found[number] = (document.chunks[number], passage.fact)
+    return found
 
 
 def _report_failure(commit: asyncio.Task[None]) -> None:
