@@ -24,6 +24,7 @@ __all__ = [
     "NEAR_LIFT",
     "TYPE_LIFT",
     "WantedType",
+    "around",
     "preferences",
     "wanted_type",
 ]
@@ -84,8 +85,7 @@ def preferences(
     if profile.date_field in fields:
         path = f"m.{profile.date_field}"
         if periods := mentioned_periods(question):
-            around = [Period(p.start - _EARLIER, p.end + _LATER) for p in periods]
-            near = Preference(_within(path, around), NEAR_LIFT, "near date")
+            near = Preference(around(path, periods), NEAR_LIFT, "near date")
             found.append(Preference(_within(path, periods), DATE_LIFT, "date", near))
         for limit in mentioned_limits(question)[:1]:
             day = limit.day.isoformat()
@@ -98,6 +98,11 @@ def preferences(
         condition = Equals(f"m.{profile.type_field}", wanted.value)
         found.append(Preference(condition, wanted.lift, f"type {wanted.value}"))
     return found
+
+
+def around(path: str, periods: Sequence[Period]) -> AnyOf:
+    """Documents of the periods, and those shortly before and after them."""
+    return _within(path, [Period(p.start - _EARLIER, p.end + _LATER) for p in periods])
 
 
 def _within(path: str, periods: Sequence[Period]) -> AnyOf:

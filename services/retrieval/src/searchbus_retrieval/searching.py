@@ -11,15 +11,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from searchbus_contracts import check_query
 from searchbus_contracts.explanation import Explanation
-from searchbus_contracts.retrieval import MAX_QUERY_CHARS, SearchHit
-from searchbus_vectors import AllOf, Filter, Hit, Match, QueryCache, Sparse, VectorStore
+from searchbus_contracts.retrieval import MAX_QUERY_CHARS, FieldType, SearchHit
+from searchbus_vectors import (
+    AllOf,
+    Embedder,
+    Filter,
+    Hit,
+    Match,
+    QueryCache,
+    Sparse,
+    VectorStore,
+)
 
 from .anchors import Anchors
+from .background import Backgrounds
 from .explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, reading_of
 from .faults import typed
+from .intent import around
+from .dates import mentioned_periods
 from .models import Models
+from .probability import Dated, Probability
 from .profiles import Profile
 from .question import Question
 from .ranking import Preference, rank, worth_reading
@@ -35,6 +50,7 @@ class Searcher:
     """Searches one store. `schemas`, `models` and `reader` are the library's.
 
     Args:
+        backgrounds: of the store's collections.
         profiles: collection → what its questions mean.
     """
 
@@ -44,11 +60,13 @@ class Searcher:
         models: Models,
         schemas: Schemas,
         reader: DocumentReader,
+        backgrounds: Backgrounds,
         profiles: Mapping[str, Profile],
     ) -> None:
         self._store = store
         self._models = models
         self._schemas = schemas
+        self._backgrounds = backgrounds
         self._profiles = profiles
         self._anchors = Anchors(reader)
 
@@ -104,6 +122,10 @@ class Searcher:
             unique.sort(key=lambda hit: -hit.score)
         with typed(collection):
             hits = await self._anchors.complete(collection, unique[:limit])
+            probability = await self._probability(
+                collection, queries.embedder, question, ranked.best, schema.fields
+            )
+        hits = await asyncio.to_thread(_with_probability, hits, probability)
         if not explain:
             return Answer(hits)
         kept = {hit.chunk_id for hit in unique}
@@ -161,16 +183,44 @@ class Searcher:
 
         def ranked() -> Ranked:
             hits = question.ordered(rank(overall, pairs, payloads, question.lift))
-            return Ranked(hits, explanations(question, overall, pairs, hits) if explain else {})
+            why = explanations(question, overall, pairs, hits) if explain else {}
+            return Ranked(hits, best, why)
 
         # It reads the text of a hundred passages or more, which would hold the event loop.
         return await asyncio.to_thread(ranked)
+
+    async def _probability(
+        self,
+        collection: str,
+        embedder: Embedder,
+        question: Question,
+        best: Mapping[int, float],
+        fields: Mapping[str, FieldType],
+    ) -> Probability:
+        background = await self._backgrounds.of(collection, embedder)
+        dated = None
+        periods = mentioned_periods(question.query)
+        name = question.date_field
+        if name is None:
+            dates = [field for field, kind in fields.items() if kind == "datetime"]
+            name = dates[0] if len(dates) == 1 else None
+        if periods and name is not None:
+            near = AllOf((is_live, around(f"m.{name}", periods)))
+            dated = Dated(name, periods, not await self._store.count(collection, near))
+        return Probability(
+            question.query, embedder, best, background, dated, ordered=question.asks_in_order
+        )
 
     async def _best_by_word(self, collection: str, *words: Sequence[int]) -> dict[int, float]:
         """Word id → the best BM25 score that any passage has for it."""
         ids = list(dict.fromkeys(index for some in words for index in some))
         scores = await self._store.best_by_word(collection, Sparse(ids, [1.0] * len(ids)))
         return dict(zip(ids, scores, strict=True))
+
+
+def _with_probability(hits: Sequence[SearchHit], probability: Probability) -> list[SearchHit]:
+    """It reads the text of up to fifty passages, which would hold the event loop."""
+    return [msgspec.structs.replace(hit, relevance=round(probability.of(hit), 4)) for hit in hits]
 
 
 def _to_hit(
