@@ -1,10 +1,10 @@
 """How near a collection comes to questions that it does not answer: the zero of its cosines.
 
-A model's cosine has no zero: 14,000 passages about monetary policy come as near as .51 to a question
-about bread, and near names and titles the same number may mean an answer. So each collection is asked
-unrelated questions once, and sentences of its own, and the result is kept with it as a point. It is
-measured at the first search, and again when the collection has grown or shrunk by half; searches go
-on with the old one meanwhile.
+A model's cosine has no zero: 14,000 passages about monetary policy come as near as .51 to a
+question about bread, and to a question about a person the right one may come no nearer. So each
+collection is asked unrelated questions once, and sentences of its own, and the result is kept with
+it as a point. It is measured at the first search, and again when the collection has grown by half
+or shrunk by a third; searches go on with the old one meanwhile.
 """
 
 from __future__ import annotations
@@ -20,16 +20,7 @@ from statistics import median
 import msgspec
 from msgspec import Struct
 
-from searchbus_contracts import Fault
-from searchbus_vectors import (
-    CollectionDamaged,
-    CollectionMissing,
-    Embedder,
-    Point,
-    QueryVectors,
-    StorageFull,
-    VectorStore,
-)
+from searchbus_vectors import Embedder, Point, QueryVectors, VectorStore
 
 from . import identity
 from .records import is_live, is_live_chunk
@@ -46,14 +37,13 @@ _SPREAD, _SPREAD_WEIGHT = 0.05, 20
 _LEAST_SPREAD = 0.02
 _OWN_QUESTIONS, _OWN_WORDS = 16, 14
 _OWN_SPREADS = 2.0
-"""Nine in ten of a collection's own sentences are at least so many spreads above the typical one."""
+"""Nine in ten of a collection's own sentences are at least so many spreads above the typical."""
 _GROWN = 1.5
 _CHECKED_S = 30.0
 _WAIT_S = 3.0
 """A search waits no longer for the first measurement; then what most collections have counts."""
 _CANDIDATES = 10
 _SENTENCE_END = re.compile(r"(?<=[.?!;:])\s+")
-_FAILURES = (Fault, CollectionMissing, CollectionDamaged, StorageFull, OSError, RuntimeError)
 
 
 class Background(Struct, frozen=True):
@@ -127,7 +117,7 @@ class Backgrounds:
                 payload = {"kind": "background", **msgspec.to_builtins(measured)}
                 point = Point(identity.background_id(collection), payload)
                 await self._store.upsert(collection, [point])
-        except _FAILURES as error:  # a search answers without it; the next check tries again
+        except Exception as error:  # of either engine: a search answers without it
             log.warning("the background of %s was not measured or kept: %s", collection, error)
 
     async def _kept(self, collection: str) -> Background | None:
@@ -149,7 +139,8 @@ class Backgrounds:
         own = sorted(await self._best(collection, embedder, sentences))
         if own:
             spread = min(spread, (own[len(own) // 10] - typical) / _OWN_SPREADS)
-        return Background(typical, max(_LEAST_SPREAD, spread), passages)
+        # Rounded, so that what is kept is read as it was written.
+        return Background(round(typical, 4), round(max(_LEAST_SPREAD, spread), 4), passages)
 
     async def _best(
         self, collection: str, embedder: Embedder, asked: Sequence[QueryVectors]

@@ -1,10 +1,9 @@
 """How probable it is that a hit answers the question: an absolute number, unlike its score.
 
 A logistic regression over what the ranking knows anyway. The weights were fitted on questions with
-known answers about FOMC documents, aircraft (Cranfield), Python's library and this project, on those
-of the other collections as unrelated ones, and on questions near to the subject without an answer;
-each collection of the four counts alike. What differs between collections is not in the weights, but
-in their background.
+known answers about FOMC documents, aircraft (Cranfield), Python's library and this project, on
+those of the other collections as unrelated ones, and on questions near to the subject without an
+answer. What differs between collections is not in the weights, but in their background.
 """
 
 from __future__ import annotations
@@ -30,8 +29,11 @@ _SHARE = 1.1
 """Of the question's words in the passage, by their rarity."""
 _MASS, _MASS_SCALE = 1.05, 4.5
 """Of the rarity of these words together: two rare ones say more than two frequent ones."""
-_IN_PERIOD = 1.6
-_OUTSIDE, _YEAR_IN_TEXT = -4.4, 0.5
+_ALL_FOUND, _LEAST_WORDS = 1.5, 2
+"""Where the passage has every word of a question of at least so many, and none of its dates is
+outside of the collection."""
+_IN_PERIOD, _IN_LONG_PERIOD, _LONG_DAYS = 1.6, 0.6, 100
+_OUTSIDE, _YEAR_IN_TEXT = -4.4, 0.75
 """The question names a date at which no document is; a passage that names the year may answer."""
 _NO_SUCH_NAME = -2.1
 _NO_SUCH_WORD, _ALL_WORDS = -1.5, 4.0
@@ -45,8 +47,8 @@ _ORDERED = 1.0
 _LITERAL = 0.9
 """At least, where the question stands in the passage word for word."""
 _ASKING = frozenset(
-    "anybody anyone anything describe explain find give happen happened list mention mentioned please "
-    "say says show somebody someone something summarise summarize tell told".split()
+    "anybody anyone anything describe explain find give happen happened list mention mentioned "
+    "please said say says show somebody someone something summarise summarize tell told".split()
 )
 """Words that say how something is asked, not what."""
 _NAME = re.compile(r"\b[A-Z]\w*|\b\w*\d\w*")
@@ -73,13 +75,16 @@ class Dated:
     periods: Sequence[Period]
     outside: bool
 
-    def has(self, hit: SearchHit) -> bool:
-        """Whether the hit's document is of one of the periods."""
+    def evidence(self, hit: SearchHit) -> float:
+        """What it says for a hit that its document is of one of the periods; 0 where it is not."""
         try:
             day = date.fromisoformat(str(hit.metadata.get(self.field))[:10])
         except ValueError:
-            return False
-        return any(period.start <= day < period.end for period in self.periods)
+            return 0.0
+        days = [period.days for period in self.periods if period.start <= day < period.end]
+        if not days:
+            return 0.0
+        return _IN_PERIOD if min(days) <= _LONG_DAYS else _IN_LONG_PERIOD
 
     @property
     def years(self) -> set[str]:
@@ -146,6 +151,7 @@ class Probability:
         values = (hit.title, hit.section or "", hit.text, *map(str, hit.metadata.values()))
         there = set(terms(" ".join(values)))
         found = sum(rarity for word, rarity in self._rarity.items() if word in there)
+        whole = len(self._rarity) >= _LEAST_WORDS and self._rarity.keys() <= there
         distance = self._background.distance(hit.cosine)
         evidence = (
             self._of_question
@@ -157,8 +163,9 @@ class Probability:
             evidence += _FULL_NAME
         if self._dated is not None and self._dated.outside:
             evidence += _OUTSIDE * (_YEAR_IN_TEXT if self._dated.years & there else 1.0)
-        elif self._dated is not None and self._dated.has(hit):
-            evidence += _IN_PERIOD
+        else:
+            evidence += _ALL_FOUND * whole
+            evidence += self._dated.evidence(hit) if self._dated is not None else 0.0
         probability = 1 / (1 + math.exp(-evidence))
         return max(probability, _LITERAL) if hit.literal else probability
 
@@ -166,7 +173,5 @@ class Probability:
 def _names(query: str) -> set[str]:
     """Words with a capital, except the first one, which has it anyway; acronyms and numbers."""
     return {
-        match[0]
-        for match in _NAME.finditer(query)
-        if match.start() or _SURE_NAME.match(match[0])
+        match[0] for match in _NAME.finditer(query) if match.start() or _SURE_NAME.match(match[0])
     }

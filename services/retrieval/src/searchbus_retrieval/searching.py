@@ -29,10 +29,10 @@ from searchbus_vectors import (
 
 from .anchors import Anchors
 from .background import Backgrounds
+from .dates import mentioned_periods
 from .explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, reading_of
 from .faults import typed
 from .intent import around
-from .dates import mentioned_periods
 from .models import Models
 from .probability import Dated, Probability
 from .profiles import Profile
