@@ -96,6 +96,20 @@ def test_full_name_in_the_passage_is_evidence():
     assert there > of(query, hit("Voting against: Esther and then Boy George")) + 0.1
 
 
+class Multilingual(HashEmbedder):
+    """Says that it knows many languages."""
+
+    sure_cosine = 0.62
+
+
+def test_question_in_another_language_is_compared_by_meaning_alone():
+    """Where the model knows it; the collection has no word of the question."""
+    for embedder, passes in ((EMBEDDER, False), (Multilingual(), True)):
+        asked = Probability("Warum singen Wale im Winter?", embedder, {}, BACKGROUND, None)
+        found = [asked.of(hit("Whales sing.", cosine=cosine)) for cosine in (0.55, 0.63)]
+        assert [relevance >= 0.3 for relevance in found] == [False, passes]
+
+
 @pytest.mark.parametrize("option", ["literal", "ordered"])
 def test_question_word_for_word_and_question_for_the_latest_are_evidence(option):
     """A document that is asked for by its type and place in time has none of the words."""

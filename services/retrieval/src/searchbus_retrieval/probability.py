@@ -51,6 +51,14 @@ _ASKING = frozenset(
     "please said say says show somebody someone something summarise summarize tell told".split()
 )
 """Words that say how something is asked, not what."""
+_FOREIGN_SHARE, _FOREIGN_STEEPNESS, _FOREIGN_BIAS = 0.5, 40.0, -0.85
+"""From this share of words that the collection lacks on, a question to a model of many languages
+may be in another one than the passages: no word says anything then, nor do English unrelated
+questions, and the cosine alone counts. At the model's sure one it is just a match."""
+_ENGLISH = frozenset(
+    "and are did do does for from how that the this to what when where which who why with".split()
+)
+"""Words that show a question to be in English, of which other languages have none."""
 _NAME = re.compile(r"\b[A-Z]\w*|\b\w*\d\w*")
 _PAIR = re.compile(r"\b([A-Z][a-z]+)(?=\s+(?:[A-Z]\.\s*){0,2}([A-Z][a-z]+)\b)")
 _MOST_NAMES = 6
@@ -140,6 +148,10 @@ class Probability:
             + _NO_SUCH_WORD * vocabulary * lacking_words / self._all
             + _ORDERED * ordered
         )
+        lacking = (lacking_names + lacking_words) / self._all
+        is_english = not _ENGLISH.isdisjoint(_WORD.findall(query.lower()))
+        is_foreign = lacking >= _FOREIGN_SHARE and not is_english
+        self._foreign = embedder.sure_cosine if is_foreign else None
         self._full_names = [
             re.compile(rf"\b{first}\s+(?:[A-Z]\.\s*){{0,2}}{last}\b")
             for first, last in _PAIR.findall(query)[:_MOST_NAMES]
@@ -159,6 +171,8 @@ class Probability:
             + _SHARE * found / self._all
             + _MASS * math.log1p(_MASS_SCALE * found / self._rarest)
         )
+        if self._foreign is not None:
+            evidence = _FOREIGN_BIAS + _FOREIGN_STEEPNESS * (hit.cosine - self._foreign)
         if any(name.search(hit.text) for name in self._full_names):
             evidence += _FULL_NAME
         if self._dated is not None and self._dated.outside:
