@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_retrieval import background
-from searchbus_retrieval.background import Background, Backgrounds
-from searchbus_retrieval.unrelated import UNRELATED
+from searchbus_retrieval.background import UNRELATED, Background, Backgrounds
 from searchbus_vectors.hash_embedder import HashEmbedder
 
 from .conftest import document
