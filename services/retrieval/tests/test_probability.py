@@ -96,6 +96,12 @@ def test_full_name_in_the_passage_is_evidence():
     assert there > of(query, hit("Voting against: Esther and then Boy George")) + 0.1
 
 
+def test_passage_of_megabytes_is_read_by_its_beginning():
+    """As far as ten usual passages."""
+    far = "and so on " * 1_000 + "whales sing"
+    assert of("whales sing", hit(far)) == of("whales sing", hit("and so on"))
+
+
 class Multilingual(HashEmbedder):
     """Says that it knows many languages."""
 

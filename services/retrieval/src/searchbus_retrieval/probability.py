@@ -59,6 +59,9 @@ _ENGLISH = frozenset(
     "and are did do does for from how that the this to what when where which who why with".split()
 )
 """Words that show a question to be in English, of which other languages have none."""
+_MAX_TEXT_CHARS, _MAX_VALUE_CHARS = 10_000, 200
+"""Of a passage, ten times a usual one, and of each value of its metadata: who stores a document of
+megabytes as one passage does not slow every search that finds it."""
 _NAME = re.compile(r"\b[A-Z]\w*|\b\w*\d\w*")
 _PAIR = re.compile(r"\b([A-Z][a-z]+)(?=\s+(?:[A-Z]\.\s*){0,2}([A-Z][a-z]+)\b)")
 _MOST_NAMES = 6
@@ -160,8 +163,9 @@ class Probability:
 
     def of(self, hit: SearchHit) -> float:
         """0..1; it reads the hit's text."""
-        values = (hit.title, hit.section or "", hit.text, *map(str, hit.metadata.values()))
-        there = set(terms(" ".join(values)))
+        metadata = (str(value)[:_MAX_VALUE_CHARS] for value in hit.metadata.values())
+        text = hit.text[:_MAX_TEXT_CHARS]
+        there = set(terms(" ".join((hit.title, hit.section or "", text, *metadata))))
         found = sum(rarity for word, rarity in self._rarity.items() if word in there)
         whole = len(self._rarity) >= _LEAST_WORDS and self._rarity.keys() <= there
         distance = self._background.distance(hit.cosine)
@@ -173,7 +177,7 @@ class Probability:
         )
         if self._foreign is not None:
             evidence = _FOREIGN_BIAS + _FOREIGN_STEEPNESS * (hit.cosine - self._foreign)
-        if any(name.search(hit.text) for name in self._full_names):
+        if any(name.search(text) for name in self._full_names):
             evidence += _FULL_NAME
         if self._dated is not None and self._dated.outside:
             evidence += _OUTSIDE * (_YEAR_IN_TEXT if self._dated.years & there else 1.0)
