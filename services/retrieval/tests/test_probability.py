@@ -102,6 +102,17 @@ def test_passage_of_megabytes_is_read_by_its_beginning():
     assert of("whales sing", hit(far)) == of("whales sing", hit("and so on"))
 
 
+def test_small_collection_answers_in_other_words():
+    """Its few words are not expected to be those of the question."""
+    found = []
+    for passages in (5, 1_000, 100_000):
+        background = Background(typical=0.5, spread=0.05, passages=passages)
+        asked = Probability("how many holidays do I get", EMBEDDER, {}, background, None)
+        found.append(asked.of(hit("28 days of paid leave a year", cosine=0.62)))
+    assert found == sorted(found, reverse=True)
+    assert found[0] > 0.3 > found[-1]
+
+
 class Multilingual(HashEmbedder):
     """Says that it knows many languages."""
 

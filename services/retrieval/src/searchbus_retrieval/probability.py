@@ -36,9 +36,9 @@ _IN_PERIOD, _IN_LONG_PERIOD, _LONG_DAYS = 1.6, 0.6, 100
 _OUTSIDE, _YEAR_IN_TEXT = -4.4, 0.75
 """The question names a date at which no document is; a passage that names the year may answer."""
 _NO_SUCH_NAME = -2.1
-_NO_SUCH_WORD, _ALL_WORDS = -1.5, 4.0
+_NO_SUCH_WORD, _FEW_WORDS, _ALL_WORDS = -1.5, 1.2, 4.0
 """Of words that the collection lacks. The vocabulary of a small one says little: it counts wholly
-from 10 ** 4 passages on."""
+from 10 ** 4 passages on; below, an answer in other words is made up for."""
 _FULL_NAME, _NAME_RARITY = 1.8, 5.0
 """Where the passage has a name of two words, with or without initials between them, of which one is
 not in every passage: names say little to the model."""
@@ -149,6 +149,7 @@ class Probability:
             _BIAS
             + _NO_SUCH_NAME * lacking_names / self._all
             + _NO_SUCH_WORD * vocabulary * lacking_words / self._all
+            + _FEW_WORDS * (1 - vocabulary)
             + _ORDERED * ordered
         )
         lacking = (lacking_names + lacking_words) / self._all
