@@ -1,4 +1,4 @@
-"""Hybrid search on the Cranfield collection: nDCG@10, with BM25 and dense alone beside it."""
+"""What the service finds in the Cranfield collection: nDCG@10, with BM25 and dense alone beside it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["run"]
 
 
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
-    """Index 1,400 abstracts in an embedded store and ask the 225 questions."""
+    """Ingest 1,400 abstracts and ask the 225 questions."""
     folder = reference / "data" / "docs" / "cranfield"
     documents = [json.loads(line) for line in (folder / "corpus.jsonl").open()]
     queries = [json.loads(line) for line in (folder / "queries.jsonl").open()]
@@ -22,6 +22,6 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
         relevant.setdefault(query, set()).add(document)
     return await compare(
         workdir / "cranfield",
-        {d["_id"]: f"{d['title']} {d['text']}" for d in documents},
+        {d["_id"]: (d["title"], d["text"]) for d in documents if d["text"].strip()},
         [(q["text"], relevant[q["_id"]]) for q in queries if q["_id"] in relevant],
     )

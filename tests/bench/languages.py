@@ -65,7 +65,7 @@ async def _ask(library: Library) -> dict[str, Any]:
         gold = {document_id(COLLECTION, question["document"])}
         hits = await library.search(COLLECTION, question["question"], limit=5, per_document=True)
         ranked = [hit.document_id for hit in hits]
-        kept = [hit.document_id for hit in near(question["question"], hits)]
+        kept = [hit.document_id for hit in near(hits)]
         row = success(ranked, gold, 1), success(ranked, gold, 5), success(kept, gold, 5)
         rows.setdefault(question["language"], []).append(row)
     cpu_ms = (time.process_time() - started_s) * 1000 / len(asked)

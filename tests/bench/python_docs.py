@@ -1,4 +1,4 @@
-"""Hybrid search on the documentation strings of Python's own library, with each leg alone beside it.
+"""What the service finds in the documentation strings of Python's own library, with each leg beside it.
 
 The documents are on every machine: each public function and class of these modules whose documentation
 string says enough. The questions are in other words than the strings, as one asks who does not know the
@@ -32,7 +32,7 @@ xml.etree.ElementTree zipfile zlib zoneinfo
 LEAST_CHARS, MOST_CHARS = 40, 2_000
 
 
-def documents() -> dict[str, str]:
+def documents() -> dict[str, tuple[str, str]]:
     """Qualified name → name and documentation string, sorted by name."""
     found = {}
     for module_name in MODULES:
@@ -47,7 +47,7 @@ def documents() -> dict[str, str]:
             text = inspect.getdoc(value) or ""
             if len(text) >= LEAST_CHARS:
                 found[f"{module_name}.{name}"] = text[:MOST_CHARS]
-    return {name: f"{name}. {found[name]}" for name in sorted(found)}
+    return {name: (name, found[name]) for name in sorted(found)}
 
 
 def questions() -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def questions() -> list[dict[str, Any]]:
 
 
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
-    """Index the documentation strings and ask every question that one of them answers."""
+    """Ingest the documentation strings and ask every question that one of them answers."""
     found = documents()
     asked = [(q["question"], [d for d in q["documents"] if d in found]) for q in questions()]
     return await compare(workdir / "python_docs", found, [(q, gold) for q, gold in asked if gold])

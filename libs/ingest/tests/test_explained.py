@@ -35,13 +35,13 @@ def test_reading_and_what_was_left_out_have_a_line_each():
         left_out=(
             LeftOut(
                 collection="laws", document_id="d", chunk_id="c", title="Act", reason="far",
-                score=0.5, cosine=0.41, floor=0.62,
+                score=0.5, cosine=0.41, relevance=0.12, floor=0.3,
             ),
         ),
     )  # fmt: skip
     assert list(rest_explained(reply)) == [
         "fomc: 9 passages ranked for 'q'; date +0.60, the first by date",
         "laws: 0 passages ranked for 'q'; no date, type or order",
-        "left out (far): Act, score 0.50, cosine 0.41 of at least 0.62",
+        "left out (far): Act, score 0.50, relevance 0.12 of at least 0.30",
     ]
     assert list(rest_explained(SearchReply(hits=()))) == []

@@ -9,7 +9,7 @@ from searchbus_contracts.retrieval import SearchReply
 from searchbus_retrieval import fomc
 from searchbus_retrieval.explaining import MAX_LEFT_OUT
 from searchbus_retrieval.multi_collection import search_collections
-from searchbus_retrieval.relevance import only_relevant
+from searchbus_retrieval.relevance import LEAST_RELEVANCE, only_relevant
 
 from .conftest import document
 
@@ -103,11 +103,13 @@ async def test_hits_that_are_not_relevant_are_left_out(library):
     await library.store("c", document("w", "Whales sing."))
     await library.store("c", document("z", "Nothing of the kind."))
     reply = await search_collections(library, ("c",), "whales sing", limit=5, explain=True)
-    kept = only_relevant("whales sing", reply)
+    kept = only_relevant(reply)
     assert [hit.text for hit in kept.hits] == ["Whales sing."]
-    assert [(e.reason, e.title, e.floor) for e in kept.left_out] == [("far", "Title of z", 0.62)]
+    assert [(e.reason, e.title, e.floor) for e in kept.left_out] == [
+        ("far", "Title of z", LEAST_RELEVANCE)
+    ]
     best = reply.hits[0]
     behind = msgspec.structs.replace(best, chunk_id="b", literal=False, cosine=0.7)
     near = msgspec.structs.replace(best, cosine=1.0)
-    close = only_relevant("zebra", SearchReply(hits=(near, behind), readings=reply.readings))
+    close = only_relevant(SearchReply(hits=(near, behind), readings=reply.readings))
     assert [(e.reason, e.floor) for e in close.left_out] == [("behind_best", 0.85)]

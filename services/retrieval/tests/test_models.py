@@ -79,8 +79,8 @@ async def test_ingest_and_query_choose_by_collection(store, embedder, load):
     reply = await search_collections(library, (), "whales", limit=5)
     assert {hit.collection for hit in reply.hits} == {"wiki", "c"}
     (short,) = load.loaded
-    assert short.texts[-1] == "whales"
-    assert len(short.texts) == 2  # the passage of wiki and the query, nothing of the other
+    assert "whales" in short.texts
+    assert not any("Dolphins" in text for text in short.texts)
     assert {info.name: info.model for info in await library.list_collections()} == {
         "wiki": SHORT,
         "c": embedder.model,

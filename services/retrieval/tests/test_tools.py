@@ -21,7 +21,7 @@ from .conftest import document
 
 FIELDS = [
     "chunk_id", "document_name", "document_date", "document_id", "section_header", "chunk_text",
-    "relevance_score", "cosine_similarity", "start", "end", "content_hash",
+    "relevance_score", "cosine_similarity", "relevance_probability", "start", "end", "content_hash",
 ]  # fmt: skip
 
 

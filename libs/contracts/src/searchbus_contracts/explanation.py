@@ -52,13 +52,17 @@ class LeftOut(Struct, frozen=True, kw_only=True, omit_defaults=True):
         str,
         Meta(
             description="limit: behind the last hit; same_document: a better passage of it is a "
-            "hit; far: not near to the query; behind_best: far behind the nearest hit."
+            "hit; far: it probably does not answer; behind_best: far behind the nearest hit."
         ),
     ]
     score: float
     cosine: float
+    relevance: Annotated[
+        float | None, Meta(description="The probability that it answers the query.")
+    ] = None
     floor: Annotated[
-        float | None, Meta(description="The least cosine that it misses, of far and behind_best.")
+        float | None,
+        Meta(description="What it misses: of far the least relevance, of behind_best the cosine."),
     ] = None
     explanation: Explanation | None = None
 

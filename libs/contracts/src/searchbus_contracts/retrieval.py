@@ -68,8 +68,8 @@ class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     relevant_only: Annotated[
         bool,
         Meta(
-            description="Leave out hits that are far from the query, or far behind the best one. "
-            "Literal hits stay."
+            description="Leave out hits that probably do not answer, or are far behind the best "
+            "one. Literal hits stay."
         ),
     ] = False
     explain: Annotated[
@@ -100,6 +100,13 @@ class SearchHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     score: Annotated[float, Meta(description="Fused rank score, comparable within one reply.")]
     cosine: Annotated[float, Meta(ge=0, le=1, description="Cosine similarity to the query.")]
+    relevance: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(
+            description="The probability that it answers the query, comparable between queries and "
+            "collections; absent: a service of an earlier release."
+        ),
+    ] = None
     literal: Annotated[
         bool,
         Meta(description="Whether the query, or all that it quotes, stands in the text or title."),

@@ -38,4 +38,7 @@ def rest_explained(reply: SearchReply) -> Iterator[str]:
     for entry in reply.left_out:
         missed = "" if entry.floor is None else f" of at least {entry.floor:.2f}"
         line = f"left out ({entry.reason}): {entry.title}, score {entry.score:.2f}"
-        yield f"{line}, cosine {entry.cosine:.2f}{missed}"
+        if entry.reason == "far":
+            yield f"{line}, relevance {entry.relevance or 0.0:.2f}{missed}"
+        else:
+            yield f"{line}, cosine {entry.cosine:.2f}{missed}"

@@ -28,12 +28,15 @@ class Embedder(ABC):
     `model` names what made a vector. Vectors of different models must not be compared; `comparable`
     brings the cosines of matches to the scale of the default model. `dimensions` is the length of
     the dense vectors.
+    `sure_cosine` is the `comparable` cosine from which on a passage matches a question in another
+    language; None where the model knows one language only.
     `query_prefix` is the model's instruction before a query; `embed_query` adds it, `embed_short`
     does not.
     """
 
     model: str
     dimensions: int = DIMENSIONS
+    sure_cosine: float | None = None
     query_prefix: str = ""
 
     def comparable(self, matches: list[Match]) -> list[Match]:

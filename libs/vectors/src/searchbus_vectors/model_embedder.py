@@ -56,6 +56,7 @@ class ModelEmbedder(Embedder):
         self.model = model.name
         self.dimensions = model.dimensions
         self.query_prefix = model.query_prefix
+        self.sure_cosine = None if model.sure is None else model.comparable(model.sure)
         self._known = model
         self._dense = dense
         self._query_pool = ThreadPoolExecutor(query_threads, thread_name_prefix="embed-query")

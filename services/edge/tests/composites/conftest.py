@@ -41,6 +41,7 @@ class Retrieval:
         self.compared: list[SimilarityRequest] = []
 
     cosine = 0.8
+    relevance = 0.9
     literal = False
     failed: ClassVar[dict[str, str]] = {}
     searched: tuple[str, ...] = ()
@@ -50,9 +51,10 @@ class Retrieval:
         self.requests.append(request)
         return SearchReply(failed=self.failed, searched=self.searched, hits=(
             SearchHit(collection="books", document_id="d/1", chunk_id="1", title="", text="t",
-                      score=1.0, cosine=self.cosine, url="file:///x"),
+                      score=1.0, cosine=self.cosine,
+                      relevance=self.relevance, url="file:///x"),
             SearchHit(collection="books", document_id="d/1", chunk_id="2", title="", text="u",
-                      score=1.0, cosine=self.cosine),
+                      score=1.0, cosine=self.cosine, relevance=self.relevance),
             SearchHit(collection="books", document_id="d2", chunk_id="1", title="Two", text="t",
                       score=0.9, cosine=0.1, url="https://x.example", literal=self.literal),
         ))  # fmt: skip

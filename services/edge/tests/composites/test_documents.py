@@ -33,7 +33,7 @@ async def test_collections_without_hits_are_named_too(setup):
 async def test_documents_count_half_where_none_is_near(setup):
     """Beside other sources."""
     documents, _, retrieval, _ = setup
-    retrieval.cosine = 0.61
+    retrieval.relevance = 0.49
     found = await documents.search("q", 10, passages=1, **OPTIONS)
     assert {hit.weight for hit in found.hits} == {0.5}
 

@@ -71,7 +71,7 @@ class RetrievalEndpoints:
             explain=request.explain,
         )
         if request.relevant_only:
-            reply = only_relevant(request.query, reply)
+            reply = only_relevant(reply)
         return reply if request.max_tokens is None else await self._fit(request, reply)
 
     async def _fit(self, request: SearchRequest, reply: SearchReply) -> SearchReply:

@@ -28,10 +28,12 @@ class Ranked:
     """Hits, best first.
 
     Args:
+        best: word id → the best BM25 score that any passage has for it.
         why: id → explanation, where one was asked for.
     """
 
     hits: list[Hit]
+    best: Mapping[int, float]
     why: Mapping[str, Explanation] = field(default_factory=dict)
 
 
@@ -101,7 +103,7 @@ def left_out(
     """Hits that are left out for one reason, best first.
 
     Args:
-        floor: the least cosine that they miss.
+        floor: the least cosine that they miss, or the least relevance of those that are far.
     """
     return tuple(
         LeftOut(
@@ -112,6 +114,7 @@ def left_out(
             reason=reason,
             score=_round(hit.score),
             cosine=_round(hit.cosine),
+            relevance=hit.relevance,
             floor=None if floor is None else _round(floor),
             explanation=hit.explanation,
         )

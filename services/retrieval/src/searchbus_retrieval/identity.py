@@ -6,7 +6,7 @@ import uuid
 
 from searchbus_contracts.document_ids import NAMESPACE
 
-__all__ = ["chunk_id", "collection_record_id", "record_id", "text_id"]
+__all__ = ["background_id", "chunk_id", "collection_record_id", "record_id", "text_id"]
 
 
 def chunk_id(document: str, revision: str, ordinal: int) -> str:
@@ -27,3 +27,8 @@ def record_id(document: str) -> str:
 def collection_record_id(collection: str) -> str:
     """The point that holds a collection's own record."""
     return str(uuid.uuid5(NAMESPACE, f"collection/{collection}"))
+
+
+def background_id(collection: str) -> str:
+    """The point that keeps what unrelated questions found in the collection."""
+    return str(uuid.uuid5(NAMESPACE, f"background/{collection}"))

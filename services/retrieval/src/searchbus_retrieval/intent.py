@@ -25,6 +25,7 @@ __all__ = [
     "NEAR_LIFT",
     "TYPE_LIFT",
     "WantedType",
+    "around",
     "dated",
     "preferences",
     "wanted_type",
@@ -102,14 +103,18 @@ def preferences(
     return found
 
 
+def around(path: str, periods: Sequence[Period]) -> AnyOf:
+    """Documents of the periods, and those shortly before and after them."""
+    return _within(path, [Period(p.start - _EARLIER, p.end + _LATER) for p in periods])
+
+
 def dated(path: str, periods: Sequence[Period]) -> Preference:
     """The documents of these periods; where there are none, those of the days around them.
 
     Args:
         path: of the date in a passage's payload.
     """
-    around = [Period(p.start - _EARLIER, p.end + _LATER) for p in periods]
-    near = Preference(_within(path, around), NEAR_LIFT, "near date")
+    near = Preference(around(path, periods), NEAR_LIFT, "near date")
     return Preference(_within(path, periods), DATE_LIFT, "date", near)
 
 

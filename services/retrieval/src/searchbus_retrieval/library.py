@@ -21,6 +21,7 @@ from searchbus_contracts.retrieval import (
 )
 from searchbus_vectors import CollectionDamaged, CollectionMissing, Embedder, Equals, VectorStore
 
+from .background import Backgrounds
 from .facts import rules_of
 from .faults import damaged_collection, typed
 from .highlights import Highlights
@@ -51,7 +52,10 @@ class Library:
         self._schemas = Schemas(store)
         self._writer = Writer(store, models, self._schemas, profiles)
         self._reader = DocumentReader(store)
-        self.searcher = Searcher(store, models, self._schemas, self._reader, profiles)
+        self._backgrounds = Backgrounds(store)
+        self.searcher = Searcher(
+            store, models, self._schemas, self._reader, self._backgrounds, profiles
+        )
 
     @classmethod
     async def open(
@@ -229,4 +233,7 @@ class Library:
     async def delete(self, collection: str, document_ids: tuple[str, ...]) -> int:
         """Delete documents, or a collection; returns the number of documents."""
         with typed(collection):
-            return await self._writer.delete(collection, document_ids)
+            deleted = await self._writer.delete(collection, document_ids)
+        if not document_ids:
+            self._backgrounds.forget(collection)
+        return deleted

@@ -67,6 +67,7 @@ class Question:
             self.preferences.append(self._asked.preference)
         self._profile = profile
         self._wanted = wanted_type(profile, fields, query)
+        self.date_field = profile.date_field if profile.date_field in fields else None
         self._has_events = profile.date_field in fields
         self._has_dates = self._has_events and bool(mentioned_periods(query))
         self.beside: list[NextTo] = mentioned_neighbours(query) if self._has_events else []
@@ -159,6 +160,11 @@ class Question:
     def order(self) -> Literal["first", "latest"] | None:
         """Which document by date the question asks for."""
         return None if self._order is None else self._order.wanted
+
+    @property
+    def asks_in_order(self) -> bool:
+        """Whether it asks for the first or the latest of a type that it names."""
+        return self._order is not None and self._wanted is not None and self._wanted.named
 
     def lifts(self, hit: Hit) -> dict[str, float]:
         """What the passage's own text adds to its score, by reason."""

@@ -139,7 +139,7 @@ class Documents(Toolset, name="documents"):
         found = await search_collections(
             self._library, names, query, limit=request.limit, per_document=True
         )
-        hits = near(query, found.hits)
+        hits = near(found.hits)
         if not hits and found.failed:
             failed = ", ".join(f"{name} ({code})" for name, code in found.failed.items())
             raise Fault(

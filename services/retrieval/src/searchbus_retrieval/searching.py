@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from searchbus_contracts import check_query
 from searchbus_contracts.explanation import Explanation
-from searchbus_contracts.retrieval import MAX_QUERY_CHARS, SearchHit
+from searchbus_contracts.retrieval import MAX_QUERY_CHARS, FieldType, SearchHit
 from searchbus_vectors import (
     AllOf,
+    Embedder,
     Filter,
     Hit,
     Match,
@@ -26,11 +29,15 @@ from searchbus_vectors import (
 )
 
 from .anchors import Anchors
+from .background import Backgrounds
+from .dates import mentioned_periods
 from .events import day_beside
 from .explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, reading_of
 from .faults import typed
+from .intent import around
 from .models import Models
 from .names import most_rare
+from .probability import Dated, Probability
 from .profiles import Profile
 from .question import Question
 from .ranking import Preference, rank, worth_reading
@@ -49,6 +56,7 @@ class Searcher:
     """Searches one store. `schemas`, `models` and `reader` are the library's.
 
     Args:
+        backgrounds: of the store's collections.
         profiles: collection → what its questions mean.
     """
 
@@ -58,11 +66,13 @@ class Searcher:
         models: Models,
         schemas: Schemas,
         reader: DocumentReader,
+        backgrounds: Backgrounds,
         profiles: Mapping[str, Profile],
     ) -> None:
         self._store = store
         self._models = models
         self._schemas = schemas
+        self._backgrounds = backgrounds
         self._profiles = profiles
         self._anchors = Anchors(reader)
 
@@ -125,6 +135,10 @@ class Searcher:
             unique.sort(key=lambda hit: -hit.score)
         with typed(collection):
             hits = await self._anchors.complete(collection, unique[:limit])
+            probability = await self._probability(
+                collection, queries.embedder, question, ranked.best, schema.fields
+            )
+        hits = await asyncio.to_thread(_with_probability, hits, probability)
         if not explain:
             return Answer(hits)
         kept = {hit.chunk_id for hit in unique}
@@ -187,7 +201,8 @@ class Searcher:
         def ranked() -> Ranked:
             question.read([payload["text"] for payload in payloads.values()])
             hits = question.ordered(rank(overall, pairs, payloads, question.lift))
-            return Ranked(hits, explanations(question, overall, pairs, hits) if explain else {})
+            why = explanations(question, overall, pairs, hits) if explain else {}
+            return Ranked(hits, best, why)
 
         # It reads the text of a hundred passages or more, which would hold the event loop.
         return await asyncio.to_thread(ranked)
@@ -202,6 +217,28 @@ class Searcher:
         found = dict(zip(ids, counts, strict=True))
         return {w for w, own in words.items() if any(0 < found[i] <= most for i in own)}
 
+    async def _probability(
+        self,
+        collection: str,
+        embedder: Embedder,
+        question: Question,
+        best: Mapping[int, float],
+        fields: Mapping[str, FieldType],
+    ) -> Probability:
+        background = await self._backgrounds.of(collection, embedder)
+        dated = None
+        periods = mentioned_periods(question.query)
+        name = question.date_field
+        if name is None:
+            dates = [field for field, kind in fields.items() if kind == "datetime"]
+            name = dates[0] if len(dates) == 1 else None
+        if periods and name is not None:
+            near = AllOf((is_live, around(f"m.{name}", periods)))
+            dated = Dated(name, periods, not await self._store.count(collection, near))
+        return Probability(
+            question.query, embedder, best, background, dated, ordered=question.asks_in_order
+        )
+
     async def _best_by_word(self, collection: str, *words: Sequence[int]) -> dict[int, float]:
         """Word id → the best BM25 score that any passage has for it."""
         ids = list(dict.fromkeys(index for some in words for index in some))
@@ -212,6 +249,11 @@ class Searcher:
 def _joined(matches: Sequence[Match], others: Sequence[Match]) -> list[Match]:
     known = {match.id for match in matches}
     return [*matches, *(match for match in others if match.id not in known)]
+
+
+def _with_probability(hits: Sequence[SearchHit], probability: Probability) -> list[SearchHit]:
+    """It reads the text of up to fifty passages, which would hold the event loop."""
+    return [msgspec.structs.replace(hit, relevance=round(probability.of(hit), 4)) for hit in hits]
 
 
 def _to_hit(

@@ -88,6 +88,15 @@ class FomcPassage(Struct):
         float,
         Meta(ge=0, le=1, description="Cosine similarity of query and passage, one part of it"),
     ]
+    relevance_probability: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Of this passage answering the query, comparable between searches; where "
+            "all are below 0.3, the corpus has no answer",
+        ),
+    ] = 0.0
     start: (
         Annotated[
             int,
@@ -276,6 +285,7 @@ def _passage(hit: SearchHit, best: float) -> FomcPassage:
         chunk_text=hit.text,
         relevance_score=round(hit.score / max(1.0, best), 4),
         cosine_similarity=round(hit.cosine, 4),
+        relevance_probability=hit.relevance or 0.0,
         start=UNSET if hit.start is None else hit.start,
         end=UNSET if hit.end is None else hit.end,
         content_hash=hit.content_hash or UNSET,

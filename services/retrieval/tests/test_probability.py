@@ -1,0 +1,136 @@
+"""How probable it is that a hit answers."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from searchbus_contracts.retrieval import SearchHit
+from searchbus_retrieval.background import Background
+from searchbus_retrieval.dates import Period
+from searchbus_retrieval.probability import Dated, Probability
+from searchbus_vectors.hash_embedder import HashEmbedder
+
+EMBEDDER = HashEmbedder()
+BACKGROUND = Background(typical=0.5, spread=0.05, passages=10_000)
+MARCH = Period(date(2022, 3, 1), date(2022, 4, 1))
+
+
+def hit(text: str = "", *, cosine: float = 0.6, literal: bool = False, day: str = "") -> SearchHit:
+    metadata = {"date": day} if day else {}
+    return SearchHit(
+        collection="c", document_id="d", chunk_id="d", title="", text=text, score=1.0,
+        cosine=cosine, literal=literal, metadata=metadata,
+    )  # fmt: skip
+
+
+def of(
+    query: str, found: SearchHit, *, lacks: str = "", dated: Dated | None = None, **more
+) -> float:
+    """Every word but those of `lacks` is in the collection."""
+    best = dict.fromkeys(EMBEDDER.words(query).indices, 10.0)
+    best |= dict.fromkeys(EMBEDDER.words(lacks).indices, 0.0)
+    return Probability(query, EMBEDDER, best, BACKGROUND, dated, **more).of(found)
+
+
+def test_it_is_a_probability_at_the_limits_of_its_input():
+    """Also for a query without words, and one of a thousand characters."""
+    for query in ("", "?", "the of", "x " * 500, "W" * 1000):
+        for cosine in (0.0, 1.0):
+            assert 0 <= of(query, hit(query, cosine=cosine)) <= 1
+
+
+def test_nearer_passages_and_more_words_are_more_probable():
+    """Near and with every word it is sure, far and without any it is not."""
+    query = "whales sing songs"
+    rising = [
+        of(query, hit("trains", cosine=0.5)),
+        of(query, hit("trains", cosine=0.6)),
+        of(query, hit("a whale", cosine=0.6)),
+        of(query, hit("a whale sings a song", cosine=0.6)),
+        of(query, hit("a whale sings a song", cosine=0.75)),
+    ]
+    assert rising == sorted(set(rising))
+    assert rising[0] < 0.02
+    assert rising[-1] > 0.95
+
+
+def test_words_that_the_collection_lacks_lower_it():
+    """A name more than another word, and a word that only asks not at all."""
+    query, passage = (
+        "What did Kowalczyk say about inflation and zinc?",
+        hit("inflation", cosine=0.65),
+    )
+    known = of(query, passage)
+    assert of(query, passage, lacks="Kowalczyk") < of(query, passage, lacks="zinc") < known
+    assert of(query, passage, lacks="say") == known
+
+
+def test_date_at_which_no_document_is_lowers_it():
+    """Less where the passage names the year."""
+    query = "pears in March 1985"
+    outside = Dated("date", [Period(date(1985, 3, 1), date(1985, 4, 1))], outside=True)
+    passage = hit("pears were dear", cosine=0.8)
+    assert of(query, passage, dated=outside) < 0.3 < of("pears", passage)
+    named = hit("pears were dear in 1985", cosine=0.8)
+    assert of(query, passage, dated=outside) < of(query, named, dated=outside) < of("pears", named)
+
+
+def test_passage_of_the_date_is_more_probable():
+    """More by a month than by a year, which many documents are of."""
+    year = Period(date(2022, 1, 1), date(2023, 1, 1))
+    found = [
+        of("pears", hit("fruit", day=day), dated=Dated("date", [period], outside=False))
+        for day, period in [("2023-05-01", year), ("2022-03-16", year), ("2022-03-16", MARCH)]
+    ]
+    assert found == sorted(set(found))
+    undated = Dated("date", [MARCH], outside=False)
+    assert of("pears", hit("fruit", day="soon"), dated=undated) == found[0]
+
+
+def test_full_name_in_the_passage_is_evidence():
+    """With initials between its words; a name that has only one of them is another's."""
+    query = "Why did Esther George dissent?"
+    there = of(query, hit("Voting against: Esther L. George"))
+    assert there > of(query, hit("Voting against: Esther and then Boy George")) + 0.1
+
+
+def test_passage_of_megabytes_is_read_by_its_beginning():
+    """As far as ten usual passages."""
+    far = "and so on " * 1_000 + "whales sing"
+    assert of("whales sing", hit(far)) == of("whales sing", hit("and so on"))
+
+
+def test_small_collection_answers_in_other_words():
+    """Its few words are not expected to be those of the question."""
+    found = []
+    for passages in (5, 1_000, 100_000):
+        background = Background(typical=0.5, spread=0.05, passages=passages)
+        asked = Probability("how many holidays do I get", EMBEDDER, {}, background, None)
+        found.append(asked.of(hit("28 days of paid leave a year", cosine=0.62)))
+    assert found == sorted(found, reverse=True)
+    assert found[0] > 0.3 > found[-1]
+
+
+class Multilingual(HashEmbedder):
+    """Says that it knows many languages."""
+
+    sure_cosine = 0.62
+
+
+def test_question_in_another_language_is_compared_by_meaning_alone():
+    """Where the model knows it; the collection has no word of the question."""
+    for embedder, passes in ((EMBEDDER, False), (Multilingual(), True)):
+        asked = Probability("Warum singen Wale im Winter?", embedder, {}, BACKGROUND, None)
+        found = [asked.of(hit("Whales sing.", cosine=cosine)) for cosine in (0.55, 0.63)]
+        assert [relevance >= 0.3 for relevance in found] == [False, passes]
+
+
+@pytest.mark.parametrize("option", ["literal", "ordered"])
+def test_question_word_for_word_and_question_for_the_latest_are_evidence(option):
+    """A document that is asked for by its type and place in time has none of the words."""
+    if option == "literal":
+        assert of("whales", hit("whales", cosine=0.1, literal=True)) >= 0.9
+    else:
+        assert of("whales", hit(), ordered=True) > of("whales", hit())
