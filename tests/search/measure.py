@@ -30,7 +30,7 @@ from .sets import (
     shipped_cases,
 )
 
-__all__ = ["Result", "measure", "quality", "results", "shipped_quality"]
+__all__ = ["Result", "curves", "measure", "quality", "results", "shipped_quality"]
 
 _DEPTH = 10
 
@@ -72,6 +72,20 @@ def quality(cases: Sequence[Case], found: Sequence[Result]) -> dict[str, float]:
     return {name: round(value, 4) for name, value in measured.items()}
 
 
+_LEVELS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
+
+
+async def curves(finder: Finder, cases: Sequence[Case]) -> dict[str, float]:
+    """The share of the queries whose result would be empty, by least probability."""
+    best = []
+    for case in cases:
+        query = case.query[:MAX_FIND_CHARS]
+        reply = await finder.find(query, actor=EVERY_ROLE, explain=True)
+        entries = reply.explanation.considered if reply.explanation else ()
+        best.append(entries[0].probability if entries else 0.0)
+    return {f"{level:g}": round(mean(p < level for p in best), 3) for level in _LEVELS}
+
+
 def shipped_quality(cases: Sequence[Case], found: Sequence[Result]) -> dict[str, float]:
     """Of the shipped tools: right first, mean number returned, empty where no tool serves."""
     pairs = list(zip(found, (case.right for case in cases), strict=True))
@@ -100,6 +114,12 @@ async def measure(reference: Path) -> dict[str, dict[str, float]]:
             else:
                 served = [case for case in tools.cases if case.right]
                 measured[tools.name] = quality(served, await results(finder, served))
+            right = [case for case in tools.cases if case.right]
+            strange_cases = [case for name in NONSENSE for case in nonsense(name)]
+            for name, cases in (("served", right), ("nonsense", strange_cases)):
+                measured[f"{tools.name}: {name}, empty by least probability"] = await curves(
+                    finder, cases
+                )
             strange = {name: nonsense(name) for name in NONSENSE}
             if tools.name == "servers":
                 strange["others"] = [case for case in tools.cases if not case.right]

@@ -40,8 +40,42 @@ async def test_find_then_call(stack, mode):
         called = await client.call_tool("call_tool", {"name": "get_forecast", "arguments": {}})
         assert called.content[0].text == "get_forecast was called"
         nothing = await client.call_tool("find_tools", {"query": "breed ferrets in captivity"})
-        assert nothing.structured_content == {"results": []}
-        assert not nothing.is_error
+        nearest = nothing.structured_content["results"]
+        assert [result["confidence"] for result in nearest] == ["low", "low"]
+        assert "confidence" not in results[0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_without_a_query_an_agent_sees_where_to_start(stack, mode):
+    """The toolsets, then the tools of one; what the caller may not use is in neither."""
+    async with Client(f"{stack.url}/mcp/lazy", mode=mode) as client:
+        seen = await client.call_tool("find_tools", {})
+        numbers = {t["toolset"]: t["tools"] for t in seen.structured_content["toolsets"]}
+        assert numbers["office"] == 4
+        assert not {"vault", "lazy"} & numbers.keys()
+        assert json.loads(seen.content[0].text) == seen.structured_content
+        tools = await client.call_tool("find_tools", {"toolset": "office"})
+        names = [result["name"] for result in tools.structured_content["results"]]
+        assert "get_forecast" in names
+        hidden = await client.call_tool("find_tools", {"toolset": "vault"})
+        assert hidden.is_error
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("stack", [{"call_tool_name": "run_tool"}], indirect=True)
+async def test_call_tool_under_another_name(stack, mode):
+    """For hosts that reserve the name, on both endpoints."""
+    async with Client(f"{stack.url}/mcp/lazy", mode=mode) as client:
+        assert [t.name for t in (await client.list_tools()).tools] == ["find_tools", "run_tool"]
+        called = await client.call_tool("run_tool", {"name": "get_forecast"})
+        assert called.content[0].text == "get_forecast was called"
+        itself = await client.call_tool("run_tool", {"name": "run_tool"})
+        assert "cannot be called through itself" in itself.content[0].text
+        with pytest.raises(Exception, match="Unknown tool"):
+            await client.call_tool("call_tool", {"name": "get_forecast"})
+    async with Client(f"{stack.url}/mcp") as client:
+        called = await client.call_tool("run_tool", {"name": "get_forecast"})
+        assert called.content[0].text == "get_forecast was called"
 
 
 @pytest.mark.parametrize(

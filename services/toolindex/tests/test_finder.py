@@ -37,6 +37,25 @@ def test_first_page_can_end_where_scores_fall_off():
     assert short.found == whole.found[:1]
 
 
+def test_nearest_entries_are_given_in_place_of_none_where_they_are_asked_for():
+    """As many as asked, of those that the caller may see; never beside matches."""
+    reader = Actor(subject="r")
+    index = index_of(
+        tool("a", "send mail"), tool("b", "draw charts"), tool("c", "count money"),
+        tool("s", "zebra crossing", required_roles=("A",)),
+    )  # fmt: skip
+    nothing = find(index, "zebra crossing", actor=reader)
+    assert (nothing.found, nothing.total, nothing.uncertain) == ((), 0, False)
+    nearest = find(index, "zebra crossing", actor=reader, nearest=2)
+    assert (len(nearest.found), nearest.total, nearest.uncertain) == (2, 0, True)
+    assert "s" not in {f.name for f in find(index, "zebra crossing", actor=reader, nearest=9).found}
+    match = find(index, "send mail", actor=reader, nearest=2)
+    assert match.found == find(index, "send mail", actor=reader).found
+    assert not match.uncertain
+    operators = find(index, "$ne", actor=reader, nearest=2)
+    assert (operators.found, operators.uncertain) == ((), False)
+
+
 def test_hidden_change_keeps_a_cursor_valid():
     """A caller does not learn that something it may not see has changed."""
     reader = Actor(subject="r")

@@ -57,6 +57,13 @@ def test_entries_far_below_the_best_are_left_out():
     assert judge(3.0, 25, behind).returned.tolist() == [True] * 4
 
 
+def test_tail_of_a_doubtful_ranking_is_cut_at_the_floor():
+    """However near the best is: an entry of .04 is no result beside one of .2."""
+    doubtful = judge(float(np.log(0.2 / 0.8)), 3, floats(0.0, -0.1, -0.2, -0.3))
+    assert doubtful.returned.tolist() == [True, True, False, False]
+    assert doubtful.probabilities[1] > 0.05 > doubtful.probabilities[2]
+
+
 def test_nothing_is_returned_without_evidence_but_a_literal_match():
     """The best entry needs the least probability."""
     least = float(np.log(LEAST / (1 - LEAST)))

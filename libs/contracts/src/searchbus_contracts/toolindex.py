@@ -43,6 +43,9 @@ class FindRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     first_page: Annotated[
         bool, Meta(description="With offset 0, only the matches before scores fall off.")
     ] = False
+    nearest: Annotated[
+        int, Meta(ge=0, le=10, description="Entries in place of none, where nothing matches.")
+    ] = 0
 
 
 class Found(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -87,7 +90,8 @@ class Considered(Struct, frozen=True, kw_only=True, omit_defaults=True):
         str | None,
         Meta(
             description="Why it was left out: score or probability (of the best entry) below the "
-            "least one; share: its odds are far below those of the best."
+            "least one; share: its odds are far below those of the best, or its "
+            "probability below .05."
         ),
     ] = None
 
@@ -112,4 +116,7 @@ class FindReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     first_page: Annotated[
         int, Meta(ge=0, description="The matches before scores fall off; a first page ends there.")
     ] = 0
+    uncertain: Annotated[
+        bool, Meta(description="Nothing matches: `found` has the `nearest` that were asked for.")
+    ] = False
     explanation: Annotated[FindExplanation | None, Meta(description="With `explain`.")] = None

@@ -52,7 +52,7 @@ from .requests.own_worker import OwnWorker
 from .requests.running import RunningRequests
 from .requests.tool_calls import ToolCalls
 from .search.finder import Finder
-from .search.lazy import LAZY_TOOLS, LazyTools
+from .search.lazy import LazyTools, lazy_tools
 from .search.methods import SearchMethods
 from .settings import EdgeSettings
 from .state_key import load_key
@@ -124,7 +124,7 @@ async def open_edge(
         registry = Registry(
             directory,
             settings.toolset_order,
-            own=LAZY_TOOLS,
+            own=lazy_tools(settings.call_tool_name),
             own_offered=lambda: finder.available,
             pinned=settings.pinned_tools,
             pinning=_pinning(settings),

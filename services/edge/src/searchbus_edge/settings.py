@@ -117,6 +117,10 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     pinned_tools: tuple[str, ...] = Field(
         (), description="Tools that /mcp/lazy lists beside find_tools and call_tool."
     )
+    call_tool_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = Field(
+        "call_tool",
+        description="The name of call_tool for clients; another one where hosts reserve it.",
+    )
     connector_sources: dict[str, float] = Field(
         {"documents": 1.0, "web": 0.7},
         description="Sources of the connector's search with their weights; 0 or absent: not used.",

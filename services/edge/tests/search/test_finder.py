@@ -111,7 +111,7 @@ async def test_tools_are_mapped_to_listed_and_visible_ones(finder, index, regist
     assert [tool.name for tool in found] == ["say", "look_up"]
     assert cursor is None
     assert (index.requests[0].query, index.requests[0].toolsets) == ("a query", ("dictionary",))
-    best = await finder.best_tools(reader, registry.view(None), "q", 1)
+    best, _ = await finder.best_tools(reader, registry.view(None), "q", 1)
     assert [tool.name for tool in best] == ["say"]
     assert index.requests[1].toolsets == ()
 
@@ -144,7 +144,7 @@ async def test_first_page_ends_where_scores_fall_off(finder, index, registry, re
         pages.append(len(found))
     assert pages == [4, 10, 10, 1]
     assert [r.offset for r in index.requests] == [0, 4, 14, 24]
-    assert len(await finder.best_tools(reader, view, "q", 10)) == 10
+    assert len((await finder.best_tools(reader, view, "q", 10))[0]) == 10
 
 
 async def test_prompts_have_their_listed_names(finder, index, registry, reader):

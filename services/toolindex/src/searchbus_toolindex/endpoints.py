@@ -29,4 +29,5 @@ class ToolindexEndpoints:
             generation=request.generation,
             explain=request.explain,
             first_page=request.first_page,
+            nearest=request.nearest,
         )

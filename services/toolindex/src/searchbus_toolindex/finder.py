@@ -79,12 +79,14 @@ class Finder:
         generation: str | None = None,
         explain: bool = False,
         first_page: bool = False,
+        nearest: int = 0,
     ) -> FindReply:
         """One page of the matches.
 
         Args:
             generation: of the first page, for the pages behind it.
             first_page: whether a page at offset 0 ends where the scores fall off.
+            nearest: how many entries to give in place of none, where nothing matches.
             explain: whether the reply says what decided about the best entries.
 
         Raises:
@@ -102,11 +104,16 @@ class Finder:
             )
         if first_page and not offset and ranking.first_page:
             limit = min(limit, ranking.first_page)
-        page = self.ranker.page(query, ranking, offset, limit)
+        uncertain = not len(ranking)
+        if uncertain and ranking.nearest is not None:
+            page = self.ranker.page(query, ranking.nearest, 0, nearest)
+        else:
+            page = self.ranker.page(query, ranking, offset, limit)
         return FindReply(
             generation=now,
             total=len(ranking),
             first_page=ranking.first_page,
+            uncertain=uncertain and bool(page),
             found=tuple(
                 Found(
                     toolset=match.entry.toolset,

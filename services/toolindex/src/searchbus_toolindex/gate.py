@@ -50,6 +50,8 @@ _SLOPE, _RANK_WEIGHT = 5.5, 0.8
 the rank (`python -m tests.search.fit_falloff`)."""
 _LEAST_SHARE = 1 / 35
 """Entries whose odds are a smaller share of the best's are left out."""
+_FLOOR = 0.05
+"""Entries of a lower probability are left out, too."""
 _PAGE_GAP, _PAGE_NARROWING = 0.844, 0.364
 """How far behind the best score the last entry of a first page may be: less the lower its rank, .26
 for the fifth and nothing for the tenth. On average five entries, with as many right ones among the
@@ -104,7 +106,8 @@ class Verdict:
 
     Args:
         evident: whether the catalogue probably serves the query, or the match is literal.
-        close: whether the odds are not far below those of the best.
+        close: whether the odds are not far below those of the best, nor the probability below the
+            floor.
         first_page: how many come before the scores fall off; at most ten.
     """
 
@@ -137,7 +140,7 @@ def judge(odds: float, terms: int, behind: Floats) -> Verdict:
     return Verdict(
         probabilities=np.round(found, 4).astype(np.float32),
         evident=odds + _SLOPE * np.maximum(behind, 0) >= math.log(LEAST / (1 - LEAST)),
-        close=fall >= math.log(_LEAST_SHARE),
+        close=(fall >= math.log(_LEAST_SHARE)) & (found >= _FLOOR),
         first_page=int(near[-1]) + 1 if len(near) else 0,
     )
 

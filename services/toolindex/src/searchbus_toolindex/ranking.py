@@ -34,6 +34,8 @@ __all__ = ["Ranked", "Ranker", "Ranking"]
 REFINED = 200
 """How many entries of a ranking have exact scores; estimated cosines are off by about .001. Scores
 behind them are too low to be returned."""
+_NEAREST = 10
+"""Entries that are kept where there is no match, for who asks for the nearest."""
 _MARGIN = 0.02
 """Below the least score, for entries whose exact score may reach it."""
 
@@ -54,12 +56,14 @@ class Ranking:
 
     Args:
         first_page: how many come before the scores fall off.
+        nearest: where there is no match, the best entries all the same.
     """
 
     slots: NDArray[np.intp]
     probabilities: Floats
     cosines: Floats
     first_page: int = 0
+    nearest: Ranking | None = None
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -138,13 +142,9 @@ class Ranker:
         if judged is None:
             return _NOTHING
         number = int(np.count_nonzero(judged.verdict.returned & (judged.scores >= MIN_SCORE)))
-        rows = judged.rows[:number]
-        return Ranking(
-            slots=judged.slots[rows],
-            probabilities=judged.verdict.probabilities[:number],
-            cosines=np.max([facet.cosine[rows] for facet in judged.facets], axis=0),
-            first_page=min(number, judged.verdict.first_page),
-        )
+        if not number:
+            return replace(_NOTHING, nearest=_first(judged, _NEAREST, first_page=0))
+        return _first(judged, number, first_page=min(number, judged.verdict.first_page))
 
     def explain(
         self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope, most: int
@@ -259,6 +259,17 @@ class Ranker:
         # One whole number for both: sorting by two arrays takes ten times as long.
         keys = np.rint(scores * -10_000).astype(np.int64) << 32
         return keys + self._index.columns.place[slots]
+
+
+def _first(judged: _Judged, number: int, *, first_page: int) -> Ranking:
+    """The best entries."""
+    rows = judged.rows[:number]
+    return Ranking(
+        slots=judged.slots[rows],
+        probabilities=judged.verdict.probabilities[:number],
+        cosines=np.max([facet.cosine[rows] for facet in judged.facets], axis=0),
+        first_page=first_page,
+    )
 
 
 def _combined(query: ParsedQuery, facets: Sequence[Facet], best: Sequence[Best]) -> Floats:

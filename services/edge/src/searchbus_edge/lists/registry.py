@@ -217,7 +217,8 @@ class Registry:
         ):
             return
         for tool in self._own:
-            listed = self._listed_name(view.tools, tool.toolset, tool.name)
+            wanted = tool.qualified_name or tool.name
+            listed = self._listed_name(view.tools, tool.toolset, wanted)
             if listed is not None:
                 found = ListedTool(listed, tool, "")
                 view.tools[listed] = view.tool_of[tool.toolset, tool.name] = found

@@ -58,6 +58,7 @@ class _Matches(Struct, frozen=True):
     found: tuple[_Match, ...] = ()
     total: int = 0
     first_page: int = 0
+    uncertain: bool = False
     explanation: FindExplanation | None = None
 
 
@@ -96,12 +97,30 @@ class Finder:
         return reply.explanation
 
     async def best_tools(
-        self, actor: Actor, view: View, query: str, limit: int
-    ) -> list[ListedTool]:
-        """The best tools, without paging."""
+        self,
+        actor: Actor,
+        view: View,
+        query: str,
+        limit: int,
+        *,
+        toolset: str | None = None,
+        nearest: int = 0,
+    ) -> tuple[list[ListedTool], bool]:
+        """The best tools, without paging, and whether they are matches.
+
+        Args:
+            toolset: only of this one.
+            nearest: how many to give in place of none, where nothing matches.
+        """
         query = await self._admit(actor, query)
-        reply = await self._find("tool", actor, view, query, limit, 0, None)
-        return _listed(actor, view, reply.found)
+        reply = await self._find(
+            "tool", actor, view, query, limit, 0, None, toolset=toolset, nearest=nearest
+        )
+        return _listed(actor, view, reply.found), not reply.uncertain
+
+    async def admit(self, actor: Actor) -> None:
+        """Count a look through the tools, which needs no index; raises Fault(rate_limited)."""
+        await self._limiter.admit(actor.subject)
 
     async def prompts(
         self, actor: Actor, view: View, query: str, cursor: str | None
@@ -164,11 +183,14 @@ class Finder:
         *,
         explain: bool = False,
         first_page: bool = False,
+        toolset: str | None = None,
+        nearest: int = 0,
     ) -> _Matches:
+        toolset = toolset or view.toolset
         request = FindRequest(
             query=query, kind=kind, limit=limit, offset=offset, generation=generation,
-            explain=explain, first_page=first_page,
-            toolsets=(view.toolset,) if view.toolset else (),
+            explain=explain, first_page=first_page, nearest=nearest,
+            toolsets=(toolset,) if toolset else (),
         )  # fmt: skip
         return await self._bus.request(
             self._bus.subjects.endpoint(INDEX, "search"), request, _Matches,

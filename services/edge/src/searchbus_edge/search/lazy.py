@@ -1,5 +1,7 @@
 """find_tools and call_tool: two tools that give access to all others.
 
+find_tools without a query is where an agent starts: it lists the toolsets, then the tools of one.
+
 `/mcp/lazy` lists only these and the pinned tools, for hosts whose context cannot hold every schema.
 tools/search finds there what call_tool can call.
 """
@@ -14,7 +16,9 @@ from msgspec import Meta, Struct
 
 from searchbus_contracts import (
     Actor,
+    ErrorCode,
     Fault,
+    TextContent,
     ToolAnnotations,
     ToolDescriptor,
     ToolReply,
@@ -25,26 +29,41 @@ from searchbus_contracts.toolindex import MAX_FIND_CHARS
 
 from ..calls.faults import failed_reply
 from ..lists.view import ListedTool, View
+from ..lists.visible import visible
 from .finder import PAGE_SIZE, Finder
 
-__all__ = ["CALL_TOOL", "LAZY", "LAZY_TOOLS", "CallTool", "LazyTools", "is_call_tool"]
+__all__ = ["CALL_TOOL", "LAZY", "LAZY_TOOLS", "CallTool", "LazyTools", "is_call_tool",
+           "lazy_tools"]  # fmt: skip
 
 LAZY = "lazy"
 _MAX_LINE_CHARS = 200
+_PAGE = 50
+"""Toolsets of an overview, and tools of a toolset; `PAGE_SIZE` with their schemas."""
+_NEAREST = 2
+"""Tools in place of none: a model judges better than a gate whether one of them serves."""
 
 
 class FindTools(Struct, forbid_unknown_fields=True):
     """Arguments of find_tools."""
 
     query: Annotated[
-        str,
+        Annotated[str, Meta(min_length=1, max_length=MAX_FIND_CHARS)] | None,
         Meta(
-            min_length=1,
-            max_length=MAX_FIND_CHARS,
-            description="What you want to do, in your own words, or a tool's name.",
+            description="What you want to do, in your own words, or a tool's name. Without: the "
+            "toolsets there are, or all tools of `toolset`."
         ),
-    ]
-    limit: Annotated[int, Meta(ge=1, le=PAGE_SIZE, description="How many tools at most.")] = 5
+    ] = None
+    toolset: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=128)] | None,
+        Meta(description="Only of this toolset."),
+    ] = None
+    limit: Annotated[
+        int, Meta(ge=1, le=PAGE_SIZE, description="How many tools at most, with a query.")
+    ] = 5
+    offset: Annotated[
+        int,
+        Meta(ge=0, le=1_000_000, description="Without a query: `next_offset` of the page before."),
+    ] = 0
     detail: Annotated[
         Literal["brief", "full"], Meta(description="full adds description and input schema.")
     ] = "brief"
@@ -53,13 +72,35 @@ class FindTools(Struct, forbid_unknown_fields=True):
 class FoundTool(Struct, omit_defaults=True):
     """One tool that was found."""
 
-    name: Annotated[str, Meta(description="For call_tool.")]
+    name: Annotated[str, Meta(description="To call it by.")]
     summary: Annotated[str, Meta(description="What it does, in one line.")]
     required: Annotated[list[str], Meta(description="Arguments that it must be given.")]
     description: str | None = None
     input_schema: Annotated[
         dict[str, Any] | None, Meta(description="JSON Schema of the arguments.")
     ] = None
+    confidence: Annotated[
+        Literal["low"] | None, Meta(description="Nothing fits well; this is among the nearest.")
+    ] = None
+
+
+class FoundToolset(Struct):
+    """One toolset of the overview."""
+
+    toolset: str
+    tools: Annotated[int, Meta(description="How many there are.")]
+    summary: Annotated[str, Meta(description="Names of its first tools, in one line.")]
+
+
+class FindToolsResults(Struct, omit_defaults=True):
+    """Tools for a query or of a toolset, or toolsets."""
+
+    results: list[FoundTool]
+    toolsets: list[FoundToolset] | None = None
+    total: Annotated[
+        int | None, Meta(description="Without a query: how many there are on all pages.")
+    ] = None
+    next_offset: int | None = None
 
 
 class CallTool(Struct, forbid_unknown_fields=True):
@@ -69,15 +110,15 @@ class CallTool(Struct, forbid_unknown_fields=True):
     arguments: Annotated[dict[str, Any], Meta(description="The tool's own arguments.")] = {}
 
 
-_FIND_TOOLS_RESULTS = msgspec.defstruct("FindToolsResults", [("results", list[FoundTool])])
 FIND_TOOLS = ToolDescriptor(
     name="find_tools",
     toolset=LAZY,
     title="Find tools",
     description="Find tools for a task among all that this server has. Returns names with one line "
-    'each and the required arguments; detail "full" adds the schemas. Nothing fits: an empty list.',
+    'each and the required arguments; detail "full" adds the schemas. Nothing fits well: the '
+    'nearest, with confidence "low". Without a query: an overview of the toolsets.',
     input_schema=input_schema(FindTools),
-    output_schema=json_schema(_FIND_TOOLS_RESULTS),
+    output_schema=json_schema(FindToolsResults),
     renderer="results",
     annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
     examples=("which tools are there for this", "find a tool that can do a job"),
@@ -93,6 +134,13 @@ CALL_TOOL = ToolDescriptor(
     keywords=("invoke", "execute", "run"),
 )
 LAZY_TOOLS = (FIND_TOOLS, CALL_TOOL)
+
+
+def lazy_tools(call_tool_name: str) -> tuple[ToolDescriptor, ...]:
+    """Both tools, call_tool listed under a name of choice: some hosts reserve its own."""
+    if call_tool_name == CALL_TOOL.name:
+        return LAZY_TOOLS
+    return FIND_TOOLS, msgspec.structs.replace(CALL_TOOL, qualified_name=call_tool_name)
 
 
 def is_call_tool(listed: ListedTool) -> bool:
@@ -120,16 +168,69 @@ class LazyTools:
         """
         wanted = msgspec.convert(arguments, FindTools)
         try:
-            limit = wanted.limit + len(LAZY_TOOLS)
-            tools = await self._finder.best_tools(actor, view, wanted.query, limit)
+            if wanted.query is not None:
+                return await self._matches(view, actor, wanted, wanted.query)
+            await self._finder.admit(actor)
+            return _listing(_toolsets(view, actor), wanted)
         except Fault as fault:
             return failed_reply(fault)
-        callable_ = [tool for tool in tools if tool.descriptor.toolset != LAZY][: wanted.limit]
-        found = [_brief(tool, full=wanted.detail == "full") for tool in callable_]
-        return ToolReply(structured={"results": msgspec.to_builtins(found)})
+
+    async def _matches(self, view: View, actor: Actor, wanted: FindTools, query: str) -> ToolReply:
+        if wanted.toolset is not None:
+            _tools_of(_toolsets(view, actor), wanted.toolset)
+        tools, certain = await self._finder.best_tools(
+            actor, view, query, wanted.limit + len(LAZY_TOOLS),
+            toolset=wanted.toolset, nearest=_NEAREST + len(LAZY_TOOLS),
+        )  # fmt: skip
+        number = wanted.limit if certain else min(wanted.limit, _NEAREST)
+        callable_ = [tool for tool in tools if tool.descriptor.toolset != LAZY][:number]
+        found = [_brief(t, full=wanted.detail == "full", certain=certain) for t in callable_]
+        return ToolReply(structured=msgspec.to_builtins(FindToolsResults(found)))
 
 
-def _brief(tool: ListedTool, *, full: bool) -> FoundTool:
+def _toolsets(view: View, actor: Actor) -> dict[str, list[ListedTool]]:
+    """What call_tool can call for the actor, by toolset."""
+    found: dict[str, list[ListedTool]] = {}
+    for tool in view.tools.values():
+        if tool.descriptor.toolset != LAZY and visible(actor, tool.descriptor):
+            found.setdefault(tool.descriptor.toolset, []).append(tool)
+    return found
+
+
+def _tools_of(toolsets: dict[str, list[ListedTool]], name: str) -> list[ListedTool]:
+    """The tools of one; raises Fault(invalid_argument), of a hidden one too."""
+    if name not in toolsets:
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT,
+            f"toolset: there is no {name}. find_tools without arguments lists the toolsets.",
+        )
+    return toolsets[name]
+
+
+def _listing(toolsets: dict[str, list[ListedTool]], wanted: FindTools) -> ToolReply:
+    """A page of the toolsets, or of the tools of one."""
+    full = wanted.detail == "full"
+    start, end = wanted.offset, wanted.offset + (PAGE_SIZE if full and wanted.toolset else _PAGE)
+    if wanted.toolset is None:
+        total = len(toolsets)
+        sets = [
+            FoundToolset(name, len(tools), _cut(", ".join(tool.name for tool in tools[:_PAGE])))
+            for name, tools in list(toolsets.items())[start:end]
+        ]
+        page = FindToolsResults([], toolsets=sets)
+    else:
+        tools = _tools_of(toolsets, wanted.toolset)
+        total = len(tools)
+        page = FindToolsResults(
+            [_brief(tool, full=full, certain=True) for tool in tools[start:end]]
+        )
+    page.total, page.next_offset = total, end if end < total else None
+    # The text has the offset too: a model may see nothing else.
+    text = msgspec.json.encode(page).decode()
+    return ToolReply(content=(TextContent(text=text),), structured=msgspec.to_builtins(page))
+
+
+def _brief(tool: ListedTool, *, full: bool, certain: bool) -> FoundTool:
     descriptor = tool.descriptor
     required = descriptor.input_schema.get("required")
     return FoundTool(
@@ -138,13 +239,18 @@ def _brief(tool: ListedTool, *, full: bool) -> FoundTool:
         required=[str(name) for name in required] if isinstance(required, list) else [],
         description=descriptor.description if full else None,
         input_schema=tool.input_schema if full else None,
+        confidence=None if certain else "low",
     )
 
 
 def _one_line(description: str) -> str:
     """The first sentence, or as much of it as fits."""
     text = " ".join(description.split())
-    first = re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
-    if len(first) <= _MAX_LINE_CHARS:
-        return first
-    return first[: _MAX_LINE_CHARS - 1].rsplit(" ", 1)[0] + "…"
+    return _cut(re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0])
+
+
+def _cut(line: str) -> str:
+    """The line, cut at a word where it is long."""
+    if len(line) <= _MAX_LINE_CHARS:
+        return line
+    return line[: _MAX_LINE_CHARS - 1].rsplit(" ", 1)[0] + "…"
