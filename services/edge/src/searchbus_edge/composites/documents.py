@@ -32,8 +32,8 @@ from .sources import MAX_QUERY_CHARS, Anchor, Fetched, Found, Hit, Quoted
 __all__ = ["Documents"]
 
 _SURE = 0.5
-"""Below this relevance the documents rarely answer, and count half beside other sources. A service of
-an earlier release says none: its documents count whole."""
+"""Below this relevance the documents rarely answer, and count half beside other sources. Those of
+a service of an earlier release, which says none, count whole."""
 _MAX_ID_CHARS = 512
 _DOCUMENT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
@@ -103,7 +103,8 @@ class Documents:
         """One hit a document, in the order of its best passage."""
         if passages > 1:  # those that only resemble literal passages are beside the point
             found = [hit for hit in found if hit.literal] or found
-        sure = any(hit.literal or hit.relevance is None or hit.relevance >= _SURE for hit in found)
+        said = [hit.relevance for hit in found if hit.relevance is not None]
+        sure = not said or max(said) >= _SURE or any(hit.literal for hit in found)
         of_document: dict[tuple[str, str], list[SearchHit]] = {}
         for hit in found:
             of_document.setdefault((hit.collection, hit.document_id), []).append(hit)
