@@ -51,7 +51,7 @@ async def test_sdk_client_lists_and_calls_both_tools(stack, fomc, path, mode):
         for result in results:
             assert list(result) == [
                 "chunk_id", "document_name", "document_date", "document_id", "section_header",
-                "chunk_text", "relevance_score", "cosine_similarity", "start", "end",
+                "chunk_text", "relevance_score", "cosine_similarity", "relevance_probability", "start", "end",
                 "content_hash",
             ]  # fmt: skip
             assert result["document_date"].startswith("2022-")

@@ -70,16 +70,20 @@ def tools(metasearch):
     return WebTools(metasearch, FakeExtractor(), costly=False)
 
 
-async def test_providers_are_shown_where_not_all_gave_fresh_results(tools, metasearch):
+async def test_providers_are_shown_where_one_failed_or_is_stale(tools, metasearch):
     """Otherwise the response has the fields of its specification only."""
-    whole = SourceCoverage.of_results("a", 2)
-    for coverage in ((whole,), (whole, SourceCoverage.of_results("b", 0))):
+    whole, empty = SourceCoverage.of_results("a", 2), SourceCoverage.of_results("b", 0)
+    for coverage in (
+        (whole,),
+        (whole, empty),
+        (SourceCoverage.of_results("a", 2, stale=True), empty),
+    ):
         metasearch.coverage = coverage
         reply = await tools.web_search(CALL, WebSearch(query="whales"))
         shown = msgspec.to_builtins(reply.value)
         assert reply.meta[COVERAGE] == msgspec.to_builtins(list(coverage))
-        assert ("coverage" in shown) == (len(coverage) == 2)
-    assert [part["state"] for part in shown["coverage"]] == ["answered", "empty"]
+        assert ("coverage" in shown) == (coverage[0] is not whole)
+    assert [part["state"] for part in shown["coverage"]] == ["stale", "empty"]
 
 
 async def test_result_of_a_search(tools):

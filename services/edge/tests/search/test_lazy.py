@@ -53,7 +53,7 @@ def test_both_tools_are_described():
 
 async def test_found_tools_are_brief_unless_asked(find, finder, make_tool):
     """One line each and the required arguments; full adds description and schema."""
-    schema = {"type": "object", "properties": {"a": {}}, "required": ["a"]}
+    schema = {"type": "object", "properties": {"a": {"type": "null"}}, "required": ["a"]}
     text = "First sentence. Second one."
     finder.found = [make_tool("x", listed_as="t_x", description=text, input_schema=schema)]
     (brief,) = (await find(query="q")).structured["results"]
@@ -162,8 +162,7 @@ async def test_hidden_toolset_is_unknown(look, name, arguments):
     reply = await look(toolset=name, **arguments)
     assert reply.is_error
     assert reply.content[0].text == (
-        f"invalid_argument: toolset: there is no {name}. find_tools without arguments lists the "
-        "toolsets."
+        f"invalid_argument: toolset: there is no {name}. Omit it to list the toolsets."
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import jsonschema_rs
@@ -31,6 +32,7 @@ _ABOUT_OTHERS = frozenset({
     "propertyNames", "unevaluatedItems", "unevaluatedProperties",
 })  # fmt: skip
 """Keywords that are not checked on the value alone: they name other schemas."""
+_OF_DIALECTS = ("$schema", "$vocabulary")
 _NAMES_TO_TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str, "boolean": bool, "array": list, "object": dict, "null": type(None),
     "number": (int, float), "integer": (int, float),
@@ -55,7 +57,9 @@ class Explanation:
         self.steps = 0
         self._root = schema
         self._patterns = pattern_options
-        self._registry = jsonschema_rs.Registry([(_ROOT, {**schema, "$id": _ROOT})])
+        # Another dialect is read as 2020-12, as everywhere; nothing is fetched for it.
+        local = {key: part for key, part in schema.items() if key not in _OF_DIALECTS}
+        self._registry = jsonschema_rs.Registry([(_ROOT, {**local, "$id": _ROOT})])
         self._validators: dict[str, jsonschema_rs.Validator] = {}
 
     def look(self, value: Any, pointer: str = "", path: tuple[str, ...] = ()) -> None:
@@ -64,7 +68,7 @@ class Explanation:
         before = len(self.lines)
         if isinstance(schema, dict):
             self._look_at_itself(schema, value, path)
-            for part, inner, name in _parts(schema, pointer, value):
+            for part, inner, name in self._parts(schema, pointer, value):
                 if self._is_full:
                     return
                 if not self._fits(part, inner):
@@ -132,11 +136,11 @@ class Explanation:
         seen = set()
         schema = self._at(pointer)
         while isinstance(schema, dict) and set(schema) <= {"$ref", "description", "title"}:
-            reference = schema.get("$ref")
-            if not isinstance(reference, str) or not _is_local(reference) or pointer in seen:
+            target = self._target(schema.get("$ref"))
+            if target is None or pointer in seen:
                 break
             seen.add(pointer)
-            pointer = reference[1:]
+            pointer = target
             schema = self._at(pointer)
         return pointer, schema
 
@@ -150,13 +154,43 @@ class Explanation:
                 found = found.get(name) if isinstance(found, dict) else None
         return found
 
+    def _parts(
+        self, schema: Mapping[str, Any], pointer: str, value: Any
+    ) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
+        """(pointer, value, name of the value's part) of all that must fit beside the value."""
+        for keyword in ("$ref", "$dynamicRef"):
+            if (target := self._target(schema.get(keyword))) is not None:
+                yield target, value, ()
+        yield from _applied(schema, pointer, value)
 
-def _parts(
+    def _target(self, reference: Any) -> str | None:
+        """The JSON pointer that a local reference means; None for any other."""
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return None
+        name = reference[1:]
+        return name if not name or name.startswith("/") else self._anchors.get(name)
+
+    @cached_property
+    def _anchors(self) -> dict[str, str]:
+        """Name of an anchor → where it is."""
+        found: dict[str, str] = {}
+        left: list[tuple[str, Any]] = [("", self._root)]
+        while left:
+            pointer, part = left.pop()
+            if isinstance(part, dict):
+                for key in ("$anchor", "$dynamicAnchor"):
+                    if isinstance(name := part.get(key), str):
+                        found[name] = pointer
+                left += ((f"{pointer}/{_escaped(key)}", value) for key, value in part.items())
+            elif isinstance(part, list):
+                left += ((f"{pointer}/{number}", value) for number, value in enumerate(part))
+        return found
+
+
+def _applied(
     schema: Mapping[str, Any], pointer: str, value: Any
 ) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
-    """(pointer, value, name of the value's part) of all that must fit beside the value itself."""
-    if isinstance(reference := schema.get("$ref"), str) and _is_local(reference):
-        yield reference[1:], value, ()
+    """The subschemas of one schema that must fit the value or its parts."""
     for number in range(len(_list_of(schema, "allOf"))):
         yield f"{pointer}/allOf/{number}", value, ()
     if isinstance(value, dict):
@@ -226,10 +260,6 @@ def _is_of(value: Any, name: str) -> bool:
     if isinstance(value, float) and name == "integer":
         return value.is_integer()
     return isinstance(value, _NAMES_TO_TYPES.get(name, ()))
-
-
-def _is_local(reference: str) -> bool:
-    return reference == "#" or reference.startswith("#/")
 
 
 def _escaped(name: str) -> str:

@@ -5,8 +5,8 @@
 
 A union of types becomes `anyOf`, since converters to classes take `type` for one name and fail for
 the whole list; for the same reason a property that says no type gets all of them. `definitions`
-become `$defs`, OpenAPI's `nullable` a union with null; `$schema`, `$id` and draft 4's `id` are left
-out, since every reference is local. The same values are valid.
+become `$defs`, OpenAPI's `nullable` a union with null; `$id`, draft 4's `id` and the `$schema` of
+other drafts than 2020-12 are left out, since every reference is local. The same values are valid.
 
 This is done where a list is shown, after the pins were compared, so that what an operator approved
 stays approved when this form changes. Arguments are checked against the worker's own schema, whose
@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
+
+from searchbus_contracts.schemas import DIALECTS
 
 __all__ = ["client_schema", "with_nulls"]
 
@@ -227,8 +229,8 @@ class _Unions:
 
 
 def _says_nothing(key: str, value: Any) -> bool:
-    """Whether a keyword names the schema or its draft only, which no local reference needs."""
-    return key in ("$schema", "$id", "id") and isinstance(value, str)
+    """Whether a keyword names the schema or an older draft only, which no local reference needs."""
+    return key in ("$schema", "$id", "id") and isinstance(value, str) and value not in DIALECTS
 
 
 def _name(schema: Mapping[str, Any], key: str) -> str:

@@ -202,7 +202,7 @@ def _tools_of(toolsets: dict[str, list[ListedTool]], name: str) -> list[ListedTo
     if name not in toolsets:
         raise Fault(
             ErrorCode.INVALID_ARGUMENT,
-            f"toolset: there is no {name}. find_tools without arguments lists the toolsets.",
+            f"toolset: there is no {name}. Omit it to list the toolsets.",
         )
     return toolsets[name]
 
