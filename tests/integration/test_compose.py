@@ -240,11 +240,11 @@ def test_every_metric_of_dashboard_and_alerts_is_measured(stack):
     own = {name for name in shown if name.startswith(("searchbus_", "mcp_"))}
     assert own <= known_metrics()
     never_here = {
-        # Nothing was shed, refused, forbidden or lost; no key of Tavily's is set.
+        # Nothing was shed, refused, forbidden, unreadable or lost; no key of Tavily's is set.
         "searchbus_worker_shed_total", "searchbus_http_refused_total", "searchbus_bus_errors_total",
         "searchbus_bus_reconnects_total", "searchbus_tavily_credits_total",
         "searchbus_auth_keys_file_unreadable_total", "searchbus_audit_dropped_total",
-        "searchbus_similarities_failed_total",
+        "searchbus_similarities_failed_total", "searchbus_web_rows_lost_total",
         # No service is away, and no changed definition is held.
         "searchbus_service_away", "searchbus_tool_held_total",
     }  # fmt: skip
