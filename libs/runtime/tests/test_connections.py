@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 
 import pytest
 
@@ -154,6 +155,20 @@ async def test_one_connection_too_many_is_refused(watches, limits, caplog):
         assert "1 beyond the limit refused" in caplog.text
         writer.close()
         pairs[1][1].close()
+
+
+async def test_refusal_reaches_a_client_that_is_still_sending():
+    """A connection closed over unread bytes is reset, and its response lost with it."""
+    limits = ConnectionLimits(most=0)
+    async with HttpServer.serving(echo, limits=limits) as server, asyncio.timeout(60):
+        loop = asyncio.get_running_loop()
+        with socket.create_connection((server.host, server.port)) as client:
+            client.setblocking(False)
+            for part in (HEAD, b"12345", b"67890"):
+                await loop.sock_sendall(client, part)
+                await asyncio.sleep(0.05)
+            assert (await loop.sock_recv(client, 100)).startswith(b"HTTP/1.1 503 ")
+            assert await loop.sock_recv(client, 100) == b""
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,11 @@ MAX_HEAD_BYTES = 64 * 1024
 and copies a long line again with every piece of it."""
 _MAX_HEADERS = 500
 REFUSED = b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_LINGER_S = 1.0
+"""A refused client may still be sending. The kernel resets a connection that is closed over unread
+bytes, and the client loses the response; so it is read, and ignored, for this long."""
+_MAX_LINGERING = 256
+"""Refused connections that are kept open at once; further ones are closed immediately."""
 
 
 class Watch(Protocol):
@@ -58,31 +63,39 @@ class Connection(HttpToolsProtocol):
         waiting: what the watch saw it wait for, and since when (the loop's clock).
     """
 
+    _lingering = 0
+
     def __init__(self, watch: Watch, **options: Any) -> None:
         super().__init__(**options)
         self._watch = watch
         self._idle = False
         # Received since the last head that was complete, or the last part of a body.
         self._unread_bytes = 0
+        self._refused = False
+        self._closing: asyncio.TimerHandle | None = None
         self.waiting: tuple[tuple[str, Any], float] | None = None
 
     def connection_made(self, transport: Any) -> None:
         """See asyncio.Protocol; one connection too many is refused."""
         super().connection_made(transport)
         if not self._watch.admit(self, self.client[0] if self.client else ""):
-            transport.write(REFUSED % b"503 Service Unavailable")
-            transport.close()
+            self._refuse(b"503 Service Unavailable")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""
         self._watch.release(self)
+        if self._closing is not None:
+            self._closing.cancel()
+            Connection._lingering -= 1
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol; a head or trailers that are too large are not read on."""
+        if self._refused:
+            return
         self._unread_bytes += len(data)
         super().data_received(data)
-        if self._unread_bytes and self._is_too_large() and not self.transport.is_closing():
+        if self._unread_bytes and self._is_too_large() and not self._ends():
             self._refuse(b"431 Request Header Fields Too Large")
 
     def on_body(self, body: bytes) -> None:
@@ -139,7 +152,7 @@ class Connection(HttpToolsProtocol):
     def waits_for(self) -> tuple[str, Any] | None:
         """What the client must do next, and for which request; None where it is our turn."""
         cycle = self.cycle
-        if self.transport.is_closing() or self.flow.write_paused:
+        if self._ends() or self.flow.write_paused:
             return "read", cycle
         if self.pipeline:
             return None  # the client waits for an earlier request; this one is not read meanwhile
@@ -172,11 +185,21 @@ class Connection(HttpToolsProtocol):
         unanswered = self.cycle is None or self.cycle.response_complete
         if unanswered or not self.cycle.response_started:
             self.transport.write(REFUSED % status)
-        self.transport.close()
+        self._refused = True
+        # TLS cannot end one direction only.
+        if not self.transport.can_write_eof() or Connection._lingering >= _MAX_LINGERING:
+            self.transport.close()
+            return
+        self.transport.write_eof()
+        self._closing = self.loop.call_later(_LINGER_S, self.transport.close)
+        Connection._lingering += 1
+
+    def _ends(self) -> bool:
+        return self._refused or self.transport.is_closing()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP."""
-        if not self.transport.is_closing():
+        if not self._ends():
             self._refuse(b"400 Bad Request")
 
     def _unset_keepalive_if_required(self) -> None:
