@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import IO
 
 from searchbus_runtime import read_state
-from searchbus_runtime.reserve import keep_reserve
 from searchbus_runtime.state import LOCK_FILE
 
 from .errors import AlreadyRunning
@@ -26,7 +25,6 @@ def claim_folder(data: Path) -> IO[str]:
     """
     data.parent.mkdir(parents=True, exist_ok=True)
     data.mkdir(mode=0o700, exist_ok=True)
-    keep_reserve(data)
     lock = (data / LOCK_FILE).open("a+")
     if _is_locked(lock):
         return lock

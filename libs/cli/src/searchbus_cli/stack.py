@@ -14,6 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from searchbus_contracts.services import OPERATOR
 from searchbus_runtime import StackState
+from searchbus_runtime.reserve import space_for_start
 
 from .children import Child
 from .claiming import claim_folder
@@ -97,9 +98,10 @@ class Stack:
         if self.secure:
             self._security = self._open_keys(services)
         authorization = self._security.authorization if self._security is not None else ""
-        nats_port = await start_nats(
-            self.data, self._processes, self._server, authorization=authorization
-        )
+        with space_for_start(self.data, "nats"):
+            nats_port = await start_nats(
+                self.data, self._processes, self._server, authorization=authorization
+            )
         self.nats_url = f"nats://127.0.0.1:{nats_port}"
         if self.fake_upstreams:
             self.environment |= await start_fakes(self.data, self._processes, self._server)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from searchbus_bus import Worker
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
 from searchbus_runtime.heap import keep_freed_memory
-from searchbus_runtime.reserve import keep_reserve
+from searchbus_runtime.reserve import space_for_start
 from searchbus_vectors import Embedder, ModelNotFound, StoreLocked, load_embedder, open_store
 
 from .access import OPEN, Access
@@ -59,16 +60,18 @@ async def start(process: Process[RetrievalSettings]) -> None:
     settings = process.settings
     keep_freed_memory(_KEPT_BYTES)
     key = settings.qdrant_api_key
+    space: AbstractContextManager[None] = nullcontext()
     if settings.qdrant_url is None:
         settings.store_folder.mkdir(parents=True, exist_ok=True)
-        keep_reserve(settings.store_folder.parent)
+        space = space_for_start(settings.store_folder.parent, "documents")
     try:
-        store = await open_store(
-            url=settings.qdrant_url,
-            folder=settings.store_folder,
-            api_key=key.get_secret_value() if key else None,
-            min_free_bytes=settings.min_free_mib * 2**20,
-        )
+        with space:
+            store = await open_store(
+                url=settings.qdrant_url,
+                folder=settings.store_folder,
+                api_key=key.get_secret_value() if key else None,
+                min_free_bytes=settings.min_free_mib * 2**20,
+            )
         process.resources.push_async_callback(store.close)
         embedder = await load_embedder(
             settings.embedder,
