@@ -56,6 +56,17 @@ async def test_lines_go_to_the_log_and_only_there_unless_verbose(capsys, tmp_pat
     assert (tmp_path / "worker.log").read_text() == "loaded\nno such key\n"
 
 
+async def test_first_errors_are_on_the_screen(capsys, tmp_path):
+    """What is wrong with the data folder is seen at the start; a storm of errors is not."""
+    code = "for n in range(9): print(f'[info     ] fine {n}'); print(f'[error    ] damaged {n}')"
+    process = child(f"{code}\nraise SystemExit(2)")
+    process.log, process.verbose = LogFile(tmp_path / "worker.log"), False
+    with pytest.raises(GaveUp):
+        await process.keep_running(lambda _: None)
+    printed = capsys.readouterr().err.splitlines()
+    assert [line.split()[-2:] for line in printed] == [["damaged", str(n)] for n in range(3)]
+
+
 async def test_restart_is_on_the_screen_and_in_the_log(capsys, tmp_path):
     """Whoever looks at either sees it."""
     process = child("raise SystemExit(3)")

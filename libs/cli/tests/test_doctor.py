@@ -118,7 +118,7 @@ def test_check_of_a_package_that_raises_is_a_failure(tmp_path, monkeypatch):
 def _load(name: str):
     if name == "gone":
         raise ModuleNotFoundError("no_such_module")
-    return lambda: (name, True, "all is well")
+    return lambda folder: (name, True, "all is well")
 
 
 def test_stack_whose_edge_and_nats_are_gone(tmp_path):

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from searchbus_edge.state_key import load_key
+from searchbus_edge.state_key import load_key, read_key
 
 
 def test_configured_key_is_taken(tmp_path):
@@ -30,11 +30,11 @@ def test_edges_that_start_together_read_one_key(tmp_path):
     with ThreadPoolExecutor(8) as threads:
         keys = set(threads.map(lambda _: load_key(None, tmp_path), range(64)))
     assert len(keys) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["edge.key"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".edge.key.lock", "edge.key"]
 
 
 def test_key_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
-    """A short key would be refused at every later start."""
+    """A short key would be replaced at the next start, and what it signed unknown."""
 
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
@@ -42,7 +42,7 @@ def test_key_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         load_key(None, tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == [".edge.key.lock"]
 
 
 def test_key_without_a_folder_ends_with_the_process(caplog):
@@ -51,8 +51,14 @@ def test_key_without_a_folder_ends_with_the_process(caplog):
     assert "SEARCHBUS_STATE_KEY" in caplog.text
 
 
-def test_damaged_key_is_refused_with_the_remedy(tmp_path):
-    """A short key would be weak; nothing replaces it silently."""
-    (tmp_path / "edge.key").write_bytes(b"short")
-    with pytest.raises(ValueError, match=r"damaged\. Delete it"):
-        load_key(None, tmp_path)
+@pytest.mark.parametrize("content", [b"", b"short"])
+def test_damaged_key_is_replaced_and_said(tmp_path, caplog, content):
+    """The edge starts; a short key would be weak."""
+    (tmp_path / "edge.key").write_bytes(content)
+    with pytest.raises(ValueError, match=f"{len(content)} bytes of 32"):
+        read_key(tmp_path / "edge.key")
+    with ThreadPoolExecutor(8) as threads:
+        keys = set(threads.map(lambda _: load_key(None, tmp_path), range(64)))
+    assert [len(key) for key in keys] == [32]
+    assert caplog.text.count("A new key replaces it.") == 1
+    assert read_key(tmp_path / "edge.key") in keys

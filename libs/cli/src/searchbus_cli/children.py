@@ -27,6 +27,10 @@ __all__ = ["Child", "GaveUp"]
 QUICK_DEATH_S = 10.0
 MAX_QUICK_DEATHS = 5
 SHOWN_LINES = 8
+SHOWN_ERRORS = 3
+"""Lines of level error that are printed for each run of a process whose lines only go to the log:
+a damaged file of the data folder is seen at the start."""
+_ERROR_LEVEL = "[error "
 _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green")
 
 
@@ -49,7 +53,7 @@ class Child:
     Args:
         name: printed before each of its lines.
         log: keeps its lines; without one they are only printed.
-        verbose: whether its lines are printed.
+        verbose: whether its lines are printed; otherwise only the first errors are.
         command: program and arguments.
         environment: added to our own.
         color: of the name, in rich's terms; by default chosen by the name.
@@ -174,6 +178,7 @@ class Child:
         process = self.process
         assert process is not None
         assert process.stdout is not None
+        errors = 0
         while True:
             try:
                 line = await process.stdout.readline()
@@ -183,6 +188,8 @@ class Child:
                 break
             text = printable(line.decode(errors="replace").rstrip())
             self._keep(text)
-            if self.verbose:
+            is_error = _ERROR_LEVEL in text
+            errors += is_error
+            if self.verbose or (is_error and errors <= SHOWN_ERRORS):
                 self._print(text)
         return await process.wait()

@@ -46,7 +46,7 @@ def doctor(
     Example: searchbus doctor
     """
     folder = data_folder(data)
-    checks = [*_machine(folder), *_plugins(), *_stack(folder, port)]
+    checks = [*_machine(folder), *_plugins(folder), *_stack(folder, port)]
     if as_json:
         rows = [{"check": name, "ok": ok, "message": text} for name, ok, text in checks]
         echo(json.dumps(rows))
@@ -101,10 +101,11 @@ def _port(port: int) -> Check:
     return "port", True, f"{port} is free" if port else "any"
 
 
-def _plugins() -> Iterator[Check]:
+def _plugins(folder: Path) -> Iterator[Check]:
+    """The checks of the installed services, of the data folder."""
     for entry in sorted(entry_points(group="searchbus.checks"), key=lambda e: e.name):
         try:
-            yield entry.load()()
+            yield entry.load()(folder)
         except Exception as error:  # of a package that others wrote
             yield entry.name, False, f"the check itself failed: {error}"
 

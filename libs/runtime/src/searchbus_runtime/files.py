@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["file_stamp", "write_atomically"]
+__all__ = ["damage", "file_stamp", "write_atomically"]
 
 
 def write_atomically(path: Path, data: bytes | str, *, mode: int | None = None) -> None:
@@ -52,3 +53,20 @@ def file_stamp(path: Path) -> tuple[int, ...] | None:
     # A file that became readable is read again: the time is that of the last change of content,
     # owner or permissions. Two changes can have the same time, by the kernel's clock.
     return status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode
+
+
+def damage(*reads: Callable[[], object]) -> list[str]:
+    """What is wrong with files, a sentence for each that cannot be used.
+
+    Args:
+        reads: each reads one file; an absent one is not damaged.
+    """
+    found = []
+    for read in reads:
+        try:
+            read()
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            found.append(str(error))
+    return found

@@ -53,7 +53,10 @@ class PinFile:
         try:
             pins = msgspec.json.decode(content, type=Pins)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise ValueError(f"{self.path} is not a valid file of pins: {error}") from None
+            raise ValueError(
+                f"{self.path} is not a valid file of pins: {error}. Put it back from a copy, or "
+                "delete it to approve the present definitions."
+            ) from None
         # Replaced meanwhile, the file has another stamp than this one: it is read again.
         self._last = stamp, pins
         return pins

@@ -94,7 +94,7 @@ class Approvals:
         try:
             return self._file.read()
         except (OSError, ValueError) as error:
-            log.error("%s. What is not pinned yet is held. Repair the file.", error)
+            log.error("%s What is not pinned yet is held.", error)
             return Pins()
 
     def _tell(self, server: Server, reviewed: Reviewed) -> None:

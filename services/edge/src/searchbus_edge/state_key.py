@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
-import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
 
 from searchbus_runtime.files import write_atomically
 
-__all__ = ["load_key"]
+__all__ = ["KEY_FILE", "load_key", "read_key"]
 
 log = logging.getLogger("searchbus.edge")
+KEY_FILE = "edge.key"
 _KEY_BYTES = 32
 
 
@@ -20,10 +20,10 @@ def load_key(given: str | None, folder: Path | None) -> bytes:
     """The configured key; else one kept in the data folder; else one for this process.
 
     Several edges must share one (`SEARCHBUS_STATE_KEY`); otherwise an id that one edge issued is
-    unknown to the others.
+    unknown to the others. A damaged key is replaced, and logged.
 
     Raises:
-        ValueError: the key file is damaged.
+        OSError: the key can be neither read nor written.
     """
     if given is not None:
         return given.encode()
@@ -32,25 +32,31 @@ def load_key(given: str | None, folder: Path | None) -> bytes:
             "no SEARCHBUS_STATE_KEY and no data folder: ids and cursors end with this process"
         )
         return secrets.token_bytes(_KEY_BYTES)
-    path = folder / "edge.key"
-    try:
-        return _read(path)
-    except FileNotFoundError:
-        pass
     folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f".edge.key.{secrets.token_hex(6)}"
-    try:
-        write_atomically(draft, secrets.token_bytes(_KEY_BYTES), mode=0o600)
-        # A link is made whole or not at all, and only once: the first of several edges wins.
-        with suppress(FileExistsError):
-            os.link(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-    return _read(path)
+    path = folder / KEY_FILE
+    # The first of several edges makes the key, and the others read it.
+    with (folder / ".edge.key.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            if path.exists():
+                return read_key(path)
+        except ValueError as fault:
+            log.error("%s A new key replaces it.", fault)
+        write_atomically(path, secrets.token_bytes(_KEY_BYTES), mode=0o600)
+        return path.read_bytes()
 
 
-def _read(path: Path) -> bytes:
+def read_key(path: Path) -> bytes:
+    """The key of a file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is damaged.
+    """
     key = path.read_bytes()
     if len(key) < _KEY_BYTES:
-        raise ValueError(f"{path} is damaged. Delete it; ids issued so far become unknown.")
+        raise ValueError(
+            f"{path} is damaged: {len(key)} bytes of {_KEY_BYTES}. Put it back from a copy, or ids "
+            "and cursors issued with it become unknown."
+        )
     return key

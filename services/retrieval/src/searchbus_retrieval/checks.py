@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from searchbus_vectors import ModelNotFound, resolve_model
 
 from .settings import RetrievalSettings
@@ -9,13 +11,13 @@ from .settings import RetrievalSettings
 __all__ = ["model"]
 
 
-def model() -> tuple[str, bool, str]:
-    """Whether the embedding model is installed."""
-    settings = RetrievalSettings()
+def model(folder: Path) -> tuple[str, bool, str]:
+    """Whether the embedding model is installed, for the service of a data folder."""
+    settings = RetrievalSettings(data_dir=folder)
     if settings.embedder == "hash":
         return "embedding model", True, "not used: SEARCHBUS_EMBEDDER=hash"
     try:
-        folder = resolve_model(settings.model_dir, allow_download=settings.model_download)
+        found = resolve_model(settings.model_dir, allow_download=settings.model_download)
     except ModelNotFound as error:
         return "embedding model", False, str(error)
-    return "embedding model", True, str(folder or "will be downloaded")
+    return "embedding model", True, str(found or "will be downloaded")

@@ -69,7 +69,10 @@ class KeyFile:
         try:
             return [_record(item) for item in json.loads(text)["keys"]]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{self.path} is not a valid keys file: {error}") from None
+            raise ValueError(
+                f"{self.path} is not a valid keys file: {error}. Repair it or put it back from a "
+                "copy."
+            ) from None
 
     def add(
         self, name: str, roles: tuple[str, ...], *, expires_s: int = 0
@@ -167,7 +170,7 @@ class StaticKeys:
         if str(error) != self._fault:
             self._fault = str(error)
             log.error(
-                "%s. The %d keys read before stay valid. Repair the file or restore a copy.",
+                "%s The %d keys read before stay valid.",
                 error,
                 len(self._records),
             )

@@ -110,7 +110,7 @@ class Pinning:
         self._fault = str(error)
         if self._fault != self._logged:
             self._logged = self._fault
-            log.error("%s. What is not pinned yet is held. Repair the file, or its folder.", error)
+            log.error("%s What is not pinned yet is held.", error)
 
     def _tell(self, toolset: str, service: str, reviewed: Reviewed) -> None:
         """Log and count each definition that is held, once."""
