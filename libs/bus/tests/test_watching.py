@@ -143,6 +143,22 @@ async def test_what_a_lost_worker_never_acknowledged_is_asked_again_elsewhere(fa
 
 
 @pytest.mark.parametrize("acknowledged", [True, False])
+@pytest.mark.parametrize("fault", ["kill", "hang"])
+async def test_what_is_lost_with_most_workers_reaches_the_one_that_is_left(fault, acknowledged):
+    """They were behind one server, or on one machine."""
+    async with Stack(*"abcdefgh") as stack:
+        request = stack.say()
+        name = await stack.holder()
+        await asyncio.sleep(0.1 if acknowledged else 0)
+        left = next(other for other in stack.names if other != name)
+        for other in stack.names:
+            if other != left:
+                getattr(stack, fault)(other)
+        stack.release(*(other for other in stack.names if other != left))
+        assert (await request).by == left
+
+
+@pytest.mark.parametrize("acknowledged", [True, False])
 async def test_what_may_not_be_repeated_fails_once_its_worker_is_gone(acknowledged):
     """And says that the work may have been done."""
     async with Stack("a", "b") as stack:

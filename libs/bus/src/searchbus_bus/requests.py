@@ -1,8 +1,8 @@
 """The caller's side: a request ends in one reply or one `Fault`, never later than its deadline.
 
 A request is sent a second time when the first attempt surely did no work (no responders, shed,
-draining), and after a lost connection or a lost worker (watching.py) when the request is
-idempotent. It goes to whichever worker the queue group picks; around those that do not answer
+draining). After a lost connection or a lost worker (watching.py) an idempotent one is sent again,
+a few times while its time lasts: several workers may be lost together. It goes to whichever worker the queue group picks; around those that do not answer
 (fleet.py), it goes to an instance. One that a single instance can do is sent once.
 """
 
@@ -37,6 +37,8 @@ __all__ = ["RECONNECT_GRACE_S", "Requester"]
 log = logging.getLogger("searchbus.bus")
 
 _ATTEMPTS = 2
+_ATTEMPTS_IF_LOST = 4
+"""Of an idempotent request, each with a worker or connection that was lost."""
 _DID_NO_WORK = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED})
 """Codes after which another worker may take the request."""
 _RECONNECTING_S = 2.0
@@ -160,7 +162,7 @@ class Requester:
                 headers=self._headers(request, subject, deadline, req_id, body, span),
                 deadline=deadline,
                 on_event=request.on_event,
-                on_silence=functools.partial(self._watch, request, attempt >= _ATTEMPTS),
+                on_silence=functools.partial(self._watch, request, attempt),
             )
             if isinstance(outcome, bytes):
                 if instance is not None:
@@ -192,28 +194,27 @@ class Requester:
     def _is_work(self, request: Request[Any]) -> bool:
         return not request.replier and self._subjects.is_work(request.subject)
 
-    async def _watch(self, request: Request[Any], last: bool, pending: Pending) -> None:
+    async def _watch(self, request: Request[Any], attempt: int, pending: Pending) -> None:
         """Watch an attempt that has been silent for long, if instances take such requests."""
         if self._is_work(request):
             await watch(
                 pending,
                 fleet=self.fleet,
                 service=request.service,
-                may_repeat=request.idempotent and not last and not request.instance_only,
+                may_repeat=_may_repeat_lost(request, attempt),
                 only=request.instance or "" if request.instance_only else "",
             )
 
     def _pause_s(self, failed: Failed, request: Request[Any], attempt: int) -> float | None:
         """Seconds until the next attempt; None where the request must not be repeated."""
-        last = attempt >= _ATTEMPTS
+        if failed.cause in ("connection_lost", "worker_lost"):
+            return 0.0 if _may_repeat_lost(request, attempt) else None
         if request.instance_only:
             return None
-        if failed.cause in ("connection_lost", "worker_lost"):
-            return 0.0 if request.idempotent and not last else None
         # A worker may be away after it began: it says then that the work must not be repeated.
         if failed.fault.code not in _DID_NO_WORK or not failed.fault.failure.retryable:
             return None
-        if last and not (failed.fault.code == ErrorCode.UNAVAILABLE and self._reconnecting()):
+        if attempt >= _ATTEMPTS and not (failed.fault.code == ErrorCode.UNAVAILABLE and self._reconnecting()):
             return None
         return random.uniform(0.01, 0.05)  # noqa: S311  (jitter)
 
@@ -277,19 +278,25 @@ class Requester:
         task.add_done_callback(self._background.discard)
 
 
+def _may_repeat_lost(request: Request[Any], attempt: int) -> bool:
+    return request.idempotent and not request.instance_only and attempt < _ATTEMPTS_IF_LOST
+
+
 def _final(failed: Failed, request: Request[Any]) -> Fault:
     """The failure of a request that is not sent again."""
     if failed.cause not in ("connection_lost", "worker_lost"):
         return failed.fault
     failure = failed.fault.failure
+    message = failure.message
+    if failed.cause == "connection_lost" and not request.idempotent:
+        message = (
+            f"The connection to the message bus was lost while the {request.service} service had "
+            "the request."
+        )
+    if not request.idempotent:
+        message += " It may have done the work. Look before you repeat it."
+    elif failed.cause == "worker_lost":
+        message += " Try again."
     if request.instance_only and failed.cause == "worker_lost":
-        return InstanceGone(failure.message, received=True)
-    if request.idempotent or failed.cause == "worker_lost":  # that one says so itself
-        retryable = failure.retryable and request.idempotent
-        return Fault(failure.code, failure.message, retryable=retryable)
-    return Fault(
-        failure.code,
-        f"The connection to the message bus was lost while the {request.service} service had the "
-        "request. It may have done the work. Look before you repeat it.",
-        retryable=False,
-    )
+        return InstanceGone(message, received=True)
+    return Fault(failure.code, message, retryable=failure.retryable and request.idempotent)

@@ -42,12 +42,7 @@ async def watch(
     """
     while not pending.outcome.done():
         if await _is_lost(pending, fleet, service, may_repeat=may_repeat, only=only):
-            advice = (
-                "Try again."
-                if may_repeat
-                else "It may have done the work. Look before you repeat it."
-            )
-            message = f"The {service} worker that had the request is gone. {advice}"
+            message = f"The {service} worker that had the request is gone."
             fault = Fault(ErrorCode.UNAVAILABLE, message)
             pending.end(Failed(fault, "worker_lost", pending.instance))
             return
@@ -79,6 +74,8 @@ async def _has_left(instance: str, fleet: Fleet, service: str, *, may_repeat: bo
     if state is State.GONE:
         await asyncio.sleep(CONFIRM_S)
         return await fleet.check(service, instance) is State.GONE
-    return (
-        state is State.SILENT and may_repeat and fleet.pick(service, avoid={instance}) is not None
-    )
+    if state is not State.SILENT or not may_repeat:
+        return False
+    # Others may be behind the same server or on the same machine: the next attempt avoids them too.
+    await fleet.probe(service)
+    return fleet.pick(service, avoid={instance}) is not None
