@@ -2,8 +2,9 @@
 
 A request is sent a second time when the first attempt surely did no work (no responders, shed,
 draining). After a lost connection or a lost worker (watching.py) an idempotent one is sent again,
-a few times while its time lasts: several workers may be lost together. It goes to whichever worker the queue group picks; around those that do not answer
-(fleet.py), it goes to an instance. One that a single instance can do is sent once.
+a few times while its time lasts: several workers may be lost together. It goes to whichever worker
+the queue group picks; around those that do not answer (fleet.py), it goes to an instance. One that
+a single instance can do is sent once.
 """
 
 from __future__ import annotations
@@ -214,7 +215,8 @@ class Requester:
         # A worker may be away after it began: it says then that the work must not be repeated.
         if failed.fault.code not in _DID_NO_WORK or not failed.fault.failure.retryable:
             return None
-        if attempt >= _ATTEMPTS and not (failed.fault.code == ErrorCode.UNAVAILABLE and self._reconnecting()):
+        last = attempt >= _ATTEMPTS
+        if last and not (failed.fault.code == ErrorCode.UNAVAILABLE and self._reconnecting()):
             return None
         return random.uniform(0.01, 0.05)  # noqa: S311  (jitter)
 
