@@ -15,7 +15,7 @@ import psutil
 
 __all__ = ["MARK", "alive", "descendants", "free_port", "watch_this_process"]
 
-MARK = "SEARCHBUS_TEST_RUN"
+MARK = "INVOCATION_ID"
 """The environment variable that every process of a test run has."""
 _FIRST_PORT, _PORTS = 12_000, 20_000
 """Below those that Linux, macOS and Windows give to outgoing connections by default."""

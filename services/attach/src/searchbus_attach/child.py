@@ -20,11 +20,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from searchbus_runtime.parent import end_with_parent
+from searchbus_runtime.secrecy import public_environment
 
 from .servers import Server
 
 __all__ = [
-    "ALLOWED_VARIABLES",
     "MAX_LINE_BYTES",
     "Child",
     "Reaper",
@@ -34,10 +34,6 @@ __all__ = [
 
 log = logging.getLogger("searchbus.attach")
 
-ALLOWED_VARIABLES = (
-    "HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
-)  # fmt: skip
-"""What a command gets of this process's environment; all else is given by `env` and `pass_env`."""
 MAX_LINE_BYTES = 8 * 2**20
 """Of a message that a command prints."""
 _CLOSED_GRACE_S = 2.0
@@ -53,8 +49,8 @@ _STDERR_LINES_PER_S = 10_000
 
 def child_environment(server: Server) -> dict[str, str]:
     """The whole environment of a command."""
-    passed = (*ALLOWED_VARIABLES, *server.pass_env)
-    return {name: os.environ[name] for name in passed if name in os.environ} | server.env
+    passed = {name: os.environ[name] for name in server.pass_env if name in os.environ}
+    return public_environment() | passed | server.env
 
 
 def has_program(server: Server) -> bool:
@@ -88,6 +84,7 @@ class Reaper:
                 stdin=subprocess.PIPE,
                 text=True,
                 start_new_session=True,
+                env=public_environment(),
             )
         for one in told:
             self._tell(f"+{one}")
