@@ -48,7 +48,8 @@ def hide_environment() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     # The C library copies what is set; until then it points into the block that is erased.
     for name, value in os.environ.items():
-        os.environ[name] = value
+        if name:  # a block may hold "=text", which cannot be set
+            os.environ[name] = value
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     start, end = map(int, fields[_STAT_ENV_START : _STAT_ENV_START + 2])
     public = {name.encode() for name in PUBLIC_VARIABLES}
