@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
+from pathlib import Path
 
+import psutil
 import pytest
 
 from searchbus_bus import connect
 from searchbus_contracts import Fault
 from searchbus_contracts.document_ids import document_id
-from searchbus_testing import Stack
+from searchbus_testing import Stack, eventually
 
 PAID_KEY = "tvly-canary-key-4711"
 WORD = "canaryquery0815"
@@ -59,6 +64,28 @@ async def test_secured_bus_refuses_a_client_without_keys(secured_stack):
     """Knowing its URL is not enough."""
     with pytest.raises(Fault):
         await connect(secured_stack.state["nats_url"], name="x", connect_timeout_s=2.0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
+@pytest.mark.skipif(os.geteuid() != 0, reason="others cannot even look")
+def test_no_process_was_started_with_a_secret(secured_stack):
+    """Neither with the stack nor again when it had ended; no child of a service either."""
+    processes = secured_stack.state["processes"]
+    os.kill(processes["ddg-2"], signal.SIGKILL)
+    eventually(
+        lambda: secured_stack.state["processes"]["ddg-2"] != processes["ddg-2"], timeout_s=120
+    )
+    stack = psutil.Process(secured_stack.state["pid"])
+    # It answers again, so it has read its settings.
+    assert secured_stack.command("tools", "call", "ddg_web_search", "query=whales").returncode == 0
+    secrets = json.loads((secured_stack.data / "secure" / "keys.json").read_text())
+    hidden = [PAID_KEY, secrets["actor_private"], *secrets["seeds"].values()]
+    every = [stack, *stack.children(recursive=True)]
+    assert len(every) > len(processes)
+    for process in every:
+        shown = Path(f"/proc/{process.pid}/environ").read_text()
+        assert not [secret for secret in hidden if secret in shown], process.cmdline()
+        assert "PATH=" in shown
 
 
 # Comes last: one of its searches makes the provider refuse the paid key for an hour.

@@ -6,6 +6,8 @@ import pytest
 
 from searchbus_edge.auth.static_keys import KeyFile
 
+from .conftest import RESOURCE
+
 BOTH = [{}, {"auth": "static", "issuer": None}]
 PLAIN = ["/openapi.json", "/docs", "/docs/swagger-ui.css", "/api/v1/tools", "/api"]
 """Addresses of plain HTTP."""
@@ -85,10 +87,90 @@ async def test_no_path_redirects_to_the_clients_host(secured, path):
         assert "location" not in response.headers
 
 
-@pytest.mark.parametrize("path", ["mcpoffice", "mcp/nope", "office", "mcp/office/more"])
+@pytest.mark.parametrize("path", ["mcpoffice", "mcp/no pe", "office", "mcp/office/more"])
 async def test_metadata_exists_for_endpoints_only(secured, path):
+    """And not for an address that no endpoint could have."""
     response = await secured.http.get(f"/.well-known/oauth-protected-resource/{path}")
     assert response.status_code == 404
+
+
+@pytest.mark.parametrize("secured", BOTH, indirect=True)
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("prefix", ["/mcp/", "/.well-known/oauth-protected-resource/mcp/"])
+async def test_strangers_cannot_tell_known_toolsets_from_others(secured, method, prefix):
+    """The same status, headers and body, but for the name; who has signed in gets a 404."""
+
+    async def answer(name: str) -> tuple[int, list[tuple[str, str]], str]:
+        found = await secured.http.request(method, prefix + name)
+        headers = [(k, v.replace(name, "NAME")) for k, v in found.headers.items() if k != "date"]
+        return found.status_code, headers, found.text.replace(name, "NAME")
+
+    assert await answer("office") == await answer("absent")
+    if secured.edge.settings.mode == "jwt":
+        found = await secured.post("ping", secured.provider.token(aud=RESOURCE), path="/mcp/absent")
+        assert found.status_code == 404
+
+
+async def test_name_of_a_toolset_cannot_write_headers(secured):
+    """It would be in the challenge."""
+    for name in ("a%0d%0ax-evil:%201", "a%22", "a b", "é"):
+        found = await secured.http.post(f"/mcp/{name}")
+        assert found.status_code == 404
+        assert "www-authenticate" not in found.headers
+
+
+@pytest.mark.parametrize(
+    "secured", [{"auth": "none", "issuer": None, "public_url": ""}], indirect=True
+)
+@pytest.mark.parametrize("path", ["/metrics", "/readyz", "/healthz"])
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("evil.example", 421),
+        ("10.1.2.3:80@evil.example", 421),
+        ("localhost:1", 200),
+        ("10.1.2.3:8080", 200),
+        ("10.1.2.3", 200),
+        ("[fd00::1]:8080", 200),
+    ],
+)
+async def test_state_of_an_open_edge_is_for_its_own_addresses(secured, path, host, status):
+    """Probes name it by IP address; a page that rebinds a name of its own cannot."""
+    assert (await secured.http.get(path, headers={"Host": host})).status_code == status
+
+
+@pytest.mark.parametrize("path", ["/api/v1/tools", "/api/v1/tools?query=x", "/openapi.json"])
+@pytest.mark.parametrize(
+    ("site", "status"), [("cross-site", 403), ("same-site", 403), ("none", 200)]
+)
+async def test_pages_of_other_sites_list_no_tools(secured, path, site, status):
+    """A picture with such an address is a GET without Origin."""
+    headers = {"Authorization": f"Bearer {secured.provider.token()}", "Sec-Fetch-Site": site}
+    found = await secured.http.get(path, headers=headers)
+    # There is no index to search in.
+    assert found.status_code == (503 if status == 200 and "query" in path else status)
+
+
+async def test_missing_role_in_a_batch_is_the_same_denial(secured):
+    """Not an unknown tool, which a client would report as a fault of the server."""
+    headers = {
+        "Authorization": f"Bearer {secured.provider.token()}", "Accept": "application/json",
+        "MCP-Protocol-Version": "2025-03-26",
+    }  # fmt: skip
+    call = {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "method": "tools/call",
+        "params": {"name": "role_tool", "arguments": {}},
+    }
+    alone = (await secured.http.post("/mcp", json=call, headers=headers)).json()["error"]
+    ping = {"jsonrpc": "2.0", "id": 8, "method": "ping"}
+    batch = {
+        m["id"]: m
+        for m in (await secured.http.post("/mcp", json=[call, ping], headers=headers)).json()
+    }
+    assert (alone["code"], batch[7]["error"]) == (-31403, alone)
+    assert "result" in batch[8]
 
 
 @pytest.mark.parametrize("secured", [{"auth": "static", "issuer": None}], indirect=True)

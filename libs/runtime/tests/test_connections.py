@@ -188,6 +188,18 @@ async def test_body_with_two_lengths_is_refused(lengths):
         writer.close()
 
 
+@pytest.mark.parametrize("hosts", [b"Host: x\r\nHost: y\r\n", b"host: x\r\nA: b\r\nHOST: x\r\n"])
+async def test_two_hosts_are_refused(hosts):
+    """A proxy before the server may have checked the other one; also behind another request."""
+    async with HttpServer.serving(echo) as server, asyncio.timeout(60):
+        for before in (b"", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na"):
+            reader, writer = await connect(server, before + b"GET / HTTP/1.1\r\n" + hosts + b"\r\n")
+            answer = await reader.read()
+            assert answer.count(b"HTTP/1.1 200 ") <= (1 if before else 0)
+            assert before or answer.startswith(b"HTTP/1.1 400 ")
+            writer.close()
+
+
 @pytest.mark.parametrize(
     "sent",
     [

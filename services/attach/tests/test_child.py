@@ -17,7 +17,6 @@ import uvloop
 
 from searchbus_attach import child as module
 from searchbus_attach.child import (
-    ALLOWED_VARIABLES,
     Child,
     Reaper,
     child_environment,
@@ -25,6 +24,7 @@ from searchbus_attach.child import (
 )
 from searchbus_attach.connection import HttpNotes, why
 from searchbus_attach.servers import parse_server
+from searchbus_runtime.secrecy import PUBLIC_VARIABLES
 from searchbus_testing import eventually, until
 
 from .conftest import PROGRAM, plain
@@ -78,7 +78,7 @@ async def test_it_has_limits_and_a_group_of_its_own(reaper, monkeypatch):
     names = set(found["environment"])
     assert {"GIVEN", "PASSED", "PATH"} <= names
     # Python adds one for its locale.
-    assert names <= {*ALLOWED_VARIABLES, "GIVEN", "PASSED", "LC_CTYPE"}
+    assert names <= {*PUBLIC_VARIABLES, "GIVEN", "PASSED", "LC_CTYPE"}
 
 
 def test_what_is_given_wins_over_what_is_passed(monkeypatch):

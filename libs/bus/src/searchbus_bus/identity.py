@@ -5,7 +5,8 @@
     delegation = ActorVerifier(public).verify(headers, sent)
     delegation.headers(actor, other)                  # a worker's request for the same caller
 
-A signature covers the subject, the request's id and its body, and is valid for five minutes, so a
+A signature covers the subject, the request's id and its body, and is valid until the request's
+deadline, at most five minutes, so a
 copy of the headers is worth nothing for another service or another request. With it comes a key of
 the edge's own making, which the receiving worker uses to pass the caller on: to one further
 request at a time, with no role that it did not receive, and not beyond the service that it asks.
@@ -40,6 +41,8 @@ __all__ = [
 ]
 
 _VALID_S = 300.0
+_LATE_S = 5.0
+"""After its deadline a request is still read, and refused as late."""
 _KEY_REUSED_S = 60.0
 _KEYS = 1024
 _KEY_BYTES = 32
@@ -117,14 +120,19 @@ class ActorSigner:
         # A key for each subject, of requests within a minute: making one costs more than signing.
         self._keys: TTLCache[str, tuple[str, str]] = TTLCache(_KEYS, ttl=_KEY_REUSED_S, timer=clock)
 
-    def headers(self, actor: Actor, sent: Sent) -> dict[str, str]:
-        """The headers of a request on the actor's behalf."""
+    def headers(self, actor: Actor, sent: Sent, *, timeout_s: float = _VALID_S) -> dict[str, str]:
+        """The headers of a request on the actor's behalf.
+
+        Args:
+            timeout_s: until the deadline of the request, after which nobody needs them.
+        """
         pair = self._keys.get(sent.subject)
         if pair is None:
             pair = self._keys[sent.subject] = new_actor_keys()
         private, public = pair
         header = actor.to_header()
-        end_ms = str(int((self._clock() + _VALID_S) * 1000))
+        valid_s = min(max(0.0, timeout_s) + _LATE_S, _VALID_S)
+        end_ms = str(int((self._clock() + valid_s) * 1000))
         signature = _sign(self._key, end_ms, public, sent, header)
         return {ACTOR: header, ACTOR_SIG: signature, ACTOR_KEY: private}
 

@@ -236,17 +236,18 @@ class Requester:
             headers[INSTANCE_ONLY] = "1"
         telemetry.inject(headers, span)
         if request.actor is not None:
-            headers |= self._identify(request.actor, subject, req_id, body)
+            sent = Sent.of(subject, req_id, body)
+            headers |= self._identify(request.actor, sent, deadline)
         return headers
 
-    def _identify(self, actor: Actor, subject: str, req_id: str, body: bytes) -> dict[str, str]:
+    def _identify(self, actor: Actor, sent: Sent, deadline: Deadline) -> dict[str, str]:
         """The headers of the actor: signed here, or passed on as the current task may."""
         delegation = received_delegation.get()
         headers = None
         if self._signer is not None:
-            headers = self._signer.headers(actor, Sent.of(subject, req_id, body))
+            headers = self._signer.headers(actor, sent, timeout_s=deadline.remaining_s)
         elif delegation is not None:
-            headers = delegation.headers(actor, Sent.of(subject, req_id, body))
+            headers = delegation.headers(actor, sent)
         return headers or {ACTOR: actor.to_header()}
 
     def _reconnecting(self) -> bool:

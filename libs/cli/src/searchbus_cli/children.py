@@ -10,13 +10,16 @@ import asyncio
 import os
 import sys
 import time
+from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from rich.text import Text
 
 from searchbus_runtime.parent import KERNEL_ENDS_CHILDREN, end_with_parent
 from searchbus_runtime.printable import printable
+from searchbus_runtime.secrecy import SETTINGS_FD, public_environment, without_settings
 
 from .launching import ForkedProcess, Launcher
 from .logfile import LogFile
@@ -56,6 +59,7 @@ class Child:
         verbose: whether its lines are printed; otherwise only the first errors are.
         command: program and arguments.
         environment: added to our own.
+        inherits: whether it gets our own; else of it only what is no secret.
         color: of the name, in rich's terms; by default chosen by the name.
         service: arguments of `python -m searchbus_runtime`, where the command is that: then
             `launcher` starts it while it is open, which takes a fraction of the time.
@@ -65,13 +69,14 @@ class Child:
     name: str
     command: list[str]
     environment: Mapping[str, str] = field(default_factory=dict)
+    inherits: bool = True
     color: str = ""
     service: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
     launcher: Launcher | None = None
     log: LogFile | None = None
     verbose: bool = True
-    process: asyncio.subprocess.Process | ForkedProcess | None = None
+    process: Process | ForkedProcess | None = None
     stopping: bool = False
     _deaths_s: list[float] = field(default_factory=list)
 
@@ -153,14 +158,32 @@ class Child:
         return f". The end of {self.log.path}:{lines}"
 
     async def _start(self) -> None:
-        environment = {**os.environ, **self.environment}
+        ours = os.environ if self.inherits else public_environment()
+        environment = {**ours, **self.environment}
         if self.launcher is not None and self.service:
             self.process = await self.launcher.start(self.service, environment, self.preload)
             if self.pid is not None:
                 return
+        if not self.service:
+            self.process = await self._execute(environment)
+            return
+        environment, settings = without_settings(environment)
+        read, write = os.pipe()
+        try:
+            environment[SETTINGS_FD] = str(read)
+            self.process = await self._execute(environment, read)
+        except BaseException:
+            os.close(write)
+            raise
+        finally:
+            os.close(read)
+        await asyncio.to_thread(_write, write, settings)
+
+    async def _execute(self, environment: Mapping[str, str], *passed: int) -> Process:
+        """Start it as a program, with these descriptors."""
         kernel = KERNEL_ENDS_CHILDREN
         watched = [] if kernel else [sys.executable, "-m", "searchbus_runtime.parent"]
-        self.process = await asyncio.create_subprocess_exec(
+        return await asyncio.create_subprocess_exec(
             *watched,
             *self.command,
             # Elsewhere than on Linux a child ends with this pipe.
@@ -168,6 +191,7 @@ class Child:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env=environment,
+            pass_fds=passed,
             # Ctrl-C signals every process of the terminal's group, but we stop them in order.
             start_new_session=True,
             preexec_fn=end_with_parent,
@@ -193,3 +217,9 @@ class Child:
             if self.verbose or (is_error and errors <= SHOWN_ERRORS):
                 self._print(text)
         return await process.wait()
+
+
+def _write(descriptor: int, settings: bytes) -> None:
+    # The process may end before it reads them.
+    with suppress(BrokenPipeError), os.fdopen(descriptor, "wb") as pipe:
+        pipe.write(settings)

@@ -126,7 +126,9 @@ def _stack(folder: Path, port: int) -> Iterator[Check]:
 
 def _edge(url: str) -> Check:
     try:
-        answer = httpx.get(f"{url}/readyz", timeout=3, trust_env=False)
+        # By whatever name it listens on.
+        host = {"Host": "localhost"}
+        answer = httpx.get(f"{url}/readyz", headers=host, timeout=3, trust_env=False)
         failing = [name for name, ok in answer.json()["checks"].items() if not ok]
         text = f"{url}/mcp" if not failing else f"not ready: {', '.join(failing)}"
         return "edge", answer.status_code == httpx.codes.OK, text

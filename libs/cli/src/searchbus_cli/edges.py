@@ -133,7 +133,8 @@ def _is_ready(host: str, port: int) -> bool:
     # The standard library's client: the import of a larger one takes as long as all else here.
     connection = http.client.HTTPConnection(host, port, timeout=_PROBE_TIMEOUT_S)
     try:
-        connection.request("GET", "/readyz")
+        # By whatever name it listens on.
+        connection.request("GET", "/readyz", headers={"Host": "localhost"})
         response = connection.getresponse()
         details = json.loads(response.read()).get("details", {})
         return response.status == 200 and not details.get("away")

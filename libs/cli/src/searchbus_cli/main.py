@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from searchbus_contracts.version import VERSION
+from searchbus_runtime.secrecy import hide_environment
 
 from .commands import CommandGroup
 
@@ -74,4 +75,6 @@ def _options(
 
 def main() -> None:
     """Run the command line."""
+    # A stack's process and a client's have keys, too.
+    hide_environment()
     app()

@@ -237,7 +237,7 @@ class Stack:
         return Security.open(self.data, users)
 
     def _server(self, label: str, command: list[str], environment: dict[str, str]) -> Child:
-        return self._logged(label, command, environment, color="bright_black")
+        return self._logged(label, command, environment, inherits=False, color="bright_black")
 
     def _child(self, service: StackService, label: str, environment: Mapping[str, str]) -> Child:
         keys = self._security.environment(service.name) if self._security is not None else {}

@@ -86,3 +86,6 @@ class StatusReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     file_problem: Annotated[
         str, Meta(description="Why the file cannot be used; the last valid one counts then.")
     ] = ""
+    unconfined: Annotated[
+        str, Meta(description="Why commands are not confined; empty where they are.")
+    ] = ""

@@ -8,6 +8,7 @@ import sys
 
 from searchbus_contracts.services import Service
 
+from .secrecy import take_settings
 from .services import DeclarationFault, declared_in, installed_services, run_service
 
 EXIT_WRONG_DECLARATION = 2
@@ -15,6 +16,8 @@ EXIT_WRONG_DECLARATION = 2
 
 def main(arguments: list[str]) -> int:
     """Find the declaration and run it; returns the exit code."""
+    # A module that declares a service may read settings when it is imported.
+    take_settings()
     try:
         return run_service(_find(arguments))
     except DeclarationFault as fault:

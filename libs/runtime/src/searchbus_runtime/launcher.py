@@ -28,6 +28,7 @@ from typing import Any
 
 from .__main__ import main as run_service
 from .parent import end_with_parent
+from .secrecy import hide_environment
 
 __all__ = ["MAX_REQUEST_BYTES"]
 
@@ -39,6 +40,8 @@ _POLL_S = 0.001
 def main(modules: list[str]) -> int:
     """Serve requests until the socket is closed; in a forked process, run the service."""
     parent = os.getppid()
+    # The services have this process's block, whatever their environment becomes.
+    hide_environment()
     end_with_parent()
     # numpy's threads would not live on in the forked processes, nor do the services need them.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"

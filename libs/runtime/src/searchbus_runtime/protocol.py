@@ -107,10 +107,14 @@ class Connection(HttpToolsProtocol):
         """Start the application, as uvicorn does, but with a cycle of this module.
 
         Raises:
-            ValueError: the head is too large; the parser ends.
+            ValueError: the head is too large, or has two Hosts; the parser ends.
         """
         if self._unread_bytes > MAX_HEAD_BYTES or len(self.headers) > _MAX_HEADERS:
             self._check_size()
+        if [name for name, _ in self.headers].count(b"host") > 1:
+            # A proxy before the server may have checked another one than the application would.
+            self._refuse(b"400 Bad Request")
+            raise ValueError("two Host headers")
         self._unread_bytes = 0
         busy = self.cycle is not None and not self.cycle.response_complete
         if busy or self.parser.should_upgrade() or self.limit_concurrency is not None:

@@ -98,11 +98,16 @@ def run_service(service: Service) -> int:
     Raises:
         DeclarationFault: it names no `start`, or one that does not exist.
     """
+    from .secrecy import take_settings
+
+    take_settings()
     from .process import run
-    from .settings import load_settings
+    from .settings import forget_secrets, load_settings
 
     start, settings = _load(service, "start"), _load(service, "settings")
-    return run(service.name, load_settings(settings), start)
+    loaded = load_settings(settings)
+    forget_secrets(settings)
+    return run(service.name, loaded, start)
 
 
 def _declaration(entry: EntryPoint) -> Service:

@@ -19,12 +19,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from searchbus_bus import ActorSigner, ActorVerifier
 from searchbus_contracts.services import Service
 
-__all__ = ["FollowingSettings", "ServiceSettings", "SigningSettings", "load_settings"]
+__all__ = [
+    "FollowingSettings",
+    "ServiceSettings",
+    "SigningSettings",
+    "forget_secrets",
+    "load_settings",
+]
 
 PREFIX = "SEARCHBUS_"
 EXIT_BAD_SETTINGS = 2
@@ -165,6 +172,17 @@ def load_settings(cls: type[S], **overrides: Any) -> S:
         _refuse([f"{name}: must be JSON ({error.__cause__ or error})"])
 
 
+def forget_secrets(cls: type[ServiceSettings]) -> None:
+    """Remove secrets from `os.environ` once they are read: no child process inherits them."""
+    for name, field in cls.model_fields.items():
+        if _is_secret(field):
+            os.environ.pop(f"{PREFIX}{name.upper()}", None)
+
+
+def _is_secret(field: FieldInfo | None) -> bool:
+    return field is not None and "Secret" in str(field.annotation)
+
+
 def _refuse(faults: Sequence[str]) -> NoReturn:
     lines = [f"{len(faults)} setting(s) are wrong:", *(f"  {fault}" for fault in faults)]
     lines.append("Set them in the environment, in .env, or as files in SEARCHBUS_SECRETS_DIR.")
@@ -181,8 +199,7 @@ def _faults(cls: type[ServiceSettings], error: ValidationError) -> list[str]:
             lines.append(message)
             continue
         name = str(fault["loc"][0])
-        field = cls.model_fields.get(name)
-        secret = field is not None and "Secret" in str(field.annotation)
+        secret = _is_secret(cls.model_fields.get(name))
         given = "" if secret or isinstance(fault["input"], SecretStr) else f" (got {_short(fault)})"
         lines.append(f"{PREFIX}{name.upper()}: {message}{given}")
     return lines

@@ -15,8 +15,12 @@ import psutil
 
 __all__ = ["MARK", "alive", "descendants", "free_port", "watch_this_process"]
 
-MARK = "SEARCHBUS_TEST_RUN"
-"""The environment variable that every process of a test run has."""
+MARK = "INVOCATION_ID"
+"""The environment variable that every process of a test run has.
+
+Services let others see only variables without secrets, of which this is one, and that only to root:
+for another user a killed test run may leave a stack behind.
+"""
 _FIRST_PORT, _PORTS = 12_000, 20_000
 """Below those that Linux, macOS and Windows give to outgoing connections by default."""
 _given: set[int] = set()

@@ -15,16 +15,17 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from searchbus_runtime.parent import end_with_parent
+from searchbus_runtime.secrecy import public_environment
 
+from .confinement import restrict, rules
 from .servers import Server
 
 __all__ = [
-    "ALLOWED_VARIABLES",
     "MAX_LINE_BYTES",
     "Child",
     "Reaper",
@@ -34,10 +35,6 @@ __all__ = [
 
 log = logging.getLogger("searchbus.attach")
 
-ALLOWED_VARIABLES = (
-    "HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
-)  # fmt: skip
-"""What a command gets of this process's environment; all else is given by `env` and `pass_env`."""
 MAX_LINE_BYTES = 8 * 2**20
 """Of a message that a command prints."""
 _CLOSED_GRACE_S = 2.0
@@ -53,8 +50,8 @@ _STDERR_LINES_PER_S = 10_000
 
 def child_environment(server: Server) -> dict[str, str]:
     """The whole environment of a command."""
-    passed = (*ALLOWED_VARIABLES, *server.pass_env)
-    return {name: os.environ[name] for name in passed if name in os.environ} | server.env
+    passed = {name: os.environ[name] for name in server.pass_env if name in os.environ}
+    return public_environment() | passed | server.env
 
 
 def has_program(server: Server) -> bool:
@@ -88,6 +85,7 @@ class Reaper:
                 stdin=subprocess.PIPE,
                 text=True,
                 start_new_session=True,
+                env=public_environment(),
             )
         for one in told:
             self._tell(f"+{one}")
@@ -130,15 +128,25 @@ class Child:
         self._reading: asyncio.Task[None] | None = None
 
     @classmethod
-    async def start(cls, server: Server, reaper: Reaper, on_stderr: Callable[[str], None]) -> Child:
+    async def start(
+        cls,
+        server: Server,
+        reaper: Reaper,
+        on_stderr: Callable[[str], None],
+        own: Iterable[Path] = (),
+    ) -> Child:
         """Start the command of a server, whose variables are expanded.
 
         Args:
             on_stderr: receives the lines that it prints to standard error, one or many.
+            own: files and folders of ours that it must not reach, see confinement.py.
 
         Raises:
             OSError: there is no such program, or it cannot be started.
+            DeclarationFault: it cannot be confined as it is declared.
         """
+        environment = child_environment(server)
+        confinement = await asyncio.to_thread(rules, server, environment, own)
 
         def limit() -> None:
             # Between fork and exec.
@@ -151,6 +159,8 @@ class Child:
                 hard = resource.getrlimit(kind)[1]
                 most = most if hard == resource.RLIM_INFINITY else min(most, hard)
                 resource.setrlimit(kind, (most, most))
+            if confinement is not None:
+                restrict(confinement)
 
         try:
             process = await asyncio.create_subprocess_exec(
@@ -159,7 +169,7 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=child_environment(server),
+                env=environment,
                 cwd=server.cwd or None,
                 limit=MAX_LINE_BYTES,
                 start_new_session=True,
@@ -171,6 +181,9 @@ class Child:
                 message = f"there is no folder {server.cwd}"
                 raise NotADirectoryError(error.errno, message) from None
             raise FileNotFoundError(error.errno, error.strerror, server.command) from None
+        finally:
+            if confinement is not None:
+                os.close(confinement)
         reaper.watch(process.pid)
         child = cls(process, reaper)
         child._reading = asyncio.get_running_loop().create_task(child._read_stderr(on_stderr))

@@ -119,6 +119,8 @@ def notices(declared: Declared, status: StatusReply | None, data: Path) -> Itera
         return
     if status.file_problem:
         yield f"warning: {status.file_problem}"
+    if status.unconfined:
+        yield f"warning: commands can reach what searchbus can: {status.unconfined}"
     for found in status.servers:
         if found.held:
             yield f"definitions of {found.name} changed; see: searchbus attach diff {found.name}"

@@ -33,7 +33,7 @@ from .child import Reaper
 from .child_log import ChildLog
 from .faults import Problem, ServerFault
 from .remote import HttpNotes, remote_transport
-from .servers import DeclarationFault, Server, variable
+from .servers import DeclarationFault, Server, own_folders, variable
 from .session import CLIENT, ServerSession
 from .stdio import stdio_transport
 from .text import clean_line
@@ -60,6 +60,7 @@ class Surroundings:
         variable: the values of `${NAME}`.
         credentials: of remote servers.
         worker: the instance on the bus that the connections are for; empty outside of the service.
+        own: files and folders of ours that no command may reach, where the kernel sees to it.
     """
 
     reaper: Reaper = field(default_factory=Reaper)
@@ -67,6 +68,7 @@ class Surroundings:
     variable: Callable[[str], str | None] = variable
     credentials: Credentials = field(default_factory=Credentials)
     worker: str = ""
+    own: tuple[Path, ...] = field(default_factory=own_folders)
 
     async def aclose(self) -> None:
         """End what connections shared."""
@@ -210,7 +212,7 @@ async def open_connection(
     transport = (
         remote_transport(expanded, notes)
         if server.url
-        else stdio_transport(expanded, around.reaper, log)
+        else stdio_transport(expanded, around.reaper, log, around.own)
     )
     try:
         async with (

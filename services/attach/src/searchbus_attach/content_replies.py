@@ -23,7 +23,7 @@ from searchbus_contracts.tools import EmbeddedResource, ResourceLink
 
 from .addresses import wrapped_link, wrapped_uri
 from .describe_contents import content_annotations
-from .text import clean, clean_line
+from .text import clean, clean_line, sanitized
 
 __all__ = ["completion_of", "parsed", "passed_on", "prompt_of", "resource_of"]
 
@@ -53,10 +53,10 @@ class _Completed(Struct):
 
 
 def parsed(server: str, raw: Any, kind: type[T]) -> T:
-    """A result as one of MCP; raises Fault(upstream_failed) where it is something else."""
+    """A result as one of MCP, sanitized; raises Fault(upstream_failed) where it is another."""
     try:
-        return msgspec.convert(raw, kind)
-    except msgspec.ValidationError as error:
+        return msgspec.convert(sanitized(raw), kind)
+    except (msgspec.ValidationError, RecursionError) as error:
         raise Fault(
             ErrorCode.UPSTREAM_FAILED,
             # It can hold a name of the server's, as long as the answer.

@@ -20,6 +20,7 @@ from .attach_file import AttachFile
 from .attached import Attached
 from .auth.declaration import OURSELVES
 from .callers import Callers
+from .confinement import NO_LANDLOCK, landlock_abi
 from .connection import Surroundings
 from .handover import Handover
 from .leases import Leases
@@ -121,7 +122,11 @@ class Gateway:
             for name, attached in sorted(self._attached.items())
             if request.server in (None, name)
         )
-        return StatusReply(servers=found, views=self._offering.views, file_problem=self._problem)
+        has_commands = any(attached.server.command for attached in self._attached.values())
+        return StatusReply(
+            servers=found, views=self._offering.views, file_problem=self._problem,
+            unconfined="" if landlock_abi() or not has_commands else NO_LANDLOCK,
+        )  # fmt: skip
 
     def server(self, name: str) -> Server | None:
         """A running server, with its variables expanded. Raises DeclarationFault."""

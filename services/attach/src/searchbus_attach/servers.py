@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from searchbus_runtime.spelling import nearest
+from searchbus_runtime.state import data_folder
 
 from .auth.declaration import Auth
 from .faults import DeclarationFault
@@ -29,6 +30,7 @@ __all__ = [
     "Policy",
     "Server",
     "State",
+    "own_folders",
     "parse_server",
     "server_name",
     "variable",
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 Policy = Literal["warn", "hold", "accept"]
+Confine = Literal["none", "processes", "files"]
 State = Literal["stateless", "stateful", "per_user"]
 # Without "__", and no "_" at the end: the server of a name on `/mcp`, <server>__<tool>, is what
 # stands before the first "__", so that no server can take the names of another.
@@ -71,6 +74,8 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
         max_in_flight: calls at once; further ones fail with `overloaded`.
         memory_mib: that each process of a command may have (RLIMIT_DATA).
         open_files: that each process of a command may have open.
+        confine: what a command cannot reach; see confinement.py.
+        paths: files and folders that a command may read and write, with `confine` = `files`.
     """
 
     name: str
@@ -96,6 +101,8 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_in_flight: Annotated[int, Meta(ge=1, le=1000)] = 32
     memory_mib: Annotated[int, Meta(ge=16, le=1_048_576)] = 2048
     open_files: Annotated[int, Meta(ge=16, le=1_048_576)] = 1024
+    confine: Confine = "processes"
+    paths: tuple[str, ...] = ()
 
     @property
     def change_policy(self) -> Policy:
@@ -137,10 +144,17 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
             args=tuple(map(expand, self.args)),
             env={name: expand(text) for name, text in self.env.items()},
             cwd=expand(self.cwd),
+            paths=tuple(map(expand, self.paths)),
             url=expand(self.url),
             headers={name: expand(text) for name, text in self.headers.items()},
             auth=self.auth and self.auth.expanded(expand),
         )
+
+
+def own_folders() -> tuple[Path, ...]:
+    """The folders of searchbus's data and secrets, as the environment names them."""
+    secrets = os.environ.get(SECRETS_DIR)
+    return (data_folder(), Path(secrets)) if secrets else (data_folder(),)
 
 
 def variable(name: str) -> str | None:
@@ -209,11 +223,14 @@ def _check(server: Server) -> None:
             raise DeclarationFault(f"{server.name}: 'url' is not an address: {error}.") from None
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise DeclarationFault(f"{server.name}: 'url' must start with http:// or https://.")
-        wrong = [key for key in ("args", "env", "pass_env", "cwd") if getattr(server, key)]
+        wrong = [key for key in ("args", "env", "pass_env", "cwd", "paths") if getattr(server, key)]
+        wrong += ["confine"] if server.confine != "processes" else []
         if wrong:
             raise DeclarationFault(f"{server.name}: {wrong[0]!r} is for a command, not for a URL.")
         _check_auth(server)
         return
+    if server.paths and server.confine != "files":
+        raise DeclarationFault(f"{server.name}: 'paths' needs confine = \"files\".")
     wrong = [key for key in ("headers", "auth") if getattr(server, key)]
     wrong += ["transport"] if server.transport != "http" else []
     if wrong:

@@ -58,6 +58,7 @@ async def start(process: Process[AttachSettings]) -> None:
             Surroundings(
                 logs=settings.data_dir / "logs" if settings.data_dir else None,
                 credentials=credentials,
+                own=settings.own_paths,
             ),
             await Leases.over(process.bus),
             Handover(process.bus),

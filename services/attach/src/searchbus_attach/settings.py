@@ -11,6 +11,7 @@ from searchbus_runtime import ServiceSettings, data_folder
 
 from .auth.identity import Identity
 from .auth.sealing import key_from_text
+from .servers import own_folders
 
 __all__ = ["FILE_NAME", "LOGINS_NAME", "PINS_NAME", "AttachSettings"]
 
@@ -91,6 +92,11 @@ class AttachSettings(ServiceSettings):
     def logins(self) -> Path:
         """The file of sign-ins."""
         return self.attach_logins_file or self.folder / LOGINS_NAME
+
+    @property
+    def own_paths(self) -> tuple[Path, ...]:
+        """Its files, and the folders of data and secrets."""
+        return (self.folder, *own_folders(), self.file, self.pins, self.logins)
 
     @property
     def login_address(self) -> str:

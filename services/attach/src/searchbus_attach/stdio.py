@@ -9,8 +9,9 @@ pipes are ours; what comes out is the pair of streams that the SDK's session tak
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -33,19 +34,23 @@ _EXIT_GRACE_S = 1.0
 
 
 @asynccontextmanager
-async def stdio_transport(server: Server, reaper: Reaper, log: ChildLog) -> AsyncGenerator[Any]:
+async def stdio_transport(
+    server: Server, reaper: Reaper, log: ChildLog, own: Iterable[Path] = ()
+) -> AsyncGenerator[Any]:
     """Start a command; yields the streams of a session, and ends the command afterwards.
 
     Args:
         server: its variables are expanded.
+        own: see Child.start.
 
     Raises:
         OSError: it cannot be started.
+        DeclarationFault: it cannot be confined as it is declared.
         ServerFault: it ended, or what it prints is not MCP.
     """
     # Cancelled between fork and return, it would leave a process that nobody knows.
     with anyio.CancelScope(shield=True):
-        child = await Child.start(server, reaper, log.write)
+        child = await Child.start(server, reaper, log.write, own)
     to_session = MessageStream[SessionMessage | Exception](shows_context=False)
     to_child = MessageStream[SessionMessage](shows_context=False, refused=is_reply_too_many)
 

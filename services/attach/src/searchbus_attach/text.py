@@ -1,10 +1,14 @@
-"""Text of a server's definitions as data: no control or invisible characters, limited length."""
+"""Text of a server's definitions and answers as data: no control or invisible characters."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from typing import Any
 
-__all__ = ["clean", "clean_line", "hides_text"]
+from searchbus_contracts.visible import visible
+
+__all__ = ["clean", "clean_line", "hides_text", "sanitized"]
 
 _KEPT = frozenset("\n\t")
 _TAKEN_OUT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -15,6 +19,9 @@ _HIDING = frozenset({"Cf", "Co"})
 _JOINERS = frozenset("\u200c\u200d")
 """Part of words and of emoji."""
 _LEAST_HIDDEN_CHARS = 4
+_PLAIN = bytes([*b"\t\n", *range(32, 127)])
+_OURS = re.compile(r"dev\.searchbus[./]", re.I)
+"""Keys of `_meta` that only searchbus writes."""
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 """Letters and symbols without a shape."""
 
@@ -29,6 +36,33 @@ def clean(text: str, max_chars: int) -> str:
 def clean_line(text: str, max_chars: int) -> str:
     """The same in one line."""
     return " ".join(clean(text, max_chars).split())
+
+
+def sanitized(value: Any) -> Any:
+    """An answer of a server: each text as those of web pages, and no key of ours in a `_meta`.
+
+    Raises:
+        RecursionError: it is nested too deeply.
+    """
+    if isinstance(value, str):
+        # Most are plain, and base64 can be megabytes: deleting bytes costs least.
+        plain = value.isascii() and not value.encode().translate(None, _PLAIN)
+        return value if plain else visible(value)
+    if isinstance(value, list):
+        return [sanitized(one) for one in value]
+    if isinstance(value, dict):
+        return {
+            sanitized(key): _without_our_keys(one) if key == "_meta" else sanitized(one)
+            for key, one in value.items()
+        }
+    return value
+
+
+def _without_our_keys(meta: Any) -> Any:
+    found = sanitized(meta)
+    if not isinstance(found, dict):
+        return found
+    return {key: one for key, one in found.items() if not _OURS.match(key)}
 
 
 def hides_text(text: str) -> bool:

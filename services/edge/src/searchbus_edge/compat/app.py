@@ -42,7 +42,6 @@ _MAX_PARAMETERS = 100
 _FORM = "application/x-www-form-urlencoded"
 _JSON = b"application/json"
 _MARKDOWN = b"text/markdown; charset=utf-8"
-_OTHER_SITES = (b"cross-site", b"same-site")
 _UNTRUSTED = (
     (b"searchbus-untrusted", b"true"),
     # A browser must neither guess the type of a stranger's text nor run anything of it.
@@ -109,15 +108,15 @@ class OtherApis:
                 received, body = await self._read_tavily(scope, receive)
                 return received, lambda call: _json(tavily.extract(call, body))
             case "/read", "GET":
-                received = await self._admit(scope)
+                received = await self._calls.admit(scope)
                 query = _parameters(scope["query_string"])
                 return received, lambda call: _page(call, query, received.head.accept)
             case path, _:
-                await self._admit(scope)
+                await self._calls.admit(scope)
                 raise _refused(*_ELSEWHERE.get(path, _NOTHING))
 
     async def _read_searxng(self, scope: Any, receive: Any) -> tuple[Received, _Work]:
-        received = await self._admit(scope)
+        received = await self._calls.admit(scope)
         form = _parameters(scope["query_string"])
         if scope["method"] == "POST":
             if received.head.content_type.partition(";")[0].strip().lower() not in ("", _FORM):
@@ -128,25 +127,14 @@ class OtherApis:
     async def _read_tavily(self, scope: Any, receive: Any) -> tuple[Received, dict[str, Any]]:
         """The key may be in the body (`api_key`), where a stranger's values are not made."""
         if parse_head(scope["headers"]).authorization:
-            received = await self._admit(scope)
+            received = await self._calls.admit(scope)
             return received, await self._calls.arguments(received, receive)
         stranger = Received(parse_head(scope["headers"]), ANONYMOUS)
         body = await self._calls.unread_arguments(stranger, receive)
         if key := _key_in(body):
             credential = (b"authorization", f"Bearer {key}".encode("latin-1", "replace"))
             scope = {**scope, "headers": [*scope["headers"], credential]}
-        return await self._admit(scope), read_arguments(body)
-
-    async def _admit(self, scope: Any) -> Received:
-        """The caller of a request; raises ProblemError.
-
-        A page of another site could make a browser send a GET here, without an Origin header.
-        """
-        received = await self._calls.admit(scope)
-        site = next((value for name, value in scope["headers"] if name == b"sec-fetch-site"), b"")
-        if site in _OTHER_SITES and not received.head.origin:
-            raise _refused(403, "Requests of other sites are refused.")
-        return received
+        return await self._calls.admit(scope), read_arguments(body)
 
 
 def _key_in(body: bytes) -> str:

@@ -16,9 +16,8 @@ from searchbus_runtime.health import respond
 from ..auth.authenticator import METADATA_PATH, metadata
 from ..calls.telemetry import count_refused
 from ..edge import Edge
+from ..requests.endpoint import is_toolset_name
 from ..requests.head import Refusal, parse_head
-from .errors import json_rpc_error
-from .problems import unknown_toolset
 
 __all__ = ["EdgeApp", "build_app"]
 
@@ -74,7 +73,10 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
     @app.get("/readyz")
     @app.get("/metrics")
     async def state(request: Request) -> Response:
-        """Liveness, readiness, metrics."""
+        """Liveness, readiness, metrics; the health port answers these to any Host."""
+        refusal = edge.policy.addresses.check_probe(parse_head(request.headers.raw))
+        if refusal is not None:
+            return Response(refusal.message, refusal.status, media_type="text/plain")
         if signed_in and request.url.path == "/metrics":
             return _not_found()
         status, content_type, body = await respond(health, request.url.path)
@@ -83,10 +85,13 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
     @app.get(METADATA_PATH)
     @app.get(METADATA_PATH + "/{path:path}")
     async def resource_metadata(path: str = "") -> Response:
-        """OAuth 2.0 Protected Resource Metadata (RFC 9728), of the edge and of each endpoint."""
+        """OAuth 2.0 Protected Resource Metadata (RFC 9728), of the edge and of each endpoint.
+
+        Strangers read them: they are the same for a toolset that does not exist.
+        """
         root, _, toolset = path.partition("/")
-        known = path in ("", "mcp") or (root == "mcp" and toolset in edge.registry.toolsets)
-        if not signed_in or not known:
+        possible = path in ("", "mcp") or (root == "mcp" and is_toolset_name(toolset))
+        if not signed_in or not possible:
             return _not_found()
         issuer = edge.settings.issuer if edge.settings.mode == "jwt" else None
         found = metadata(edge.authenticator, f"/{path}" if path else "", issuer)
@@ -140,13 +145,8 @@ class EdgeApp:
         if scope["type"] != "http":
             serve = self._pages
         elif first == "mcp":
-            serve = self._edge.endpoints.get(path[5:].rstrip("/") or None) or _no_toolset
+            endpoints = self._edge.endpoints
+            serve = endpoints.get(path[5:].rstrip("/") or None) or endpoints.unknown
         else:
             serve = self._edge.interfaces.get(first, self._pages)
         await serve(scope, receive, send)
-
-
-async def _no_toolset(scope: Any, receive: Any, send: Any) -> None:
-    """Serves the endpoint of a toolset that does not exist."""
-    message = unknown_toolset(scope["path"].removeprefix("/mcp/"))
-    await json_rpc_error(send, 404, -32600, message)

@@ -37,6 +37,7 @@ from .problems import Problem, ProblemError
 __all__ = ["HttpCalls", "read_arguments"]
 
 _JSON = "application/json"
+_OTHER_SITES = (b"cross-site", b"same-site")
 RESOURCE = "/mcp"
 """The protected resource whose tokens are accepted, also where an address names a toolset: one
 token serves all that /openapi.json lists."""
@@ -63,13 +64,20 @@ class HttpCalls:
         """The tools of one toolset, under their own names; None for an unknown toolset."""
         return self._registry.view(name) if self._registry.offers(name) else None
 
-    async def admit(self, scope: Any) -> Received:
+    async def admit(self, scope: Any, *, linked: bool = False) -> Received:
         """The head and the caller of a request; raises ProblemError.
+
+        A page of another site could make a browser send a GET here, without an Origin header.
 
         Args:
             scope: of the ASGI request.
+            linked: whether pages of other sites may lead to it.
         """
         found = await self._policy.admit(scope, RESOURCE)
+        if isinstance(found, Received) and not (linked or found.head.origin):
+            site = next((value for name, value in found.head.raw if name == b"sec-fetch-site"), b"")
+            if site in _OTHER_SITES:
+                found = Refusal(403, "Requests of other sites are refused.")
         if isinstance(found, Refusal):
             raise ProblemError.of_refusal(found)
         return found

@@ -59,7 +59,7 @@ class HttpApi:
                     received = await self._get(scope)
                     await self._describe(received, scope, send)
                 case ["docs"]:
-                    await self._get(scope)
+                    await self._get(scope, linked=True)
                     await send_page(send)
                 case ["docs", name]:
                     await self._get(scope)
@@ -117,10 +117,10 @@ class HttpApi:
             raise _nothing()
         return view
 
-    async def _get(self, scope: Any) -> Received:
+    async def _get(self, scope: Any, *, linked: bool = False) -> Received:
         if scope["method"] not in ("GET", "HEAD"):
             raise _wrong_method(b"GET, HEAD")
-        return await self._calls.admit(scope)
+        return await self._calls.admit(scope, linked=linked)
 
     async def _list(self, received: Received, scope: Any, send: Any) -> None:
         given = _parameters(scope)

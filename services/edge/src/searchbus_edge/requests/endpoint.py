@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
@@ -15,6 +16,7 @@ from searchbus_contracts import ErrorCode, Fault
 from ..calls.faults import raise_for
 from ..endpoint import EndpointServer, EndpointServers
 from ..http.errors import json_rpc_error, refuse
+from ..http.problems import unknown_toolset
 from ..lists.registry import Registry
 from ..lists.view import View
 from ..search.lazy import is_call_tool
@@ -29,10 +31,11 @@ from .messages import Invalid, Notification, Request, encode_error, parse_body
 from .running import RunningRequests
 from .tool_calls import ToolCalls
 
-__all__ = ["Endpoint", "Endpoints"]
+__all__ = ["Endpoint", "Endpoints", "is_toolset_name"]
 
 
 Message = Request | Notification | Invalid
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CANCELLED = Fault(ErrorCode.CANCELLED, "The client cancelled the request.")
 
 
@@ -58,14 +61,8 @@ class Endpoint:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one HTTP request."""
-        # A stateless server has nothing to stream on GET and no session to DELETE.
-        if scope["method"] != "POST":
-            message = "Use POST: this endpoint keeps no sessions and no streams."
-            await json_rpc_error(send, 405, -32600, message, extra=[(b"allow", b"POST")])
-            return
-        received = await self._policy.admit(scope, self._path)
-        if isinstance(received, Refusal):
-            await refuse(send, received)
+        received = await _admit(self._policy, self._path, scope, send)
+        if received is None:
             return
         limits = self._policy.limits
         body = received.head.check_media_types() or await limits.read(
@@ -98,7 +95,9 @@ class Endpoint:
         with DisconnectWatch(receive, answer):
             if isinstance(message, list):
                 await self._serve_batch(received, message, answer, send)
-            elif not await self._lacks_role(received, message, send):
+            elif (refusal := self._lacks_role(received, message)) is not None:
+                await refuse(send, refusal, message_id=_id_of(message))
+            else:
                 await self.message(received, message, answer)
 
     async def _serve_batch(
@@ -117,6 +116,10 @@ class Endpoint:
                 await answer.finish(*_refusal(message, refused))
                 return
             counted = False
+            if (refusal := self._lacks_role(received, message)) is not None:
+                error = encode_error(_id_of(message), refusal.code, refusal.message)
+                await answer.finish(error)
+                return
             await self.message(received, message, answer)
 
         await Batch(messages, received, serve).answer(send, answer)
@@ -157,23 +160,42 @@ class Endpoint:
         if not is_modern(received.head.revision):
             await self._running.cancel(received.caller, (message.params or {}).get("requestId"))
 
-    async def _lacks_role(self, received: Received, message: Any, send: Any) -> bool:
-        """Refuse a call whose tool needs a role that an identified caller lacks."""
+    def _lacks_role(self, received: Received, message: Message) -> Refusal | None:
+        """Why a call is refused whose tool needs a role that an identified caller lacks."""
         if (
             self._policy.authenticator.open
             or not isinstance(message, Request)
             or message.method != "tools/call"
         ):
-            return False
+            return None
         listed = self._server.view.tools.get(message.called_tool())
         if listed is not None and is_call_tool(listed):
             listed = self._calls.everything.tools.get(message.named_argument())
         descriptor = listed.descriptor if listed is not None else None
-        refusal = self._policy.check_role(received.actor, self._path, descriptor)
-        if refusal is None:
-            return False
-        await refuse(send, refusal, message_id=message.id)
-        return True
+        return self._policy.check_role(received.actor, self._path, descriptor)
+
+
+async def _admit(policy: HttpPolicy, path: str, scope: Any, send: Any) -> Received | None:
+    """Admit a request to the endpoint of a path; None where it was refused, which is answered."""
+    # A stateless server has nothing to stream on GET and no session to DELETE.
+    if scope["method"] != "POST":
+        message = "Use POST: this endpoint keeps no sessions and no streams."
+        await json_rpc_error(send, 405, -32600, message, extra=[(b"allow", b"POST")])
+        return None
+    received = await policy.admit(scope, path)
+    if isinstance(received, Refusal):
+        await refuse(send, received)
+        return None
+    return received
+
+
+def is_toolset_name(text: str) -> bool:
+    """Whether a toolset could have this name; then strangers may read it in a header."""
+    return _NAME.fullmatch(text) is not None
+
+
+def _id_of(message: Message) -> Any:
+    return None if isinstance(message, Notification) else message.id
 
 
 def _refusal(message: Message, refused: MCPError) -> list[bytes]:
@@ -214,3 +236,11 @@ class Endpoints:
             )
             self._endpoints[toolset] = endpoint
         return endpoint
+
+    async def unknown(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve a request to an unknown toolset: strangers get the answer of a known one."""
+        path = scope["path"].rstrip("/")
+        toolset = path.removeprefix("/mcp/")
+        if is_toolset_name(toolset) and await _admit(self._policy, path, scope, send) is None:
+            return
+        await json_rpc_error(send, 404, -32600, unknown_toolset(toolset))

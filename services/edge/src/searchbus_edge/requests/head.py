@@ -5,6 +5,7 @@ Header values are stripped: httptools keeps trailing spaces.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -149,6 +150,19 @@ class AddressRules:
             return Refusal(421, "Invalid Host header")
         if head.origin and not self._origins.allows(head.origin):
             return Refusal(403, "Invalid Origin header")
+        return None
+
+    def check_probe(self, head: Head) -> Refusal | None:
+        """The same for what probes read, which name a process by its IP address or not at all.
+
+        Neither can be the name of a site that was made to lead here.
+        """
+        name, _, port = head.host.rpartition(":")
+        host = name if port.isascii() and port.isdigit() and name[-1:] != ":" else head.host
+        try:
+            ipaddress.ip_address(host.removeprefix("[").removesuffix("]") or "::")
+        except ValueError:
+            return self.check(head)
         return None
 
 
