@@ -16,7 +16,7 @@ from tests.fakes.ddg import FakeDuckDuckGo
 from tests.fakes.web import FakeWeb
 
 from .client import Client, counts
-from .fleet import READY_S, Fleet, monitor
+from .fleet import Fleet, monitor
 from .scorecard import Measurement, at_least, at_most
 from .upstreams import hostile
 
@@ -109,7 +109,7 @@ async def scraper_blocked(folder: Path, *, short: bool) -> list[Measurement]:
     ddg = FakeDuckDuckGo(latency_s=0.02)
     async with serve(ddg.app) as url, Fleet(folder) as fleet:
         await fleet.edge()
-        await _scrapers(fleet, url, 3)
+        await fleet.scrapers(url, 3)
         async with Client(fleet.ports, short=short) as client:
             await _searches(client, 12, 4.0, "warm")
             ddg.blocked = {"127.0.0.12"}
@@ -139,7 +139,7 @@ async def scrapers_for_long(
     ddg = FakeDuckDuckGo(latency_s=0.02)
     async with serve(ddg.app) as url, Fleet(folder) as fleet:
         await fleet.edge()
-        await _scrapers(fleet, url, 6)
+        await fleet.scrapers(url, 6)
         ddg.blocked = {"127.0.0.13"}
         async with Client(fleet.ports, short=short) as client:
             await _searches(client, 24, 4.0, "warm")
@@ -151,24 +151,6 @@ async def scrapers_for_long(
                 counts(searches)["failed"], 0),
         at_most("22", f"consumers added on the server in {seconds:.0f} s", after - before, 0),
     ]  # fmt: skip
-
-
-async def _scrapers(fleet: Fleet, url: str, count: int) -> None:
-    egress = json.dumps([f"bind:127.0.0.{11 + number}" for number in range(count)])
-    for number in range(count):
-        fleet.start(
-            "searchbus_ddg", worker_index=number, ddg_egress=egress, ddg_html_url=f"{url}/html/",
-            ddg_lite_url=f"{url}/lite/", ddg_instant_url=f"{url}/instant", ddg_interval_s=0.05,
-            ddg_min_interval_s=0.02, ddg_challenge_rest_s=3, ddg_suspicion_rest_s=1,
-        )  # fmt: skip
-    await fleet.ready("web_search")
-    async with Client(fleet.ports) as client:
-        give_up_s = time.monotonic() + READY_S
-        while time.monotonic() < give_up_s:
-            if (await client.call("web_search", {"query": "ready"})).kind == "answer":
-                break
-            await asyncio.sleep(0.2)
-    await asyncio.sleep(2)  # every scraper has its lease
 
 
 async def _searches(client: Client, count: int, rate_per_s: float, words: str) -> list[Any]:
