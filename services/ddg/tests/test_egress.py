@@ -106,6 +106,17 @@ async def test_refusal_turns_away_those_who_wait_for_their_turns():
     await asyncio.gather(first, return_exceptions=True)
 
 
+async def test_suspicion_turns_nobody_away(now_s):
+    """It may be over before their turns."""
+    egress = Egress("test", None, Pace(0.05), clock=lambda: now_s[0])
+    with pytest.raises(DuckDuckGoError):
+        await egress.use("a", 60.0, failing(Outcome.BLANK))
+    waiting = asyncio.create_task(egress.pace.slot("a", 60.0))
+    now_s[0] += 5
+    assert await egress.probe(succeed, 5.0)
+    await waiting
+
+
 async def test_turn_that_leaves_no_time_for_a_reply_is_refused_as_our_own_pace():
     """At once: else DuckDuckGo would be said not to have answered in time."""
     egress = Egress("test", None, Pace(29.0))

@@ -144,7 +144,7 @@ class Egress:
                 "%s: %s; a probe in %.0f s decides", self.name, error.detail,
                 self._cooldowns.suspicion_s,
             )  # fmt: skip
-            self._opened()
+            self.on_refused()
         return error
 
     def _refused(self, error: DuckDuckGoError) -> None:
@@ -152,11 +152,8 @@ class Egress:
             self.pace.refused()
         cooldown_s = self.breaker.refused(self._cooldowns.after(error))
         log.warning("%s: %s; cooldown of %.0f s", self.name, error.detail, cooldown_s)
-        self._opened()
-
-    def _opened(self) -> None:
-        """Nothing is sent for now: those who wait for their turns leave for other workers."""
-        self.pace.turn_away(blocked(self.breaker.remaining_s))
+        # They can go to other workers. A suspicion may be over before their turns.
+        self.pace.turn_away(blocked(cooldown_s))
         self.on_refused()
 
     def _require_closed(self) -> None:
