@@ -116,8 +116,8 @@ class Fleet:
         self.ports.append(int(path.read_text()))
         return process
 
-    async def ready(self, tool: str = "echo", *, workers: int = 0) -> None:
-        """Wait until every edge lists a tool, and this many workers of `chaos` answer."""
+    async def ready(self, tool: str = "echo", *, workers: int = 0, service: str = "chaos") -> None:
+        """Wait until every edge lists a tool, and this many workers of a service answer."""
         for port in self.ports:
             async with Client([port]) as client:
 
@@ -137,7 +137,7 @@ class Fleet:
 
             async def all_there() -> bool:
                 found = await bus.workers()
-                return sum(w.service == "chaos" for w in found) >= workers
+                return sum(w.service == service for w in found) >= workers
 
             await until(all_there, timeout_s=READY_S, message=lambda: self.log[-4000:])
             await bus.close()
@@ -148,6 +148,25 @@ class Fleet:
         self.start("tests.fakes", "--settings", str(path))
         await until(path.exists, timeout_s=READY_S)
         found: dict[str, Any] = json.loads(path.read_text())
+        return found
+
+    async def scrapers(
+        self, url: str, count: int, **settings: object
+    ) -> list[subprocess.Popen[bytes]]:
+        """Start scrapers of a fake DuckDuckGo, at a quick pace; the first one's address is 127.0.0.11.
+
+        Args:
+            settings: in place of the quick pace, for instance.
+        """
+        given = {
+            "ddg_egress": json.dumps([f"bind:127.0.0.{11 + number}" for number in range(count)]),
+            "ddg_html_url": f"{url}/html/", "ddg_lite_url": f"{url}/lite/",
+            "ddg_instant_url": f"{url}/instant", "ddg_interval_s": 0.05,
+            "ddg_min_interval_s": 0.02, "ddg_challenge_rest_s": 3, "ddg_suspicion_rest_s": 1,
+            **settings,
+        }  # fmt: skip
+        found = [self.start("searchbus_ddg", worker_index=n, **given) for n in range(count)]
+        await self.ready("web_search", service="ddg", workers=count)
         return found
 
     def monitors(self) -> Sequence[int]:

@@ -49,10 +49,13 @@ ROWS: dict[str, Row] = {
 }
 LONG: dict[str, Row] = {
     **ROWS,
+    "scraper_blocked": partial(
+        rows_upstreams.scraper_blocked, before_s=180.0, blocked_s=300.0, after_s=600.0
+    ),
     "scrapers": partial(rows_upstreams.scrapers_for_long, seconds=720.0),
     "cluster_loses_a_server": partial(rows_bus.cluster_loses_a_server, away_s=60.0),
     "soak": partial(rows_soak.soak, seconds=1200.0),
 }
 """The same rows at their full length."""
-ONCE = frozenset({"scrapers", "soak"})
+ONCE = frozenset({"scraper_blocked", "scrapers", "soak"})
 """Rows that the long form runs only once: they repeat themselves for many minutes."""

@@ -1,15 +1,24 @@
-"""Rows 1 to 3, and their part of 5: workers and edges that end or stand still under load."""
+"""Rows 1 to 3 and 25, and their part of 5: workers and edges that end or stand still under load."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
-from collections.abc import Sequence
+import subprocess
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psutil
+
+from searchbus_testing import serve, until
+from tests.fakes.ddg import FakeDuckDuckGo
+
 from .client import SPARE_S, Client, Outcome, counts
-from .fleet import Fleet
+from .fleet import READY_S, Fleet
 from .scorecard import Measurement, at_least, at_most
+from .upstreams import hostile
 from .worker import TIMEOUT_MS
 
 __all__ = ["hung_alone", "killed", "replaced", "silent", "stopped"]
@@ -43,7 +52,79 @@ async def killed(folder: Path, *, short: bool) -> list[Measurement]:
     return [
         at_most("1", f"failed of {len(outcomes)} calls, one of 3 workers killed", failed, 0),
         silent("1", outcomes),
+        *await _lost_while_it_fetches(folder.with_name("fetches"), short=short),
     ]
+
+
+async def _lost_while_it_fetches(folder: Path, *, short: bool) -> list[Measurement]:
+    """SIGSTOP and kill -9 of the worker that fetches for a cached tool; another one is free."""
+    ddg = FakeDuckDuckGo(latency_s=1.0)
+    lost: list[tuple[Outcome, float]] = []
+    async with serve(ddg.app) as url, hostile() as pages:
+        async with Fleet(folder / "ddg") as fleet:
+            await fleet.edge()
+            scrapers = await fleet.scrapers(url, WORKERS)
+
+            def scraper() -> subprocess.Popen[bytes]:
+                return scrapers[int(ddg.requests[-1][1].rpartition(".")[2]) - 11]
+
+            for number, how in enumerate((signal.SIGSTOP, signal.SIGKILL)):
+                for tool in ("instant_answer", "web_search"):
+                    seen = len(ddg.requests)
+                    lost.append(await _lose(
+                        fleet, tool, {"query": f"rust {tool} {number}"}, how, scraper,
+                        lambda seen=seen: len(ddg.requests) > seen, short=short,
+                    ))  # fmt: skip
+        async with Fleet(folder / "web") as fleet:
+            await fleet.edge()
+            readers = [
+                fleet.start("searchbus_web", web_routes=json.dumps({"*.example.org": pages}),
+                            extract_robots="false")
+                for _ in range(2)
+            ]  # fmt: skip
+            await fleet.ready("web_extract_content", service="web", workers=2)
+            for number, how in enumerate((signal.SIGSTOP, signal.SIGKILL)):
+                page = f"http://slow.example.org/slow/{number}"
+                lost.append(await _lose(
+                    fleet, "web_extract_content", {"urls": [page]}, how,
+                    lambda: next(r for r in readers if _fetches_from(r, pages)),
+                    lambda: any(_fetches_from(r, pages) for r in readers), short=short,
+                ))  # fmt: skip
+    outcomes = [outcome for outcome, _ in lost]
+    return [
+        at_most("25", f"failed of {len(lost)} calls whose fetching worker was lost, one retry",
+                counts(outcomes)["failed"], 0),
+        at_most("25", "slowest of them, from the loss", max(s for _, s in lost), 6, "s"),
+        silent("25", outcomes),
+    ]  # fmt: skip
+
+
+async def _lose(
+    fleet: Fleet, tool: str, arguments: dict[str, object], how: signal.Signals,
+    worker: Callable[[], subprocess.Popen[bytes]], fetches: Callable[[], bool], *, short: bool,
+) -> tuple[Outcome, float]:  # fmt: skip
+    """Call a tool, and lose the worker that fetches for it; the outcome, and seconds from then."""
+    async with Client(fleet.ports, short=short) as client:
+        call = asyncio.create_task(client.call(tool, arguments, attempts=2))
+        await until(fetches, timeout_s=READY_S)
+        lost = worker()
+        await asyncio.sleep(0.3)
+        lost.send_signal(how)
+        lost_s = time.monotonic()
+        outcome = await call
+        took_s = time.monotonic() - lost_s
+        lost.send_signal(signal.SIGCONT)
+        await asyncio.sleep(2)  # one that goes on answers pings again
+    return outcome, took_s
+
+
+def _fetches_from(worker: subprocess.Popen[bytes], address: str) -> bool:
+    """Whether a process has a connection to an upstream."""
+    if worker.poll() is not None:
+        return False
+    port = int(address.rpartition(":")[2])
+    connections = psutil.Process(worker.pid).net_connections("tcp")
+    return any(found.raddr and found.raddr.port == port for found in connections)
 
 
 async def replaced(folder: Path, *, short: bool) -> list[Measurement]:

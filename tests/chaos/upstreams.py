@@ -4,7 +4,8 @@ async with hostile() as address:        # 127.0.0.1:40123
     GET /bomb/…     200 MB of zeros in gzip
     GET /drip/…     a byte every 50 ms, without end
     GET /headers/…  headers without end
-    GET /page/…     a small page
+    GET /slow/…     a small page after a second
+    GET /page/…     a small page at once
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ async def _answer(path: str, writer: asyncio.StreamWriter, bomb: bytes) -> None:
             await writer.drain()
             await asyncio.sleep(0.01)
     else:
+        if kind == "slow":
+            await asyncio.sleep(1)
         body = b"<html><body><article><p>" + b"Whales sing. " * 50 + b"</p></article></body></html>"
         writer.write(start + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         await writer.drain()

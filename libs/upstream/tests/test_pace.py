@@ -6,6 +6,7 @@ import asyncio
 import itertools
 
 import pytest
+from tests.simulation.world import VirtualLoop
 
 from searchbus_contracts import Fault
 from searchbus_upstream import Pace
@@ -69,17 +70,64 @@ async def test_cancelled_waits_delay_nobody():
         await pace.slot("b", 100)
 
 
-async def test_pace_slows_down_at_once_and_speeds_up_slowly():
-    """Within its bounds."""
-    pace = Pace(2.0, min_interval_s=1.5, max_interval_s=10)
-    for _ in range(1000):
-        pace.succeeded()
-    assert pace.interval_s == 1.5
-    pace.refused()
-    assert pace.interval_s == 3.0
-    for _ in range(9):
-        pace.refused()
-    assert pace.interval_s == 10
+def test_pace_slows_down_at_once_and_recovers_by_time():
+    """Within its bounds; no requests are needed, of which a slow pace has few."""
+    loop = VirtualLoop()
+
+    async def run() -> list[float]:
+        pace = Pace(2.5, min_interval_s=2.0, max_interval_s=60)
+        found = [pace.interval_s]
+        await asyncio.sleep(300)
+        found.append(pace.interval_s)
+        for _ in range(2):
+            pace.refused()
+        found.append(pace.interval_s)
+        await asyncio.sleep(300)
+        found.append(pace.interval_s)
+        for _ in range(10):
+            pace.refused()
+        found.append(pace.interval_s)
+        await asyncio.sleep(1500)
+        found.append(pace.interval_s)
+        return found
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        assert runner.run(run()) == pytest.approx([2.5, 2.0, 8.0, 4.0, 60.0, 2.0])
+
+
+def test_wait_that_others_make_longer_ends_in_time():
+    """Callers who come later have their turns before a caller's second request."""
+    loop = VirtualLoop()
+
+    async def run() -> Fault:
+        pace = Pace(10.0)
+        await pace.slot("greedy", 60.0)
+        waiting = [asyncio.create_task(pace.slot("greedy", 25.0)) for _ in range(2)]
+        await asyncio.sleep(1.0)
+        others = [asyncio.create_task(pace.slot(f"other {n}", 60.0)) for n in range(3)]
+        first, second = await asyncio.gather(*waiting, return_exceptions=True)
+        assert first is None
+        assert loop.time() == started_s + 25.0
+        await asyncio.gather(*others)
+        return second
+
+    started_s = loop.time()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        refused = runner.run(run())
+    assert refused.code == "overloaded"
+    assert refused.failure.retry_after_ms > 0
+
+
+async def test_those_who_wait_can_be_turned_away():
+    """With a failure; those who come later wait for their turns as before."""
+    pace = Pace(3600.0)
+    await pace.slot("a", 1)
+    waiting = [asyncio.create_task(pace.slot(c, 1e6)) for c in "aabb"]
+    await asyncio.sleep(0)
+    pace.turn_away(Fault("upstream_blocked", "no"))
+    found = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 60)
+    assert [fault.code for fault in found] == ["upstream_blocked"] * 4
+    assert 3500 < pace.wait_s("a") <= 3600
 
 
 async def test_zero_switches_it_off():

@@ -37,11 +37,23 @@ class FakeSearch:
 class FakeFleet:
     """Other workers are healthy or not."""
 
+    key = "own"
     healthy = False
     remaining_s = 99.5
 
     async def leave_to_others(self) -> bool:
         return self.healthy
+
+
+class FakeEgress:
+    """Its next turn is after some seconds."""
+
+    def __init__(self, client: FakeClient) -> None:
+        self.client = client
+        self.turn_s = 0.0
+
+    def wait_s(self, caller: str) -> float:
+        return self.turn_s
 
 
 class FakeBus:
@@ -82,10 +94,11 @@ class Service:
         self.search, self.fleet, self.bus, self.client = (
             FakeSearch(), FakeFleet(), FakeBus(), FakeClient(),
         )  # fmt: skip
+        self.egress = FakeEgress(self.client)
         self.now_s = 1_772_445_600.0
         self.duckduckgo = DuckDuckGo(
             self.bus,
-            SimpleNamespace(client=self.client),
+            self.egress,
             self.search,
             self.fleet,
             SharedCache(clock=lambda: self.now_s),
@@ -140,7 +153,7 @@ async def test_stale_results_are_marked_while_the_search_fails(service):
     assert reply.fetched_at_ms == 1_772_445_600_000
 
 
-@pytest.mark.parametrize("code", ["upstream_blocked", "upstream_limited", "overloaded"])
+@pytest.mark.parametrize("code", ["upstream_blocked", "upstream_limited"])
 async def test_refused_request_is_forwarded_to_a_healthy_worker(service, code):
     """With one more hop."""
     service.search.fault = Fault(code, "refused", retry_after_ms=1000)
@@ -152,16 +165,66 @@ async def test_refused_request_is_forwarded_to_a_healthy_worker(service, code):
 
 async def test_forwarded_request_takes_the_turn_of_its_caller(service):
     """Over every hop; a request of another service cannot name somebody else."""
-    service.search.fault = Fault("overloaded", "busy")
+    service.egress.turn_s = 1.0
     service.fleet.healthy = True
     await service.duckduckgo.fetch(call(), WebSearchRequest(query="cats"))
     ((_, first),) = service.bus.forwarded
     nobody = SimpleNamespace(actor=Actor(), remaining_s=20.0)
     await service.duckduckgo.fetch(nobody, first)
     assert [request.caller for _, request in service.bus.forwarded] == ["caller", "caller"]
-    service.search.fault = None
+    service.egress.turn_s = 0.0
     await service.duckduckgo.search(call(), WebSearchRequest(query="dogs", caller="alice"))
-    assert service.search.callers == ["caller", "caller", "caller"]
+    assert service.search.callers == ["caller"]
+
+
+@pytest.mark.parametrize(
+    ("turn_s", "waits_ms", "passed_on"),
+    [
+        (0.0, {}, False),  # its turn is now
+        (2.0, {}, True),  # it may be now at another worker
+        (2.0, {"own": 2000}, True),  # it came back: it has been to no other
+        (2.0, {"other": 3000}, False),
+        (2.0, {"own": 1, "other": 1000}, True),
+    ],
+)
+async def test_request_whose_turn_is_sooner_elsewhere_is_passed_on(
+    service, turn_s, waits_ms, passed_on
+):
+    """At once; it takes with it how long it would have waited here."""
+    service.egress.turn_s = turn_s
+    service.fleet.healthy = True
+    await service.duckduckgo.fetch(call(), WebSearchRequest(query="cats", waits_ms=waits_ms))
+    sent = [request.waits_ms for _, request in service.bus.forwarded]
+    assert sent == ([{**waits_ms, "own": 2000}] if passed_on else [])
+    assert len(service.search.requests) == (not passed_on)
+
+
+@pytest.mark.parametrize(("healthy", "hops"), [(False, 0), (True, 4)])
+async def test_request_that_nobody_else_can_take_waits_for_its_turn(service, healthy, hops):
+    """No other worker is healthy, or it has been passed on often enough."""
+    service.egress.turn_s = 2.0
+    service.fleet.healthy = healthy
+    await service.duckduckgo.fetch(call(), WebSearchRequest(query="cats", hops=hops))
+    assert (len(service.bus.forwarded), len(service.search.requests)) == (0, 1)
+
+
+@pytest.mark.parametrize("code", ["unavailable", "overloaded"])
+async def test_request_that_the_others_did_not_take_waits_for_its_turn(service, code):
+    """None of them has done anything for it."""
+    service.egress.turn_s = 2.0
+    service.fleet.healthy = True
+    service.bus.fault = Fault(ErrorCode(code), "busy")
+    await service.duckduckgo.fetch(call(), WebSearchRequest(query="cats"))
+    assert (len(service.bus.forwarded), len(service.search.requests)) == (1, 1)
+
+
+@pytest.mark.parametrize("hops", [0, 1])
+async def test_bus_asks_nobody_else_for_a_worker_that_passed_a_request_on(service, hops):
+    """Only the first one's caller may try again: else each hop would double the requests."""
+    service.search.fault = Fault("overloaded", "no turn in time", retry_after_ms=9000)
+    with pytest.raises(Fault) as caught:
+        await service.duckduckgo.fetch(call(), WebSearchRequest(query="cats", hops=hops))
+    assert caught.value.failure.retryable == (hops == 0)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from searchbus_contracts import Fault
@@ -29,6 +31,14 @@ def failing(outcome: Outcome, retry_after_s: float | None = None):
         raise DuckDuckGoError(outcome, "refused", retry_after_s)
 
     return fail
+
+
+def _later(request):
+    async def run(left_s: float) -> str:
+        await asyncio.sleep(0.01)
+        return await request(left_s)
+
+    return run
 
 
 async def test_refusal_starts_a_cooldown(egress, now_s):
@@ -65,6 +75,56 @@ async def test_probe_after_the_cooldown_decides(egress, now_s):
     now_s[0] += 7200
     assert await egress.probe(succeed, 5.0)
     assert await egress.use("a", 5.0, succeed) == "page"
+
+
+async def test_only_the_refusal_that_opens_the_breaker_slows_the_pace(now_s):
+    """Neither replies to what was sent before, nor probes."""
+    egress = Egress("test", None, Pace(2.0), clock=lambda: now_s[0])
+    refused = failing(Outcome.CHALLENGE)
+    sent = [asyncio.create_task(egress.use("a", 60.0, _later(refused))) for _ in range(2)]
+    await asyncio.gather(*sent, return_exceptions=True)
+    for _ in range(5):
+        now_s[0] += 24 * 3600
+        assert not await egress.probe(refused, 5.0)
+    assert 3.9 < egress.pace.interval_s <= 4.0
+
+
+async def test_refusal_turns_away_those_who_wait_for_their_turns():
+    """They can go to other workers at once, and do not wait for turns that nobody gets."""
+    egress = Egress("test", None, Pace(3600.0))
+    going = asyncio.Event()
+
+    async def refused(left_s: float) -> str:
+        await going.wait()
+        raise DuckDuckGoError(Outcome.CHALLENGE, "refused")
+
+    first, *waiting = [asyncio.create_task(egress.use("a", 1e6, refused)) for _ in range(5)]
+    await asyncio.sleep(0)
+    going.set()
+    failures = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 60)
+    assert [failure.code for failure in failures] == ["upstream_blocked"] * 4
+    await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_suspicion_turns_nobody_away(now_s):
+    """It may be over before their turns."""
+    egress = Egress("test", None, Pace(0.05), clock=lambda: now_s[0])
+    with pytest.raises(DuckDuckGoError):
+        await egress.use("a", 60.0, failing(Outcome.BLANK))
+    waiting = asyncio.create_task(egress.pace.slot("a", 60.0))
+    now_s[0] += 5
+    assert await egress.probe(succeed, 5.0)
+    await waiting
+
+
+async def test_turn_that_leaves_no_time_for_a_reply_is_refused_as_our_own_pace():
+    """At once: else DuckDuckGo would be said not to have answered in time."""
+    egress = Egress("test", None, Pace(29.0))
+    assert await egress.use("a", 30.0, succeed) == "page"
+    with pytest.raises(Fault, match="sends them at a limited pace") as caught:
+        await egress.use("a", 30.0, succeed)
+    assert caught.value.code == "overloaded"
+    assert 28_000 < caught.value.failure.retry_after_ms <= 29_000
 
 
 async def test_inconclusive_probe_is_repeated_after_a_while(egress, now_s):

@@ -16,13 +16,36 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-__all__ = ["Hedge"]
+__all__ = ["Hedge", "RecentTimes"]
 
 T = TypeVar("T")
 
 _WINDOW = 200
 _LEAST_SAMPLES = 20
 """Fewer replies than this say nothing about the quantile."""
+
+
+class RecentTimes:
+    """A quantile of the latest times."""
+
+    def __init__(self, *, quantile: float) -> None:
+        self._quantile = quantile
+        self._latest: deque[float] = deque()
+        self._sorted: list[float] = []
+
+    @property
+    def value_s(self) -> float | None:
+        """The quantile, in seconds; None before there are enough samples."""
+        if len(self._sorted) < _LEAST_SAMPLES:
+            return None
+        return self._sorted[min(len(self._sorted) - 1, int(self._quantile * len(self._sorted)))]
+
+    def add(self, seconds: float) -> None:
+        """Take a time."""
+        self._latest.append(seconds)
+        insort(self._sorted, seconds)
+        if len(self._latest) > _WINDOW:
+            self._sorted.remove(self._latest.popleft())
 
 
 class Hedge:
@@ -35,11 +58,9 @@ class Hedge:
     """
 
     def __init__(self, *, quantile: float = 0.95, share: float = 0.05, least_s: float = 0.02):
-        self._quantile = quantile
+        self._times = RecentTimes(quantile=quantile)
         self._share = share
         self._least_s = least_s
-        self._latest: deque[float] = deque()
-        self._sorted: list[float] = []
         self._tokens = 0.0
         self.requests = 0
         self.hedged = 0
@@ -47,10 +68,8 @@ class Hedge:
     @property
     def after_s(self) -> float | None:
         """Seconds until the second request; None before there are enough samples."""
-        if len(self._sorted) < _LEAST_SAMPLES:
-            return None
-        index = min(len(self._sorted) - 1, int(self._quantile * len(self._sorted)))
-        return max(self._least_s, self._sorted[index])
+        usual_s = self._times.value_s
+        return None if usual_s is None else max(self._least_s, usual_s)
 
     async def run(
         self, send: Callable[[], Awaitable[T]], again: Callable[[], Awaitable[T]] | None = None
@@ -81,16 +100,10 @@ class Hedge:
                 done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     if not task.cancelled() and task.exception() is None:
-                        self._record(loop.time() - started_s)
+                        self._times.add(loop.time() - started_s)
                         return task.result()
             return first.result()
         finally:
             for task in (first, *tasks):
                 task.cancel()
             await asyncio.gather(first, *tasks, return_exceptions=True)
-
-    def _record(self, seconds: float) -> None:
-        self._latest.append(seconds)
-        insort(self._sorted, seconds)
-        if len(self._latest) > _WINDOW:
-            self._sorted.remove(self._latest.popleft())

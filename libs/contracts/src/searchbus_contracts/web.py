@@ -29,6 +29,14 @@ class WebSearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
         bool,
         Meta(description="A worker sent it and was refused: it is sent once more at most."),
     ] = False
+    waits_ms: Annotated[
+        dict[str, int],
+        Meta(
+            max_length=64,
+            description="Of `ddg.fetch`: how long it would have waited for its turn at each worker "
+            "that passed it on.",
+        ),
+    ] = {}
     caller: Annotated[
         str,
         Meta(

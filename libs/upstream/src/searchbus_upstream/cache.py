@@ -3,10 +3,11 @@
     cached = await cache.get("search:…", fetch, fresh_s=600, stale_s=3600)
 
 Three layers: an LRU cache in this process; single flight in this process; the key-value store of
-the bus for other processes, with a lease that names the worker whose fetch is under way. A failure
-is raised for every caller that waits for that fetch and never stored. Where a fetch fails, a stored
-value older than `fresh_s` but not older than `stale_s` is returned and marked as stale. Without the
-key-value store everything works within the process.
+the bus for other processes, with a lease for the fetch that is under way. The worker that fetches
+writes its lease again and again; where a worker is lost, the lease expires and one of those who
+wait takes over. A failure is raised for every caller that waits for that fetch and never stored.
+Where a fetch fails, a stored value older than `fresh_s` but not older than `stale_s` is returned
+and marked as stale. Without the key-value store everything works within the process.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import NamedTuple
 import msgspec
 from cachetools import LRUCache
 
-from searchbus_bus import Bus, KeyValue
+from searchbus_bus import Bus, KeyValue, end_task
 from searchbus_contracts import ErrorCode, Failure, Fault, decode, encode
 
 from .telemetry import count_lookup
@@ -33,8 +34,9 @@ __all__ = ["Cached", "Fetched", "SharedCache"]
 
 log = logging.getLogger("searchbus.upstream")
 
-LEASE_TTL_S = 20.0
-"""The lease of a worker that died expires after this time."""
+LEASE_TTL_S = 2.0
+"""The lease of a worker that is lost expires after this time: other calls wait for it."""
+_RENEW_EVERY_S = LEASE_TTL_S / 4
 _POLL_MIN_S, _POLL_MAX_S = 0.02, 0.2
 _HEADER = struct.Struct(">Q")
 _OWN_BUDGET = {ErrorCode.OVERLOADED, ErrorCode.DEADLINE_EXCEEDED, ErrorCode.CANCELLED}
@@ -93,6 +95,49 @@ class _Flight(msgspec.Struct, omit_defaults=True):
 
 
 @dataclass(slots=True)
+class _Lease:
+    """The lease of a fetch of this process; within `async with` it does not expire.
+
+    Every write names the revision before it: a worker that was stopped for so long that another
+    one took over writes nothing.
+    """
+
+    flights: KeyValue
+    key: str
+    flight: _Flight
+    revision: int
+    keeping: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        self.keeping = asyncio.get_running_loop().create_task(self._keep())
+
+    async def __aexit__(self, *_: object) -> None:
+        keeping, self.keeping = self.keeping, None
+        await end_task(keeping)
+
+    async def _keep(self) -> None:
+        await asyncio.sleep(_RENEW_EVERY_S)
+        while self.keeping is not None:
+            await _best_effort(self.write())
+            await asyncio.sleep(_RENEW_EVERY_S)
+
+    async def write(self) -> None:
+        """Write the flight, unless another worker has taken over."""
+        value = encode(self.flight)
+        written = await self.flights.update(self.key, value, self.revision)
+        if written is None:
+            held = await self.flights.get(self.key)
+            if held is not None and decode(held.value, _Flight).id == self.flight.id:
+                # An earlier write seemed to fail, and was done.
+                written = await self.flights.update(self.key, value, held.revision)
+        self.revision = written or self.revision
+
+    async def release(self) -> None:
+        """End the lease, unless another worker has taken over."""
+        await self.flights.delete(self.key, self.revision)
+
+
+@dataclass(slots=True)
 class _Running:
     task: asyncio.Task[Cached]
     waiting: int = 0
@@ -130,7 +175,8 @@ class SharedCache:
     async def over(cls, bus: Bus, name: str, *, stale_s: float, max_bytes: int) -> SharedCache:
         """Open a cache shared over the bus; without the store every worker caches for itself."""
         answers = await bus.key_value(f"{name}_answers", ttl_s=stale_s, max_bytes=max_bytes)
-        flights = await bus.key_value(f"{name}_flights", ttl_s=LEASE_TTL_S, max_bytes=8 * 2**20)
+        # Not the bucket of the first release: a bucket keeps the lifetime that it was made with.
+        flights = await bus.key_value(f"{name}_fetches", ttl_s=LEASE_TTL_S, max_bytes=8 * 2**20)
         return cls(answers, flights, name=name)
 
     async def get(self, request: str, fetch: Fetch, *, fresh_s: float, stale_s: float) -> Cached:
@@ -219,11 +265,12 @@ class SharedCache:
             except Fault:
                 return await self._store(key, await fetch())  # the store is away
             if revision is not None:
-                entry = await self._stored(key)
+                lease = _Lease(self._flights, key, mine, revision)
+                entry, stored = await self._read(key)
                 if entry is not None and self._age_s(entry) < fresh_s:
-                    await self._release(self._flights, key)
+                    await _best_effort(lease.release())
                     return Cached(entry.value, entry.made_ms, hit=True)
-                return await self._lead(self._flights, key, mine, fetch)
+                return await self._lead(lease, stored, fetch)
             if other is not None and other.value is not None:
                 return Cached(other.value, self._now_ms())
             if other is not None and other.failure is not None:
@@ -238,64 +285,86 @@ class SharedCache:
             if entry is not None and self._age_s(entry) < fresh_s:
                 return Cached(entry.value, entry.made_ms, hit=True)
 
-    async def _lead(self, flights: KeyValue, key: str, mine: _Flight, fetch: Fetch) -> Cached:
+    async def _lead(self, lease: _Lease, stored: int | None, fetch: Fetch) -> Cached:
         """Fetch while holding the lease.
 
         An outcome that is not stored replaces the lease, for workers that wait for it; the next
         request removes it.
+
+        Args:
+            stored: as `_store` takes it.
         """
         try:
-            fetched = await fetch()
+            async with lease:
+                fetched = await fetch()
         except Fault as fault:
-            mine.failure = fault.failure
-            await _best_effort(flights.put(key, encode(mine)))
+            lease.flight.failure = fault.failure
+            await _best_effort(lease.write())
             raise
         except BaseException:
-            await asyncio.shield(self._release(flights, key))
+            await asyncio.shield(_best_effort(lease.release()))
             raise
-        cached = await self._store(key, fetched)
+        cached = await self._store(lease.key, fetched, stored)
         if fetched.store:
-            await self._release(flights, key)
+            await _best_effort(lease.release())
         else:
-            mine.value = fetched.value
-            await _best_effort(flights.put(key, encode(mine)))
+            lease.flight.value = fetched.value
+            await _best_effort(lease.write())
         return cached
 
-    async def _store(self, key: str, fetched: Fetched) -> Cached:
-        """Store what was fetched, where it is to be stored."""
+    async def _store(self, key: str, fetched: Fetched, stored: int | None = None) -> Cached:
+        """Store what was fetched, where it is to be stored.
+
+        Args:
+            stored: the revision that was stored before the fetch, 0 for none: a value that another
+                worker has stored since then is newer and stays. `None` is not known.
+        """
         entry = _Entry(self._now_ms(), fetched.value)
-        if fetched.store:
-            if len(entry.value) <= self._local.maxsize:
-                self._local[key] = entry
-            if self._answers is not None:
-                packed = _HEADER.pack(entry.made_ms) + entry.value
-                await _best_effort(self._answers.put(key, packed))
+        newest = fetched.store and await self._share(key, entry, stored)
+        if newest and len(entry.value) <= self._local.maxsize:
+            self._local[key] = entry
         return Cached(entry.value, entry.made_ms)
+
+    async def _share(self, key: str, entry: _Entry, stored: int | None) -> bool:
+        """Store a value for other workers; False where there is a newer one."""
+        if self._answers is None:
+            return True
+        packed = _HEADER.pack(entry.made_ms) + entry.value
+        try:
+            if stored is None:
+                return bool(await self._answers.put(key, packed))
+            if stored == 0:
+                return await self._answers.create(key, packed) is not None
+            return await self._answers.update(key, packed, stored) is not None
+        except Fault as fault:
+            _note(fault)
+            return True
 
     async def _stored(self, key: str) -> _Entry | None:
         """The younger of the value in this process and the one in the bucket."""
+        return (await self._read(key))[0]
+
+    async def _read(self, key: str) -> tuple[_Entry | None, int | None]:
+        """The younger of both values, and the bucket's revision as `_store` takes it."""
         local = self._local.get(key)
         if self._answers is None:
-            return local
+            return local, None
         try:
             held = await self._answers.get(key)
         except Fault:
-            return local
+            return local, None
         if held is None or len(held.value) < _HEADER.size:
-            return local
+            return local, held.revision if held else 0
         made_ms = int(_HEADER.unpack_from(held.value)[0])
         if local is not None and local.made_ms >= made_ms:
-            return local
-        return _Entry(made_ms, held.value[_HEADER.size :])
+            return local, held.revision
+        return _Entry(made_ms, held.value[_HEADER.size :]), held.revision
 
     def _age_s(self, entry: _Entry) -> float:
         return self._clock() - entry.made_ms / 1000
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)
-
-    async def _release(self, flights: KeyValue, key: str) -> None:
-        await _best_effort(flights.delete(key))
 
 
 def _key_of(request: str) -> str:
@@ -307,4 +376,9 @@ async def _best_effort(operation: Awaitable[object]) -> None:
     try:
         await operation
     except Fault as fault:
-        log.debug("the key-value store failed: %s", fault.failure.message)
+        _note(fault)
+
+
+def _note(fault: Fault) -> None:
+    """Log a failure of the store, which the bus counts."""
+    log.debug("the key-value store failed: %s", fault.failure.message)

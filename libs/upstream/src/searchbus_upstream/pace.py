@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import OrderedDict, deque
 
 from searchbus_bus.gcra import Gcra
@@ -12,9 +13,9 @@ from .telemetry import count_limit
 
 __all__ = ["Pace"]
 
-_SUCCESSES_TO_SPEED_UP = 20
-_SPEED_UP = 0.95
 _SLOW_DOWN = 2.0
+_RECOVERY_S = 300.0
+"""Within this time the interval halves, however few requests there are."""
 
 
 class Pace:
@@ -22,8 +23,7 @@ class Pace:
 
     Args:
         interval_s: between two slots at the start; 0 switches pacing off.
-        min_interval_s: the shortest interval, approached by 5 % after every 20 successes; `None`
-            keeps `interval_s`.
+        min_interval_s: the shortest interval, approached by time; `None` keeps `interval_s`.
         max_interval_s: the longest interval; every refusal doubles the interval up to this.
         burst: slots at once after a pause.
         name: in metrics.
@@ -39,14 +39,23 @@ class Pace:
         name: str = "pace",
     ) -> None:
         self._name = name
-        self.interval_s = interval_s
+        self._set_interval_s = interval_s
+        self._set_at_s: float | None = None
         self._min_interval_s = min(interval_s, min_interval_s or interval_s)
         self._max_interval_s = max(interval_s, max_interval_s)
         self._burst = max(1, burst)
-        self._successes = 0
         self._arrival_s = 0.0
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def interval_s(self) -> float:
+        """The interval now, in seconds."""
+        now_s = asyncio.get_running_loop().time()
+        if self._set_at_s is None:
+            self._set_at_s = now_s
+        recovered: float = 0.5 ** ((now_s - self._set_at_s) / _RECOVERY_S)
+        return max(self._min_interval_s, self._set_interval_s * recovered)
 
     async def slot(self, caller: str, timeout_s: float) -> None:
         """Wait for a slot.
@@ -56,19 +65,15 @@ class Pace:
             timeout_s: the longest acceptable wait.
 
         Raises:
-            Fault: overloaded with retry_after_ms, at once, where the wait would be longer.
+            Fault: overloaded with retry_after_ms where the wait would be longer, at once; or what
+                `turn_away` was given.
         """
-        if self.interval_s <= 0:
+        if self._set_interval_s <= 0:
             return
         wait_s = self.wait_s(caller)
         count_limit(self._name, admitted=wait_s <= timeout_s)
         if wait_s > timeout_s:
-            raise Fault(
-                ErrorCode.OVERLOADED,
-                f"Too many requests wait for this upstream; the next turn is in about "
-                f"{wait_s:.0f} s. Try again then.",
-                retry_after_ms=int(wait_s * 1000),
-            )
+            raise _too_late(wait_s)
         loop = asyncio.get_running_loop()
         if not self._waiting and self._ready_s() <= 0:
             self._take(loop.time())
@@ -77,9 +82,16 @@ class Pace:
         self._waiting.setdefault(caller, deque()).append(turn)
         self._schedule()
         try:
+            async with asyncio.timeout(timeout_s):
+                await self._granted(caller, turn)
+        except TimeoutError:  # other callers came later, and had their turns before
+            raise _too_late(self.wait_s(caller)) from None
+
+    async def _granted(self, caller: str, turn: asyncio.Future[None]) -> None:
+        try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 # The slot was granted while the caller was cancelled: give it back.
                 self._arrival_s -= self.interval_s
             else:
@@ -94,17 +106,18 @@ class Pace:
         )
         return self._ready_s() + before * self.interval_s
 
-    def succeeded(self) -> None:
-        """Record a success: after many of them the interval shrinks a little."""
-        self._successes += 1
-        if self._successes >= _SUCCESSES_TO_SPEED_UP:
-            self._successes = 0
-            self.interval_s = max(self._min_interval_s, self.interval_s * _SPEED_UP)
-
     def refused(self) -> None:
         """Record a refusal by the upstream: the interval doubles at once."""
-        self._successes = 0
-        self.interval_s = min(self._max_interval_s, self.interval_s * _SLOW_DOWN)
+        self._set_interval_s = min(self._max_interval_s, self.interval_s * _SLOW_DOWN)
+        self._set_at_s = asyncio.get_running_loop().time()
+
+    def turn_away(self, fault: Fault) -> None:
+        """End every wait with a failure, because the upstream takes no more requests for now."""
+        for turns in self._waiting.values():
+            for turn in turns:
+                if not turn.done():
+                    turn.set_exception(Fault.of(fault.failure))
+        self._waiting.clear()
 
     @property
     def _gcra(self) -> Gcra:
@@ -142,3 +155,12 @@ class Pace:
             turns.remove(turn)
             if not turns:
                 del self._waiting[caller]
+
+
+def _too_late(wait_s: float) -> Fault:
+    return Fault(
+        ErrorCode.OVERLOADED,
+        "Too many requests are waiting for this upstream: this service sends them at a limited "
+        f"pace. The next turn is in about {max(1, math.ceil(wait_s))} s. Try again then.",
+        retry_after_ms=max(1, math.ceil(wait_s * 1000)),
+    )

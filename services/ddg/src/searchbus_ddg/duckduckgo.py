@@ -27,11 +27,15 @@ __all__ = ["DuckDuckGo", "Freshness"]
 SERVICE = "ddg"
 _ROWS_PER_PAGE = 10
 _MAX_HOPS = 8
+_MAX_PASSES = 4
+"""How often a request is passed on to find an earlier turn; each worker on its way keeps a slot."""
 _MAX_CALLER_CHARS = 1024
 _INSTANT_TIMEOUT_S = 10.0
 _INSTANT_MAX_BYTES = 2 * 1024 * 1024
-_FORWARDED = {ErrorCode.UPSTREAM_BLOCKED, ErrorCode.UPSTREAM_LIMITED, ErrorCode.OVERLOADED}
+_FORWARDED = {ErrorCode.UPSTREAM_BLOCKED, ErrorCode.UPSTREAM_LIMITED}
 """Failures of this worker's address: another worker may succeed."""
+_NOT_TAKEN = {ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED}
+"""Failures of a forwarded request after which it may wait for its turn here."""
 _MIN_LEFT_S = 0.5
 """With less time left a request is not forwarded."""
 _MARGIN_S = 0.1
@@ -119,11 +123,16 @@ class DuckDuckGo:
         """
         if not request.refused:
             await self._refused.require_none(request)
+        if (reply := await self._passed_on(call, request)) is not None:
+            return reply
         try:
             found = await self._search.run(
                 request, _caller(call, request), call.remaining_s - _MARGIN_S
             )
         except Fault as fault:
+            if fault.code == ErrorCode.OVERLOADED and request.hops:
+                # The bus would ask one more worker for each that passed it on.
+                raise Fault(fault.code, fault.failure.message, retryable=False) from None
             if fault.code not in _FORWARDED:
                 raise
             if isinstance(fault, Refused) and request.refused:
@@ -149,6 +158,27 @@ class DuckDuckGo:
             note=found.note,
         )
 
+    async def _passed_on(self, call: Call, request: WebSearchRequest) -> WebSearchReply | None:
+        """The reply of another worker, where the turn of the request may come sooner there.
+
+        A worker keeps a request whose turn is now, or not later than at the best of the others that
+        it has been to. So a worker that has become slow does not delay its share of the searches.
+        """
+        wait_ms = math.ceil(1000 * self._egress.wait_s(_caller(call, request)))
+        others_ms = [ms for key, ms in request.waits_ms.items() if key != self._fleet.key]
+        if wait_ms <= min(others_ms, default=0) or request.hops >= _MAX_PASSES:
+            return None
+        if call.remaining_s < _MIN_LEFT_S or not await self._fleet.leave_to_others():
+            return None
+        waits_ms = {**request.waits_ms, self._fleet.key: wait_ms}
+        onward = msgspec.structs.replace(request, waits_ms=waits_ms)
+        try:
+            return await self._forward(call, onward, refused=request.refused)
+        except Fault as fault:
+            if fault.code not in _NOT_TAKEN:
+                raise
+            return None
+
     async def _forward(
         self, call: Call, request: WebSearchRequest, *, refused: bool
     ) -> WebSearchReply:
@@ -169,8 +199,6 @@ class DuckDuckGo:
 
     def _refused_everywhere(self, fault: Fault) -> Fault:
         """The wait is until the first address of the fleet is probed."""
-        if fault.code == ErrorCode.OVERLOADED:
-            return fault
         wait_s = max(1, math.ceil(self._fleet.remaining_s))
         return Fault(
             fault.code,

@@ -21,6 +21,8 @@ __all__ = ["VOUCHED_S", "Cooldowns", "Egress", "blocked", "egress_id", "open_cli
 log = logging.getLogger("searchbus.ddg")
 T = TypeVar("T")
 
+_REPLY_S = 2.0
+"""Kept of the caller's time for DuckDuckGo's reply: a turn that comes later is of no use."""
 VOUCHED_S = 60.0
 """For this long after a probe that followed a blank page, blank pages are held against queries."""
 
@@ -83,22 +85,26 @@ class Egress:
 
         Raises:
             Fault: upstream_blocked while the address is cooling down; overloaded where the turn
-                would come after the timeout.
+                would come too late for a reply.
             DuckDuckGoError: of the request; `QUERY_REFUSED` for a blank page of an address that a
                 probe has just found healthy.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
         self._require_closed()
-        await self.pace.slot(caller, timeout_s)
+        await self.pace.slot(caller, max(0.0, timeout_s - _REPLY_S))
         async with self._slots:
             self._require_closed()
             try:
                 result = await request(max(0.001, end_s - loop.time()))
             except DuckDuckGoError as error:
                 raise self._judged(error) from None
-            self._succeeded()
+            self.breaker.succeeded()
             return result
+
+    def wait_s(self, caller: str) -> float:
+        """About how long a new request would wait for its turn; 0 where the address is refused."""
+        return self.pace.wait_s(caller) if self.breaker.closed else 0.0
 
     async def probe(self, request: Callable[[float], Awaitable[T]], timeout_s: float) -> bool:
         """Send one request after the cooldown; True where the address is healthy again."""
@@ -121,7 +127,7 @@ class Egress:
         else:
             if self.breaker.suspected:
                 self._vouched_until_s = self._clock() + VOUCHED_S
-            self._succeeded()
+            self.breaker.succeeded()
         return self.breaker.closed
 
     def _judged(self, error: DuckDuckGoError) -> DuckDuckGoError:
@@ -142,14 +148,13 @@ class Egress:
         return error
 
     def _refused(self, error: DuckDuckGoError) -> None:
+        if self.breaker.closed:  # neither a probe nor a late reply slows the address down further
+            self.pace.refused()
         cooldown_s = self.breaker.refused(self._cooldowns.after(error))
-        self.pace.refused()
         log.warning("%s: %s; cooldown of %.0f s", self.name, error.detail, cooldown_s)
+        # They can go to other workers. A suspicion may be over before their turns.
+        self.pace.turn_away(blocked(cooldown_s))
         self.on_refused()
-
-    def _succeeded(self) -> None:
-        self.breaker.succeeded()
-        self.pace.succeeded()
 
     def _require_closed(self) -> None:
         if not self.breaker.closed:

@@ -55,9 +55,12 @@ class Fleet:
         *,
         update_every_s: float = _UPDATE_EVERY_S,
     ) -> None:
+        self.key = key
         self._egress = egress
         self._lease = Lease(leases, key, holder)
-        self._others = Others(key, leases, refusals, on_change=self._others_changed)
+        self._others = Others(
+            key, leases, refusals, on_change=self._others_changed, clock=time.time
+        )
         self._probe = probe
         self._update_every_s = update_every_s
         self._refresh_s = 0.0
@@ -104,7 +107,7 @@ class Fleet:
         return max(0.0, first_s - time.time())
 
     async def leave_to_others(self) -> bool:
-        """Leave the queue group now; True where a healthy worker can take the request."""
+        """Leave the queue group now if refused; True where a healthy worker can take a request."""
         try:
             await self._others.publish(self._egress.breaker)
             await self._others.look(younger_than_s=_FRESH_S, timeout_s=_LOOK_TIMEOUT_S)

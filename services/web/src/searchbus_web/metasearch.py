@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 
 from searchbus_contracts import Actor, ErrorCode, Fault, decode, encode
 from searchbus_contracts.coverage import SourceCoverage, nothing_found
-from searchbus_upstream import Fetched, SharedCache, is_public_url
+from searchbus_upstream import Fetched, SharedCache, canonical_key, is_public_url
 
 from .domains import within
 from .explaining import explained, left_out
 from .fusion import Fused, fuse
 from .progress import OnDone, each_reported
 from .providers.base import NEWS_TIME, TIME_WORDS, Provider, Query, SearchResults
+from .providers.timeouts import ProviderTimeouts
 from .recency import newest_first, of_range
 from .results import Result
 
@@ -57,6 +58,7 @@ class Metasearch:
         self._news_fresh_s = news_fresh_s
         self._stale_s = stale_s
         self._clock = clock
+        self._timeouts = {p.name: ProviderTimeouts(p.name, clock) for p in self._providers}
 
     @property
     def provider_count(self) -> int:
@@ -81,9 +83,10 @@ class Metasearch:
         Raises:
             Fault: nothing was found, and a provider failed.
         """
+        page = _Page(query)
         outcomes = await each_reported(
             [
-                (p.name, self._search_one(p, query, actor, timeout_s * _PROVIDERS_SHARE))
+                (p.name, self._in_time(p, page, actor, timeout_s * _PROVIDERS_SHARE))
                 for p in self._providers
             ],
             on_done,
@@ -167,6 +170,16 @@ class Metasearch:
         span = TIME_WORDS[query.time or NEWS_TIME]
         return [f"{why}: these are web results of the last {span}."]
 
+    async def _in_time(
+        self, provider: Provider, page: _Page, actor: Actor, timeout_s: float
+    ) -> SearchResults:
+        """The results of one provider, unless the page is full and it takes unusually long."""
+        found = await self._timeouts[provider.name].within(
+            self._search_one(provider, page.query, actor, timeout_s), page.full
+        )
+        page.add(found)
+        return found
+
     async def _search_one(
         self, provider: Provider, query: Query, actor: Actor, timeout_s: float
     ) -> SearchResults:
@@ -175,14 +188,9 @@ class Metasearch:
         fresh_s = self._news_fresh_s if query.topic == "news" else self._fresh_s
 
         async def fetch() -> Fetched:
-            try:
-                async with asyncio.timeout(timeout_s):
-                    found = await provider.search(rounded, actor=actor, timeout_s=timeout_s)
-            except TimeoutError:
-                raise Fault(
-                    ErrorCode.UPSTREAM_FAILED,
-                    f"{provider.name} did not answer in time. Try again shortly.",
-                ) from None
+            found = await self._timeouts[provider.name].ask(
+                lambda: provider.search(rounded, actor=actor, timeout_s=timeout_s), timeout_s
+            )
             return Fetched(encode(found))
 
         key = f"{provider.name}/{rounded!r}"
@@ -192,6 +200,25 @@ class Metasearch:
             note = f"{provider.name} fails now; its results are from before."
             found = replace(found, notes=(*found.notes, note), stale=True)
         return found
+
+
+class _Page:
+    """The results of a search so far: whether there are as many as were asked for."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self.full = asyncio.Event()
+        self._known: set[str] = set()
+
+    def add(self, found: SearchResults) -> None:
+        """Take the results of one provider."""
+        self._known |= {
+            canonical_key(result.url)
+            for result in found.results
+            if not _refusal(result, self.query)
+        }
+        if len(self._known) >= self.query.limit:
+            self.full.set()
 
 
 def _refusal(result: Result, query: Query) -> str | None:

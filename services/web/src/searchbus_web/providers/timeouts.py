@@ -1,0 +1,130 @@
+"""How long a search waits for a provider, and whether it asks the provider at all.
+
+Once the others have filled the page, a search waits for a provider no longer than a multiple of the
+time that it usually takes. One that is silent several times in a row is not asked for a while; then
+a single request probes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from opentelemetry import metrics
+
+from searchbus_bus.hedging import RecentTimes
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_upstream import Breaker
+
+__all__ = ["ProviderTimeouts"]
+
+log = logging.getLogger("searchbus.web")
+T = TypeVar("T")
+
+_USUAL_TIMES = 3.0
+_LEAST_S, _MOST_S = 1.0, 6.0
+"""Limits of what a full page waits for; the second one also while the usual time is not known."""
+_TIMEOUTS_TO_OPEN = 3
+_COOLDOWN_S, _MAX_COOLDOWN_S = 30.0, 600.0
+_count = metrics.get_meter("searchbus.web").create_counter(
+    "searchbus.web.provider_timeouts",
+    description="Searches that went on without a provider, because it did not answer in time.",
+)
+
+
+class ProviderTimeouts:
+    """What this process knows of the response times of one provider.
+
+    Args:
+        name: of the provider, in messages and metrics.
+        clock: seconds of the epoch.
+    """
+
+    def __init__(self, name: str, clock: Callable[[], float]) -> None:
+        self._name = name
+        self._times = RecentTimes(quantile=0.95)
+        self._breaker = Breaker(f"web-{name}", max_cooldown_s=_MAX_COOLDOWN_S, clock=clock)
+        self._in_a_row = 0
+
+    async def ask(self, request: Callable[[], Awaitable[T]], timeout_s: float) -> T:
+        """Send a request to the provider, unless it has been silent lately.
+
+        Raises:
+            Fault: of the request; upstream_failed where there is no reply in time, or at once where
+                the provider is not asked.
+        """
+        loop = asyncio.get_running_loop()
+        probing = self._breaker.try_probe()
+        if not (probing or self._breaker.closed):
+            raise self._not_asked()
+        started_s = loop.time()
+        try:
+            async with asyncio.timeout(timeout_s):
+                reply = await request()
+        except TimeoutError:
+            raise self.silent(loop.time() - started_s) from None
+        except Fault:
+            if loop.time() - started_s >= _MOST_S:  # its own attempts timed out
+                self.silent(loop.time() - started_s)
+            raise
+        else:
+            self._in_a_row = 0
+            self._times.add(loop.time() - started_s)
+            self._breaker.succeeded()
+            return reply
+        finally:
+            if probing:
+                self._breaker.abandon()
+
+    async def within(self, work: Awaitable[T], full: asyncio.Event) -> T:
+        """The result of a search of the provider; once the page is full, only in its usual time.
+
+        Args:
+            full: set when other providers have filled the page.
+
+        Raises:
+            Fault: upstream_failed where the search goes on without it, which then ends.
+        """
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        task = asyncio.ensure_future(work)
+        filled = asyncio.ensure_future(full.wait())
+        try:
+            await asyncio.wait({task}, timeout=self._usual_s())
+            await asyncio.wait({task, filled}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise self.silent(loop.time() - started_s)
+        finally:
+            task.cancel()
+            filled.cancel()
+
+    def silent(self, seconds: float) -> Fault:
+        """Record that there was no reply in this time; returns the failure of the search."""
+        _count.add(1, {"provider": self._name})
+        self._times.add(min(seconds, _MOST_S))
+        self._in_a_row += 1
+        open_until_s = self._breaker.open_until_s
+        if self._in_a_row >= _TIMEOUTS_TO_OPEN:
+            cooldown_s = self._breaker.refused(_COOLDOWN_S)
+            if self._breaker.open_until_s != open_until_s:
+                log.warning("%s is silent and not asked for %.0f s", self._name, cooldown_s)
+        return Fault(
+            ErrorCode.UPSTREAM_FAILED,
+            f"{self._name} did not answer in time. Try again shortly.",
+        )
+
+    def _usual_s(self) -> float:
+        usual_s = self._times.value_s
+        return _MOST_S if usual_s is None else min(_MOST_S, max(_LEAST_S, _USUAL_TIMES * usual_s))
+
+    def _not_asked(self) -> Fault:
+        wait_s = max(1, round(self._breaker.remaining_s))
+        return Fault(
+            ErrorCode.UPSTREAM_FAILED,
+            f"{self._name} did not answer in time repeatedly and is not asked now. "
+            f"Try again in {wait_s} s, or use another search tool.",
+            retry_after_ms=wait_s * 1000,
+        )
