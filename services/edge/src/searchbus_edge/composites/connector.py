@@ -23,14 +23,14 @@ from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, holds
 from .briefing import (
     Brief,
     BriefAnswer,
-    CitedSource,
     Passage,
     fit_brief,
     focused,
     offset_of,
     passage_of,
+    source_of,
 )
-from .coverage import Failures, cover, described, with_meta
+from .coverage import Coverage, Failures, cover, described, with_meta
 from .fanout import Request, request_all
 from .fetching import UNTRUSTED, Fetch, FetchedDocument, fit
 from .fusion import fuse
@@ -73,12 +73,7 @@ class SearchResults(Struct, omit_defaults=True):
 
     results: list[SearchResult]
     failures: Failures = []
-    coverage: Annotated[
-        list[SourceCoverage],
-        Meta(
-            description="What each source gave; present where one failed or its results are stale."
-        ),
-    ] = []
+    coverage: Coverage = []
 
 
 class Connector(Toolset, name="connector"):
@@ -216,7 +211,7 @@ class Connector(Toolset, name="connector"):
                 found = read.replies[hit.id]
             else:
                 found = [Quoted(t) for t in marked(from_page(question, "", *hit.texts[:1]))]
-            texts = distinct((quoted.text for quoted in found), known)
+            texts = distinct((q.text for q in found), known)
             gathered += [passage_of(number, q) for q in found if q.text in texts]
 
         async def compare(sentences: Sequence[str]) -> list[float] | None:
@@ -229,7 +224,7 @@ class Connector(Toolset, name="connector"):
         passages = await focused(question, gathered, compare)
         cited = sorted({passage.citation for passage in passages})
         sources = [
-            CitedSource(citation, hit.id, hit.title, hit.url, hit.source)
+            source_of(citation, hit, read.replies.get(hit.id, ()))
             for citation, hit in enumerate((chosen[number] for number in cited), 1)
         ]
         ranks = [offset + number for number in cited]
@@ -241,8 +236,8 @@ class Connector(Toolset, name="connector"):
         if not passages:
             _raise_if_failed(coverage)
         await call.progress(3, 3, "done")
-        answer = BriefAnswer(question, passages, sources, described(failures), coverage)
-        fitted = await fit_brief(answer, ranks, arguments.max_tokens, compare)
+        answer = BriefAnswer(True, passages, sources, described(failures), shown(coverage))
+        fitted = await fit_brief(question, answer, ranks, arguments.max_tokens, compare)
         return with_meta(fitted, failures, coverage)
 
     async def _find(
