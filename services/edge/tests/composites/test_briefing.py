@@ -28,10 +28,7 @@ QUESTION = "Which whales sing?"
 
 def answer_of(number: int, *, marks: bool = False) -> BriefAnswer:
     text = f"<untrusted_text_ab12cd34>\n{TEXT}\n</untrusted_text_ab12cd34>" if marks else TEXT
-    passages = [
-        Passage(1 + n // 2, text, start=100, end=100 + len(TEXT))
-        for n in range(number)
-    ]
+    passages = [Passage(1 + n // 2, text, start=100, end=100 + len(TEXT)) for n in range(number)]
     sources = [
         CitedSource(1 + n, f"doc:a:{n}", "Title", f"https://x.example/{n}", "documents/a", "ab" * 8)
         for n in range((number + 1) // 2)

@@ -52,7 +52,10 @@ class Source:
         if hit.id.endswith(":2"):
             return []
         texts = [f"{word} whales {hit.id} sing {hit.id} {word} {n}" for n, word in enumerate(WORDS)]
-        return [Quoted(texts[0], Anchor(7, 7 + len(texts[0]), "0123456789abcdef" * 4)), Quoted(texts[1])]
+        return [
+            Quoted(texts[0], Anchor(7, 7 + len(texts[0]), "0123456789abcdef" * 4)),
+            Quoted(texts[1]),
+        ]
 
     async def fetch(self, hit_id, *, actor, timeout_s, start=0, end=None):
         if not hit_id.startswith(f"{self.name}:"):
