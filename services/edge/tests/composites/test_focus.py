@@ -11,8 +11,8 @@ TABLE = "| Plan | Price | Seats |\n|---|---|---|\n" + "".join(
 )
 
 
-async def parts(question, *texts, compare=None):
-    found = await focus(question, texts, compare)
+async def parts(question, *texts, compare=None, titles=()):
+    found = await focus(question, titles or [""] * len(texts), texts, compare)
     return [
         (one.passage, texts[one.passage][one.span.start : one.span.end], one.context)
         for one in found
@@ -55,6 +55,29 @@ async def test_passages_beside_the_point_are_left_out_and_the_best_comes_first()
     assert [passage for passage, *_ in found] == [1]
 
 
+async def test_title_of_a_source_says_what_its_sentences_are_about():
+    """Equal sentences of two documents: the one that the question names comes first."""
+    text = "Members decided to keep the fee at 40 crowns. "
+    titles = ("Minutes, May 2031", "Minutes, June 2031")
+    found = await parts("What was the fee in June 2031?", text, text, titles=titles)
+    assert [passage for passage, *_ in found][0] == 1
+
+
+async def test_few_sentences_are_compared_the_likeliest_by_their_words_first():
+    """Each takes milliseconds; those of the first passages come before equal ones."""
+    seen = []
+
+    async def compare(sentences):
+        seen.extend(sentences)
+        return [0.5] * len(sentences)
+
+    texts = [FILLER * 30, FILLER * 30, f"{FILLER * 30}The ferry leaves at noon."]
+    await parts("When does the ferry leave?", *texts, compare=compare, titles=("A", "B", "C"))
+    assert len(seen) == 16
+    assert seen[0] == "C\nThe ferry leaves at noon."
+    assert {sentence[0] for sentence in seen[1:]} == {"A"}
+
+
 async def test_part_of_an_endless_line_is_bounded():
     """It is cut between words."""
     text = "word " * 20_000 + "ferry " + "word " * 20_000
@@ -65,5 +88,5 @@ async def test_part_of_an_endless_line_is_bounded():
 
 async def test_nothing_has_no_part():
     """No passages, and empty ones."""
-    assert await focus("q", []) == []
-    assert await focus("q", ["", " \n"]) == []
+    assert await focus("q", [], []) == []
+    assert await focus("q", ["", ""], ["", " \n"]) == []

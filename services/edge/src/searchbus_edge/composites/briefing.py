@@ -128,15 +128,20 @@ def source_of(citation: int, hit: Hit, passages: Sequence[Quoted]) -> CitedSourc
 
 
 async def focused(
-    question: str, passages: Sequence[Passage], compare: Compare | None = None
+    question: str,
+    titles: Sequence[str],
+    passages: Sequence[Passage],
+    compare: Compare | None = None,
 ) -> list[Passage]:
     """The parts that answer the question, best first; of some passages there is none.
 
     Args:
+        titles: of the sources, which the passages' citations count from 0.
         compare: without it the words decide.
     """
     inner = [_Inner(passage) for passage in passages]
-    found = await focus(question, [text.text for text in inner], compare)
+    above = [titles[passage.citation] for passage in passages]
+    found = await focus(question, above, [text.text for text in inner], compare)
     return [inner[one.passage].part(one.span, one.context) for one in found]
 
 

@@ -221,7 +221,7 @@ class Connector(Toolset, name="connector"):
                 question, sentences, actor=call.actor, timeout_s=call.remaining_s
             )
 
-        passages = await focused(question, gathered, compare)
+        passages = await focused(question, [h.title for h in chosen], gathered, compare)
         cited = sorted({passage.citation for passage in passages})
         sources = [
             source_of(citation, hit, read.replies.get(hit.id, ()))

@@ -1,8 +1,8 @@
 """The part of each passage that answers the question, and which passages have none.
 
-Each sentence is scored with what stands above it, by its words and its meaning, beside the
-sentences of all passages; the best sentence and the place that the search gave decide which
-passages are shown. The run with the highest scores is the passage's part, longer of the first one.
+Each sentence is scored with its source's title and what stands above it, by its words and its
+meaning, beside the sentences of all passages; the best sentence and the place that the search gave
+decide which passages are shown. The run with the highest scores is the passage's part, longer of the first one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from searchbus_contracts.retrieval import MAX_COMPARED
 from searchbus_passages import Ruler, Span, bm25, contexts, excerpt, sentences
 
 from .passages import terms
@@ -23,6 +22,8 @@ Compare = Callable[[Sequence[str]], Awaitable[list[float] | None]]
 """The cosine of each sentence to the question, where it can be had."""
 _FIRST_TOKENS, _OTHER_TOKENS = 400, 250
 _MOST_PASSAGES = 3
+_MOST_COMPARED = 16
+"""The likeliest sentences by words and place: 48 cost three times the CPU and found no more."""
 _RANK_SHARE = 0.3
 """Of the first passage for its place, which dates and names gave it; half for the second."""
 _SHARE_OF_BEST = 0.6
@@ -50,14 +51,19 @@ class Focus(NamedTuple):
 
 
 class _Sentences:
-    """The sentences of one passage, each with its context."""
+    """The sentences of one passage, each as it is read: below its source's title and its context.
 
-    def __init__(self, text: str) -> None:
+    A statement does not repeat its date, nor the chapter on a boat the boat's name.
+    """
+
+    def __init__(self, text: str, title: str) -> None:
         self.text = text
         self.spans = list(sentences(text))
         self.above = contexts(text, self.spans)
         self.read = [
-            "\n".join((*self._shown(above), text[span.start : span.end]))
+            "\n".join(
+                (title[:_MAX_CONTEXT_CHARS], *self._shown(above), text[span.start : span.end])
+            )
             for span, above in zip(self.spans, self.above, strict=True)
         ]
 
@@ -79,22 +85,26 @@ class _Sentences:
         return [self.text[s.start : min(s.end, s.start + _MAX_CONTEXT_CHARS)] for s in spans]
 
 
-async def focus(question: str, texts: Sequence[str], compare: Compare | None = None) -> list[Focus]:
+async def focus(
+    question: str, titles: Sequence[str], texts: Sequence[str], compare: Compare | None = None
+) -> list[Focus]:
     """The parts that answer, best first; of some passages there is none.
 
     Args:
+        titles: the title of each text's source.
         compare: without it the words decide.
     """
 
     def prepared() -> tuple[list[_Sentences], list[float]]:
-        own = [_Sentences(text) for text in texts]
+        own = [_Sentences(text, title) for title, text in zip(titles, texts, strict=True)]
         wanted = set(_words(question))
         return own, bm25(wanted, [_words(read) for one in own for read in one.read])
 
     passages, scores = await asyncio.to_thread(prepared)
     if compare is not None:
         read = [text for passage in passages for text in passage.read]
-        likely = sorted(range(len(read)), key=lambda n: -scores[n])[:MAX_COMPARED]
+        shares = [_of_place(n) for n, one in enumerate(passages) for _ in one.read]
+        likely = sorted(range(len(read)), key=lambda n: -scores[n] - shares[n])[:_MOST_COMPARED]
         cosines = await compare([read[n] for n in likely])
         if cosines:
             least, most = min(cosines), max(cosines)
@@ -106,11 +116,15 @@ async def focus(question: str, texts: Sequence[str], compare: Compare | None = N
     return await asyncio.to_thread(_chosen, passages, scores)
 
 
+def _of_place(place: int) -> float:
+    return _RANK_SHARE / (1 + place)
+
+
 def _chosen(passages: Sequence[_Sentences], scores: Sequence[float]) -> list[Focus]:
     rest = iter(scores)
     own = [[next(rest) for _ in passage.spans] for passage in passages]
     worth = [
-        max(its, default=0.0) + _RANK_SHARE / (1 + place) if passage.spans else 0.0
+        max(its, default=0.0) + _of_place(place) if passage.spans else 0.0
         for place, (passage, its) in enumerate(zip(passages, own, strict=True))
     ]
     floor = _SHARE_OF_BEST * max(worth, default=0.0)
