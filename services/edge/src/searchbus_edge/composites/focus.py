@@ -2,7 +2,8 @@
 
 Each sentence is scored with its source's title and what stands above it, by its words and its
 meaning, beside the sentences of all passages; the best sentence and the place that the search gave
-decide which passages are shown. The run with the highest scores is the passage's part, longer of the first one.
+decide which passages are shown. The run with the highest scores is the passage's part, longer of
+the first one.
 """
 
 from __future__ import annotations
