@@ -54,7 +54,8 @@ class Retrieval:
                       score=1.0, cosine=self.cosine,
                       relevance=self.relevance, url="file:///x"),
             SearchHit(collection="books", document_id="d/1", chunk_id="2", title="", text="u",
-                      score=1.0, cosine=self.cosine, relevance=self.relevance),
+                      score=1.0, cosine=self.cosine, relevance=self.relevance,
+                      start=7, end=8, content_hash="h"),
             SearchHit(collection="books", document_id="d2", chunk_id="1", title="Two", text="t",
                       score=0.9, cosine=0.1, url="https://x.example", literal=self.literal),
         ))  # fmt: skip

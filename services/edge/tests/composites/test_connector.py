@@ -41,7 +41,7 @@ class Source:
             raise self.fault
         hits = [
             Hit(f"{self.name}:{n}", f"Title {n}", f"https://{self.name}.example/{n}", self.name,
-                (f"Whale {n} sings to boats at night in winter.",))
+                (Quoted(f"Whale {n} sings to boats at night in winter."),))
             for n in range(self.count)
         ]  # fmt: skip
         return Found(hits, self.failures)

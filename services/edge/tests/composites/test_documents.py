@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_edge.composites.sources import Anchor, Hit, Quoted
+from searchbus_edge.composites.sources import Anchor, Quoted
 
 from .conftest import IDS, OPTIONS
 
@@ -71,23 +71,17 @@ async def test_quotation_is_found_by_the_service(setup, hit_id):
         await documents.quote(IDS.of_document("books", "x" * 513), "all", **OPTIONS)
 
 
-async def test_passages_have_the_places_of_their_hits(setup):
-    """A part of a passage has its own place."""
-    documents, *_ = setup
-    text = "Whales sing long songs in the deep sea every winter."
-    hit = Hit("doc:a:b", "T", "https://x", "documents/a", (f" {text}",), (Anchor(10, 63, "h"),))
-    assert await documents.passages("Which whales sing?", hit, **OPTIONS) == [
-        Quoted(text, Anchor(11, 63, "h"))
-    ]
-
-
 async def test_passages_of_a_document_come_with_its_hit(setup):
     """Several of one document are one hit; each search leaves out what is beside the point."""
     documents, _, retrieval, _ = setup
     one = (await documents.search("q", 10, passages=1, **OPTIONS)).hits
     two = (await documents.search("q", 10, passages=2, **OPTIONS)).hits
-    assert [hit.texts for hit in one] == [("t",), ("t",)]
-    assert [hit.texts for hit in two] == [("t", "u"), ("t",)]
+    assert [[q.text for q in hit.passages] for hit in one] == [["t"], ["t"]]
+    assert [[q.text for q in hit.passages] for hit in two] == [["t", "u"], ["t"]]
+    assert await documents.passages("q", two[0], **OPTIONS) == [
+        Quoted("t"),
+        Quoted("u", Anchor(7, 8, "h")),
+    ]
     asked = [(r.limit, r.per_document, r.relevant_only) for r in retrieval.requests]
     assert asked == [(10, True, True), (20, False, True)]
 

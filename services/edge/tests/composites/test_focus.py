@@ -6,6 +6,14 @@ from searchbus_edge.composites.focus import focus
 from searchbus_passages import Ruler
 
 FILLER = "Boats went out to the wide blue sea on most days of the week. "
+OPENING = (
+    "Minutes of the Federal Open Market Committee March 21-22, 2023 A joint meeting of the Federal "
+    "Open Market Committee and the Board of Governors of the Federal Reserve System was held in the "
+    "offices of the Board of Governors on Tuesday, March 21, 2023, at 10:00 a.m. Attendance Ana L. "
+    "Quince, Chair Bo Tamarind, Vice Chair Cy Fennel Di Larkspur Ed Mallow Flo Sorrel Gus Yarrow"
+)
+DECISION = "The members agreed that the target range would be raised to 4-3/4 to 5 percent at once."
+TITLE = "FOMC Minutes, March 21-22, 2023"
 TABLE = "| Plan | Price | Seats |\n|---|---|---|\n" + "".join(
     f"| Plan {n} | {n} crowns for each month | {n} |\n" for n in range(90)
 )
@@ -53,6 +61,19 @@ async def test_passages_beside_the_point_are_left_out_and_the_best_comes_first()
     answer = "The ferry leaves the harbour at noon. "
     found = await parts("When does the ferry leave the harbour?", FILLER, answer, FILLER)
     assert [passage for passage, *_ in found] == [1]
+
+
+async def test_list_of_names_comes_first_for_a_question_about_its_names_only():
+    """The opening of minutes is near to each question about its meeting, since the date is in it."""
+
+    async def best(question):
+        found = await parts(question, OPENING, DECISION, titles=(TITLE, TITLE))
+        return (OPENING, DECISION)[found[0][0]]
+
+    assert (
+        await best("What did the Committee decide on the target range in March 2023?") == DECISION
+    )
+    assert await best("Was Tamarind there in March 2023?") == OPENING
 
 
 async def test_title_of_a_source_says_what_its_sentences_are_about():

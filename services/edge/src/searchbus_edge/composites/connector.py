@@ -210,7 +210,8 @@ class Connector(Toolset, name="connector"):
             if hit.id in read.replies:
                 found = read.replies[hit.id]
             else:
-                found = [Quoted(t) for t in marked(from_page(question, "", *hit.texts[:1]))]
+                snippets = (q.text for q in hit.passages[:1])
+                found = [Quoted(t) for t in marked(from_page(question, "", *snippets))]
             texts = distinct((q.text for q in found), known)
             gathered += [passage_of(number, q) for q in found if q.text in texts]
 

@@ -25,7 +25,6 @@ from searchbus_contracts.retrieval import (
 from searchbus_contracts.text_parts import Part
 
 from .ids import Ids, unknown_id
-from .passages import from_document
 from .quoting import Difference, QuoteFound
 from .sources import MAX_QUERY_CHARS, Anchor, Fetched, Found, Hit, Quoted
 
@@ -114,8 +113,7 @@ class Documents:
                 title=hits[0].title or document_id,
                 url=self._url(hits[0].url, collection, document_id),
                 source=f"{self.name}/{collection}",
-                texts=tuple(hit.text for hit in hits[:passages]),
-                anchors=tuple(_anchor(hit) for hit in hits[:passages]),
+                passages=tuple(Quoted(hit.text, _anchor(hit)) for hit in hits[:passages]),
                 weight=1.0 if sure else 0.5,
             )
             for (collection, document_id), hits in of_document.items()
@@ -125,7 +123,7 @@ class Documents:
         self, question: str, hit: Hit, *, actor: Actor, timeout_s: float
     ) -> list[Quoted]:
         """See Source; the search has already read them."""
-        return [_quoted(text, hit) for text in from_document(question, hit.title, hit.texts)]
+        return list(hit.passages)
 
     async def fetch(
         self, hit_id: str, *, actor: Actor, timeout_s: float, start: int = 0, end: int | None = None
@@ -221,13 +219,3 @@ def _anchor(hit: SearchHit) -> Anchor | None:
     if hit.start is None or hit.end is None:
         return None
     return Anchor(hit.start, hit.end, hit.content_hash)
-
-
-def _quoted(passage: str, hit: Hit) -> Quoted:
-    """A part of one of the hit's texts, with its place."""
-    for text, anchor in zip(hit.texts, hit.anchors, strict=False):
-        offset = text.find(passage)
-        if anchor is not None and offset >= 0:
-            start = anchor.start + offset
-            return Quoted(passage, Anchor(start, start + len(passage), anchor.content_hash))
-    return Quoted(passage)

@@ -45,8 +45,7 @@ class Hit:
     Args:
         url: an address that a person can open.
         source: `documents/<collection>` or `web`.
-        texts: the passages or the snippet that were found, best first.
-        anchors: of each of the texts; empty where they have none.
+        passages: those or the snippet that were found, best first.
         weight: the confidence of its source, 0 to 1.
     """
 
@@ -54,8 +53,7 @@ class Hit:
     title: str
     url: str
     source: str
-    texts: tuple[str, ...] = ()
-    anchors: tuple[Anchor | None, ...] = ()
+    passages: tuple[Quoted, ...] = ()
     weight: float = 1.0
 
 
