@@ -21,11 +21,11 @@ __all__ = ["Compare", "Focus", "focus"]
 
 Compare = Callable[[Sequence[str]], Awaitable[list[float] | None]]
 """The cosine of each sentence to the question, where it can be had."""
-_FIRST_TOKENS, _OTHER_TOKENS = 400, 250
+_FIRST_TOKENS, _OTHER_TOKENS = 300, 150
 _MOST_PASSAGES = 3
-_MOST_COMPARED = 16
-"""The likeliest sentences by words and place: 48 cost three times the CPU and found no more."""
-_RANK_SHARE = 0.3
+_MOST_COMPARED = 20
+"""The likeliest sentences by words and place: 48 cost twice the CPU and found no more."""
+_RANK_SHARE = 0.1
 """Of the first passage for its place, which dates and names gave it; half for the second."""
 _SHARE_OF_BEST = 0.6
 """A passage whose best sentence has less of the best one's score is beside the point."""
