@@ -252,7 +252,7 @@ async def test_brief_says_each_thing_once(call):
 
 
 async def test_brief_reads_the_best_and_cites_them(call):
-    """Three passages at most; a source that cannot be read is named and leaves its snippet."""
+    """Four passages at most; a source that cannot be read is named and leaves its snippet."""
     found = await Connector([(Source("a", 6), 1)]).research_brief(call, Brief("Which whales sing?"))
     sources, passages = found.value.sources, found.value.passages
     assert [(s.citation, s.id) for s in sources] == [(1, "a:0"), (2, "a:1"), (3, "a:3")]
@@ -268,12 +268,12 @@ async def test_brief_reads_the_best_and_cites_them(call):
 
 
 async def test_brief_has_a_share_of_each_source(call):
-    """And at most three passages, none twice."""
+    """And at most four passages, none twice."""
     sources = [(Source("a", 9), 1.0), (Source("b", 9), 0.7)]
     found = await Connector(sources).research_brief(call, Brief("Which whales sing?"))
     assert {source.source for source in found.value.sources} == {"a", "b"}
     texts = [passage.text for passage in found.value.passages]
-    assert len(set(texts)) == len(texts) <= 3
+    assert len(set(texts)) == len(texts) <= 4
 
 
 async def test_brief_keeps_a_budget_and_leads_on(call):

@@ -83,7 +83,17 @@ async def test_passages_of_a_document_come_with_its_hit(setup):
         Quoted("u", Anchor(7, 8, "h")),
     ]
     asked = [(r.limit, r.per_document, r.relevant_only) for r in retrieval.requests]
-    assert asked == [(10, True, True), (20, False, True)]
+    assert asked == [(10, True, True), (20, False, False)]
+
+
+async def test_passages_that_are_far_are_given_too_where_passages_are_wanted(setup):
+    """A sentence of them may answer; beside the web they come last, and count as nothing found."""
+    documents, _, retrieval, _ = setup
+    retrieval.relevance, retrieval.searched = 0.1, ("books",)
+    found = await documents.search("q", 10, passages=2, **OPTIONS)
+    assert [(hit.title, hit.weight) for hit in found.hits] == [("Two", 0.5), ("d/1", 0.1)]
+    assert [q.sure for hit in found.hits for q in hit.passages] == [True, False, False]
+    assert [(part.state, part.results) for part in found.parts] == [("answered", 1)]
 
 
 async def test_literal_passages_leave_no_place_for_others(setup):

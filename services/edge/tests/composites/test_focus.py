@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from searchbus_edge.composites.focus import focus
+from searchbus_edge.composites.focus import Text, focus
 from searchbus_passages import Ruler
 
 FILLER = "Boats went out to the wide blue sea on most days of the week. "
@@ -19,8 +19,10 @@ TABLE = "| Plan | Price | Seats |\n|---|---|---|\n" + "".join(
 )
 
 
-async def parts(question, *texts, compare=None, titles=()):
-    found = await focus(question, titles or [""] * len(texts), texts, compare)
+async def parts(question, *texts, compare=None, titles=(), sure=True):
+    titles = titles or [""] * len(texts)
+    given = [Text(title, text, sure) for title, text in zip(titles, texts, strict=True)]
+    found = await focus(question, given, compare)
     return [
         (one.passage, texts[one.passage][one.span.start : one.span.end], one.context)
         for one in found
@@ -84,6 +86,27 @@ async def test_title_of_a_source_says_what_its_sentences_are_about():
     assert [passage for passage, *_ in found][0] == 1
 
 
+async def test_passage_that_is_far_answers_by_a_near_sentence_with_the_words_and_numbers():
+    """As a whole it says other things; without cosines nothing speaks for it."""
+    text = f"{FILLER}The offer for Pelorus was withdrawn in 2031 because of unpaid taxes. {FILLER}"
+
+    async def near(sentences):
+        return [0.65 if "Pelorus" in sentence else 0.4 for sentence in sentences]
+
+    async def far(sentences):
+        return [0.6] * len(sentences)
+
+    async def found(question, compare):
+        return await parts(question, text, compare=compare, sure=False)
+
+    assert len(await found("Why was Pelorus not bought?", near)) == 1
+    assert len(await found("Was Pelorus bought in 2031?", near)) == 1
+    assert await found("Was Pelorus bought in 2032?", near) == []
+    assert await found("Which vitamins does a newborn baby need?", near) == []
+    assert await found("Why was Pelorus not bought?", far) == []
+    assert await found("Why was Pelorus not bought?", None) == []
+
+
 async def test_few_sentences_are_compared_the_likeliest_by_their_words_first():
     """Each takes milliseconds; those of the first passages come before equal ones."""
     seen = []
@@ -109,5 +132,5 @@ async def test_part_of_an_endless_line_is_bounded():
 
 async def test_nothing_has_no_part():
     """No passages, and empty ones."""
-    assert await focus("q", [], []) == []
-    assert await focus("q", ["", ""], ["", " \n"]) == []
+    assert await focus("q", []) == []
+    assert await focus("q", [Text("", ""), Text("", " \n")]) == []

@@ -16,7 +16,7 @@ from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmall, Layout, Span, bm2
 
 from .coverage import Coverage, Failures
 from .fetching import UNTRUSTED, Budget
-from .focus import Compare, focus
+from .focus import Compare, Text, focus
 from .passages import marked, terms
 from .sources import Hit, Quoted
 
@@ -129,19 +129,22 @@ def source_of(citation: int, hit: Hit, passages: Sequence[Quoted]) -> CitedSourc
 
 async def focused(
     question: str,
-    titles: Sequence[str],
-    passages: Sequence[Passage],
+    hits: Sequence[Hit],
+    passages: Sequence[tuple[int, Quoted]],
     compare: Compare | None = None,
 ) -> list[Passage]:
     """The parts that answer the question, best first; of some passages there is none.
 
     Args:
-        titles: of the sources, which the passages' citations count from 0.
+        passages: each with the number of its hit, from 0, which is its citation.
         compare: without it the words decide.
     """
-    inner = [_Inner(passage) for passage in passages]
-    above = [titles[passage.citation] for passage in passages]
-    found = await focus(question, above, [text.text for text in inner], compare)
+    inner = [_Inner(passage_of(number, quoted)) for number, quoted in passages]
+    texts = [
+        Text(hits[number].title, one.text, quoted.sure)
+        for (number, quoted), one in zip(passages, inner, strict=True)
+    ]
+    found = await focus(question, texts, compare)
     return [inner[one.passage].part(one.span, one.context) for one in found]
 
 

@@ -23,11 +23,9 @@ from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, holds
 from .briefing import (
     Brief,
     BriefAnswer,
-    Passage,
     fit_brief,
     focused,
     offset_of,
-    passage_of,
     source_of,
 )
 from .coverage import Coverage, Failures, cover, described, with_meta
@@ -203,9 +201,9 @@ class Connector(Toolset, name="connector"):
         }
         read = await request_all(requests, timeout_s=call.remaining_s)
         await call.progress(2, 3, "picking passages")
-        gathered: list[Passage] = []
+        gathered: list[tuple[int, Quoted]] = []
         for number, hit in enumerate(chosen):
-            known = [passage.text for passage in gathered]
+            known = [quoted.text for _, quoted in gathered]
             found: list[Quoted]
             if hit.id in read.replies:
                 found = read.replies[hit.id]
@@ -213,7 +211,7 @@ class Connector(Toolset, name="connector"):
                 snippets = (q.text for q in hit.passages[:1])
                 found = [Quoted(t) for t in marked(from_page(question, "", *snippets))]
             texts = distinct((q.text for q in found), known)
-            gathered += [passage_of(number, q) for q in found if q.text in texts]
+            gathered += [(number, q) for q in found if q.text in texts]
 
         async def compare(sentences: Sequence[str]) -> list[float] | None:
             if self._similarity is None:
@@ -222,7 +220,7 @@ class Connector(Toolset, name="connector"):
                 question, sentences, actor=call.actor, timeout_s=call.remaining_s
             )
 
-        passages = await focused(question, [h.title for h in chosen], gathered, compare)
+        passages = await focused(question, chosen, gathered, compare)
         cited = sorted({passage.citation for passage in passages})
         sources = [
             source_of(citation, hit, read.replies.get(hit.id, ()))

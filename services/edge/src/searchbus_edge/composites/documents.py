@@ -13,6 +13,7 @@ from searchbus_bus import Bus, Directory, Hedge, Request
 from searchbus_contracts import Actor, ErrorCode, Failure
 from searchbus_contracts.coverage import SourceCoverage, folded
 from searchbus_contracts.retrieval import (
+    LEAST_RELEVANCE,
     MAX_TOP_K,
     Document,
     GetRequest,
@@ -33,6 +34,8 @@ __all__ = ["Documents"]
 _SURE = 0.5
 """Below this relevance the documents rarely answer, and count half beside other sources. Those of
 a service of an earlier release, which says none, count whole."""
+_WEIGHT_OF_FAR = 0.1
+"""Of a document without a passage that answers as a whole: behind the first pages of the web."""
 _MAX_ID_CHARS = 512
 _DOCUMENT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
@@ -75,7 +78,8 @@ class Documents:
             query=query[:MAX_QUERY_CHARS],
             limit=min(MAX_TOP_K, limit * passages),
             per_document=passages == 1,
-            relevant_only=True,
+            # Of a passage that is far as a whole one sentence may answer, which a brief looks for.
+            relevant_only=passages == 1,
         )
         reply = await self._bus.send_hedged(
             Request(
@@ -93,7 +97,7 @@ class Documents:
             for name, code in reply.failed.items()
         }
         hits = self._hits(reply.hits, passages)
-        counts = Counter(hit.source for hit in hits)
+        counts = Counter(hit.source for hit in hits if hit.passages[0].sure)
         names = [f"{self.name}/{name}" for name in reply.searched]
         parts = folded(self.name, [SourceCoverage.of_results(name, counts[name]) for name in names])
         return Found(hits[:limit], failures, parts)
@@ -102,6 +106,7 @@ class Documents:
         """One hit a document, in the order of its best passage."""
         if passages > 1:  # those that only resemble literal passages are beside the point
             found = [hit for hit in found if hit.literal] or found
+            found = sorted(found, key=lambda hit: not _is_sure(hit))
         said = [hit.relevance for hit in found if hit.relevance is not None]
         sure = not said or max(said) >= _SURE or any(hit.literal for hit in found)
         of_document: dict[tuple[str, str], list[SearchHit]] = {}
@@ -113,8 +118,10 @@ class Documents:
                 title=hits[0].title or document_id,
                 url=self._url(hits[0].url, collection, document_id),
                 source=f"{self.name}/{collection}",
-                passages=tuple(Quoted(hit.text, _anchor(hit)) for hit in hits[:passages]),
-                weight=1.0 if sure else 0.5,
+                passages=tuple(
+                    Quoted(hit.text, _anchor(hit), _is_sure(hit)) for hit in hits[:passages]
+                ),
+                weight=(1.0 if sure else 0.5) if _is_sure(hits[0]) else _WEIGHT_OF_FAR,
             )
             for (collection, document_id), hits in of_document.items()
         ]
@@ -213,6 +220,10 @@ class Documents:
         if url and url.startswith(("http://", "https://")):
             return url
         return f"{self._base_url}/documents/{collection}/{quote(document_id, safe='')}"
+
+
+def _is_sure(hit: SearchHit) -> bool:
+    return hit.literal or hit.relevance is None or hit.relevance >= LEAST_RELEVANCE
 
 
 def _anchor(hit: SearchHit) -> Anchor | None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from searchbus_passages import sentences
 
 __all__ = [
-    "MAX_CANDIDATES", "Candidate", "candidates", "chosen", "cut", "distinct", "from_page", "marked",
-    "terms",
+    "MAX_CANDIDATES", "SURE_COSINE", "Candidate", "candidates", "chosen", "cut", "distinct",
+    "from_page", "marked", "terms",
 ]  # fmt: skip
 
 MAX_PASSAGES = 2
@@ -22,7 +22,7 @@ MAX_CANDIDATES = 12
 _LEAST_SHARE = 0.4
 """Of the question's words; a page's passage with fewer is beside the point."""
 _SHARE_OF_BEST = 0.6
-_SURE_COSINE, _BEHIND_BEST, _LEAST_COSINE = 0.62, 0.05, 0.55
+SURE_COSINE, _BEHIND_BEST, _LEAST_COSINE = 0.62, 0.05, 0.55
 """A passage answers by its meaning from the first on, unless it is so far behind the nearest; by
 its words alone it needs the last. The scale is the default model's."""
 _LEAST_BEYOND_QUESTION = 3
@@ -78,7 +78,7 @@ def chosen(found: Sequence[Candidate], cosines: Sequence[float] | None = None) -
     scores = {c.text: c.share for c in found if c.share >= floor}
     if cosines:
         least, best = min(cosines), max(cosines)
-        near = max(_SURE_COSINE, best - _BEHIND_BEST)
+        near = max(SURE_COSINE, best - _BEHIND_BEST)
         scores = {
             candidate.text: candidate.share / (most or 1.0)
             + (cosine - least) / (best - least or 1.0)

@@ -32,10 +32,15 @@ class Anchor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """A passage as it is shown; without an anchor where its text is not known whole."""
+    """A passage as it is shown; without an anchor where its text is not known whole.
+
+    Args:
+        sure: whether it answers, as far as its source can tell; else one of its sentences has to.
+    """
 
     text: str
     anchor: Anchor | None = None
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)
