@@ -19,6 +19,14 @@ async def test_documents_have_an_address_of_their_own_or_ours(setup):
     assert (second.url, second.title) == ("https://x.example", "Two")
 
 
+async def test_documents_of_one_title_are_told_apart_by_their_files(setup):
+    """Two READMEs, for instance; one that is no file keeps its title alone."""
+    documents, _, retrieval, _ = setup
+    retrieval.title = "Two"
+    found = await documents.search("q", 10, passages=2, **OPTIONS)
+    assert [hit.title for hit in found.hits] == ["Two (a/two.md)", "Two"]
+
+
 async def test_collections_without_hits_are_named_too(setup):
     """A reader sees that they were searched."""
     documents, _, retrieval, _ = setup

@@ -112,10 +112,11 @@ class Documents:
         of_document: dict[tuple[str, str], list[SearchHit]] = {}
         for hit in found:
             of_document.setdefault((hit.collection, hit.document_id), []).append(hit)
+        titles = Counter(hits[0].title for hits in of_document.values())
         return [
             Hit(
                 id=self._ids.of_document(collection, document_id),
-                title=hits[0].title or document_id,
+                title=_title(hits[0], alone=titles[hits[0].title] == 1),
                 url=self._url(hits[0].url, collection, document_id),
                 source=f"{self.name}/{collection}",
                 passages=tuple(
@@ -220,6 +221,12 @@ class Documents:
         if url and url.startswith(("http://", "https://")):
             return url
         return f"{self._base_url}/documents/{collection}/{quote(document_id, safe='')}"
+
+
+def _title(hit: SearchHit, *, alone: bool) -> str:
+    """The document's; where others have the same one, with the path of its file."""
+    path = hit.metadata.get("path")
+    return f"{hit.title or hit.document_id}{'' if alone or not path else f' ({path})'}"
 
 
 def _is_sure(hit: SearchHit) -> bool:
