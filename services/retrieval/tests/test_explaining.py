@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from searchbus_contracts.retrieval import SearchReply
+from searchbus_contracts.retrieval import LEAST_RELEVANCE, SearchReply
 from searchbus_retrieval import fomc
 from searchbus_retrieval.explaining import MAX_LEFT_OUT
 from searchbus_retrieval.multi_collection import search_collections
-from searchbus_retrieval.relevance import LEAST_RELEVANCE, only_relevant
+from searchbus_retrieval.relevance import only_relevant
 
 from .conftest import document
 

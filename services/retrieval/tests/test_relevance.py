@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_contracts.retrieval import SearchHit
+from searchbus_contracts.retrieval import LEAST_RELEVANCE, SearchHit
 from searchbus_retrieval.multi_collection import search_collections
-from searchbus_retrieval.relevance import LEAST_RELEVANCE, near, only_relevant, relevant
+from searchbus_retrieval.relevance import near, only_relevant, relevant
 
 from .conftest import document
 

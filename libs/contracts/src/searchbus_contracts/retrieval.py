@@ -15,6 +15,7 @@ from .queries import MAX_TOKENS, MIN_TOKENS
 from .tools import Name
 
 __all__ = [
+    "LEAST_RELEVANCE",
     "MAX_COMPARED",
     "MAX_COMPARED_CHARS",
     "MAX_QUERY_CHARS",
@@ -42,6 +43,9 @@ MAX_QUERY_CHARS = 1000
 MAX_TOP_K = 50
 MAX_COMPARED, MAX_COMPARED_CHARS = 48, 1_200
 """Texts of one similarity request, and their length: each costs milliseconds."""
+LEAST_RELEVANCE = 0.3
+"""Below it a hit probably does not answer. Less than a half, since an answer that is lost costs
+more than one that is read in vain."""
 
 Metadata = dict[str, str | int | float | bool | None]
 FieldType = Literal["keyword", "integer", "float", "datetime", "bool"]

@@ -43,6 +43,7 @@ class Retrieval:
     cosine = 0.8
     relevance = 0.9
     literal = False
+    title = ""
     failed: ClassVar[dict[str, str]] = {}
     searched: tuple[str, ...] = ()
 
@@ -50,11 +51,13 @@ class Retrieval:
     async def search(self, call: Call, request: SearchRequest) -> SearchReply:
         self.requests.append(request)
         return SearchReply(failed=self.failed, searched=self.searched, hits=(
-            SearchHit(collection="books", document_id="d/1", chunk_id="1", title="", text="t",
-                      score=1.0, cosine=self.cosine,
+            SearchHit(collection="books", document_id="d/1", chunk_id="1", title=self.title, text="t",
+                      score=1.0, cosine=self.cosine, metadata={"path": "a/two.md"},
                       relevance=self.relevance, url="file:///x"),
-            SearchHit(collection="books", document_id="d/1", chunk_id="2", title="", text="u",
-                      score=1.0, cosine=self.cosine, relevance=self.relevance),
+            SearchHit(collection="books", document_id="d/1", chunk_id="2", title=self.title,
+                      text="u",
+                      score=1.0, cosine=self.cosine, relevance=self.relevance,
+                      start=7, end=8, content_hash="h"),
             SearchHit(collection="books", document_id="d2", chunk_id="1", title="Two", text="t",
                       score=0.9, cosine=0.1, url="https://x.example", literal=self.literal),
         ))  # fmt: skip

@@ -28,15 +28,12 @@ QUESTION = "Which whales sing?"
 
 def answer_of(number: int, *, marks: bool = False) -> BriefAnswer:
     text = f"<untrusted_text_ab12cd34>\n{TEXT}\n</untrusted_text_ab12cd34>" if marks else TEXT
-    passages = [
-        Passage(1 + n // 2, text, start=100, end=100 + len(TEXT), content_hash="ab" * 32)
-        for n in range(number)
-    ]
+    passages = [Passage(1 + n // 2, text, start=100, end=100 + len(TEXT)) for n in range(number)]
     sources = [
-        CitedSource(1 + n, f"doc:a:{n}", "Title", f"https://x.example/{n}", "documents/a")
+        CitedSource(1 + n, f"doc:a:{n}", "Title", f"https://x.example/{n}", "documents/a", "ab" * 8)
         for n in range((number + 1) // 2)
     ]
-    return BriefAnswer(QUESTION, passages, sources)
+    return BriefAnswer(True, passages, sources)
 
 
 def inner(passage: Passage) -> str:
@@ -46,7 +43,7 @@ def inner(passage: Passage) -> str:
 def test_answer_that_fits_is_unchanged():
     """Nothing is said of a budget."""
     answer = answer_of(2)
-    assert asyncio.run(fit_brief(answer, [0], 25_000)) is answer
+    assert asyncio.run(fit_brief(QUESTION, answer, [0], 25_000)) is answer
 
 
 @settings(max_examples=30)
@@ -54,7 +51,7 @@ def test_answer_that_fits_is_unchanged():
 def test_budget_holds_and_passages_keep_their_places(number, most, marks):
     """The best sentences are kept, between the passage's own marks."""
     answer = answer_of(number, marks=marks)
-    found = asyncio.run(fit_brief(answer, [3, 5, 6, 9], most))
+    found = asyncio.run(fit_brief(QUESTION, answer, [3, 5, 6, 9], most))
     assert count(encode(found).decode()) <= most
     assert len(found.passages) >= 1
     for passage in found.passages:
@@ -78,10 +75,10 @@ async def test_sentences_are_chosen_by_words_and_meaning():
 
     whole = 100 + len(TEXT.rstrip())
     most = count(encode(answer_of(1)).decode()) * 2 // 3
-    meant = await fit_brief(answer_of(1), [0], most, last_three)
+    meant = await fit_brief(QUESTION, answer_of(1), [0], most, last_three)
     assert meant.passages[0].end == whole
     for compare in (nothing, None):
-        found = await fit_brief(answer_of(1), [0], most, compare)
+        found = await fit_brief(QUESTION, answer_of(1), [0], most, compare)
         assert "Whales sing" in found.passages[0].text
         assert found.passages[0].end < whole
 
@@ -89,12 +86,12 @@ async def test_sentences_are_chosen_by_words_and_meaning():
 def test_budget_that_is_too_small_is_refused():
     """With what one passage takes."""
     with pytest.raises(Fault, match=r"max_tokens is 100, but the answer takes \d+"):
-        asyncio.run(fit_brief(answer_of(2), [0], 100))
+        asyncio.run(fit_brief(QUESTION, answer_of(2), [0], 100))
 
 
 def test_passage_without_a_place_has_no_offsets():
     """A snippet of a page, for instance."""
-    assert encode(passage_of(1, Quoted("x"))) == b'{"citation":1,"text":"x","untrusted":true}'
+    assert encode(passage_of(1, Quoted("x"))) == b'{"citation":1,"text":"x"}'
     assert passage_of(1, Quoted("x", Anchor(3, 4, None))).end == 4
 
 

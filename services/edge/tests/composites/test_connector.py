@@ -41,7 +41,7 @@ class Source:
             raise self.fault
         hits = [
             Hit(f"{self.name}:{n}", f"Title {n}", f"https://{self.name}.example/{n}", self.name,
-                (f"Whale {n} sings to boats at night in winter.",))
+                (Quoted(f"Whale {n} sings to boats at night in winter."),))
             for n in range(self.count)
         ]  # fmt: skip
         return Found(hits, self.failures)
@@ -52,7 +52,10 @@ class Source:
         if hit.id.endswith(":2"):
             return []
         texts = [f"{word} whales {hit.id} sing {hit.id} {word} {n}" for n, word in enumerate(WORDS)]
-        return [Quoted(texts[0], Anchor(7, 7 + len(texts[0]), "h")), Quoted(texts[1])]
+        return [
+            Quoted(texts[0], Anchor(7, 7 + len(texts[0]), "0123456789abcdef" * 4)),
+            Quoted(texts[1]),
+        ]
 
     async def fetch(self, hit_id, *, actor, timeout_s, start=0, end=None):
         if not hit_id.startswith(f"{self.name}:"):
@@ -223,17 +226,37 @@ async def test_quotation_is_verified_at_the_source_of_its_id(call):
 async def test_passages_of_a_brief_have_their_places(call):
     """Where the source knows them."""
     found = await Connector([(Source("a"), 1)]).research_brief(call, Brief("Which whales sing?"))
-    first, second = to_builtins(found.value)["passages"][:2]
-    assert (first["start"], first["end"], first["content_hash"]) == (7, 38, "h")
+    brief = to_builtins(found.value)
+    first, second = brief["passages"][:2]
+    assert (first["start"], first["end"]) == (7, 38)
     assert "start" not in second
+    assert [s.get("content_hash") for s in brief["sources"]] == ["0123456789abcdef", None]
+
+
+async def test_brief_says_each_thing_once(call):
+    """Models pay for every word of it: no question, and no coverage where nothing is missing."""
+    source = Source("a", 1)
+    brief = to_builtins(
+        (await Connector([(source, 1)]).research_brief(call, Brief("Which whales sing?"))).value
+    )
+    assert brief == {
+        "untrusted": True,
+        "passages": [
+            {"citation": 1, "text": "Some whales a:0 sing a:0 Some 0", "start": 7, "end": 38}
+        ],
+        "sources": [
+            {"citation": 1, "id": "a:0", "title": "Title 0", "url": "https://a.example/0",
+             "source": "a", "content_hash": "0123456789abcdef"}
+        ],
+    }  # fmt: skip
 
 
 async def test_brief_reads_the_best_and_cites_them(call):
-    """Three passages at most; a source that cannot be read is named and leaves its snippet."""
+    """Four passages at most; a source that cannot be read is named and leaves its snippet."""
     found = await Connector([(Source("a", 6), 1)]).research_brief(call, Brief("Which whales sing?"))
     sources, passages = found.value.sources, found.value.passages
     assert [(s.citation, s.id) for s in sources] == [(1, "a:0"), (2, "a:1"), (3, "a:3")]
-    assert all(p.untrusted for p in passages)
+    assert found.value.untrusted is True
     shown = {passage.citation: passage.text for passage in passages}
     said = "Whale 1 sings to boats at night in winter."
     assert re.fullmatch(rf"<(untrusted_text_\w{{8}})>\n{said}\n</\1>", shown[2])
@@ -245,12 +268,12 @@ async def test_brief_reads_the_best_and_cites_them(call):
 
 
 async def test_brief_has_a_share_of_each_source(call):
-    """And at most three passages, none twice."""
+    """And at most four passages, none twice."""
     sources = [(Source("a", 9), 1.0), (Source("b", 9), 0.7)]
     found = await Connector(sources).research_brief(call, Brief("Which whales sing?"))
     assert {source.source for source in found.value.sources} == {"a", "b"}
     texts = [passage.text for passage in found.value.passages]
-    assert len(set(texts)) == len(texts) <= 3
+    assert len(set(texts)) == len(texts) <= 4
 
 
 async def test_brief_keeps_a_budget_and_leads_on(call):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_edge.composites.sources import Anchor, Hit, Quoted
+from searchbus_edge.composites.sources import Anchor, Quoted
 
 from .conftest import IDS, OPTIONS
 
@@ -17,6 +17,14 @@ async def test_documents_have_an_address_of_their_own_or_ours(setup):
     assert first.url == "https://edge.example/documents/books/d%2F1"
     assert (first.title, first.source, first.weight) == ("d/1", "documents/books", 1.0)
     assert (second.url, second.title) == ("https://x.example", "Two")
+
+
+async def test_documents_of_one_title_are_told_apart_by_their_files(setup):
+    """Two READMEs, for instance; one that is no file keeps its title alone."""
+    documents, _, retrieval, _ = setup
+    retrieval.title = "Two"
+    found = await documents.search("q", 10, passages=2, **OPTIONS)
+    assert [hit.title for hit in found.hits] == ["Two (a/two.md)", "Two"]
 
 
 async def test_collections_without_hits_are_named_too(setup):
@@ -71,25 +79,29 @@ async def test_quotation_is_found_by_the_service(setup, hit_id):
         await documents.quote(IDS.of_document("books", "x" * 513), "all", **OPTIONS)
 
 
-async def test_passages_have_the_places_of_their_hits(setup):
-    """A part of a passage has its own place."""
-    documents, *_ = setup
-    text = "Whales sing long songs in the deep sea every winter."
-    hit = Hit("doc:a:b", "T", "https://x", "documents/a", (f" {text}",), (Anchor(10, 63, "h"),))
-    assert await documents.passages("Which whales sing?", hit, **OPTIONS) == [
-        Quoted(text, Anchor(11, 63, "h"))
-    ]
-
-
 async def test_passages_of_a_document_come_with_its_hit(setup):
     """Several of one document are one hit; each search leaves out what is beside the point."""
     documents, _, retrieval, _ = setup
     one = (await documents.search("q", 10, passages=1, **OPTIONS)).hits
     two = (await documents.search("q", 10, passages=2, **OPTIONS)).hits
-    assert [hit.texts for hit in one] == [("t",), ("t",)]
-    assert [hit.texts for hit in two] == [("t", "u"), ("t",)]
+    assert [[q.text for q in hit.passages] for hit in one] == [["t"], ["t"]]
+    assert [[q.text for q in hit.passages] for hit in two] == [["t", "u"], ["t"]]
+    assert await documents.passages("q", two[0], **OPTIONS) == [
+        Quoted("t"),
+        Quoted("u", Anchor(7, 8, "h")),
+    ]
     asked = [(r.limit, r.per_document, r.relevant_only) for r in retrieval.requests]
-    assert asked == [(10, True, True), (20, False, True)]
+    assert asked == [(10, True, True), (20, False, False)]
+
+
+async def test_passages_that_are_far_are_given_too_where_passages_are_wanted(setup):
+    """A sentence of them may answer; beside the web they come last, and count as nothing found."""
+    documents, _, retrieval, _ = setup
+    retrieval.relevance, retrieval.searched = 0.1, ("books",)
+    found = await documents.search("q", 10, passages=2, **OPTIONS)
+    assert [(hit.title, hit.weight) for hit in found.hits] == [("Two", 0.5), ("d/1", 0.1)]
+    assert [q.sure for hit in found.hits for q in hit.passages] == [True, False, False]
+    assert [(part.state, part.results) for part in found.parts] == [("answered", 1)]
 
 
 async def test_literal_passages_leave_no_place_for_others(setup):

@@ -12,7 +12,6 @@ from searchbus_edge.composites.passages import (
     candidates,
     chosen,
     distinct,
-    from_document,
     from_page,
     marked,
 )
@@ -20,14 +19,7 @@ from searchbus_edge.composites.passages import (
 WHALES = "Whales sing long songs in the deep sea every winter."
 BOATS = "A whale hears the boats that sing over the wide blue sea."
 OTHER = "Nothing here has any word that would help somebody today."
-OPENING = (
-    "Minutes of the Federal Open Market Committee March 21-22, 2023 A joint meeting of the Federal "
-    "Open Market Committee and the Board of Governors of the Federal Reserve System was held in the "
-    "offices of the Board of Governors on Tuesday, March 21, 2023, at 10:00 a.m. Attendance Ana L. "
-    "Quince, Chair Bo Tamarind, Vice Chair Cy Fennel Di Larkspur Ed Mallow Flo Sorrel Gus Yarrow"
-)
 DECISION = "The members agreed that the target range would be raised to 4-3/4 to 5 percent at once."
-TITLE = "FOMC Minutes, March 21-22, 2023"
 
 
 def test_paragraphs_of_a_page_with_most_words_of_the_question():
@@ -92,30 +84,10 @@ def test_text_without_sentences_is_cut_between_words():
     assert passage in many
 
 
-def test_passage_of_a_document_stays_whole():
-    """Its first paragraph may be a heading; which part answers is decided beside the others."""
-    found = f"# Whales\n\n{WHALES}\n\n{OTHER}"
-    assert from_document("whales", "T", [f"  {found}\n"]) == [found]
-
-
 def test_short_paragraphs_are_no_passages():
     """Headings, footnote marks, and snippets that only repeat the question."""
     assert from_page("Which whales sing?", "", "All about: Which whales sing?, part 1") == []
     assert from_page("whales", "Whales\n\nAbout whales") == []
-    assert from_document("whales", "Whales", ["Return to text", WHALES]) == [WHALES]
-    note = "Vacation: 25 days."
-    assert from_document("How many days of vacation?", "Vacation", [note]) == [note]
-
-
-def test_opening_of_minutes_is_no_passage():
-    """It is near to each question about its meeting, since the date is in it."""
-    question = "What did the Committee decide in March 2023?"
-    assert from_document(question, TITLE, [OPENING, DECISION]) == [DECISION]
-
-
-def test_opening_is_a_passage_for_a_question_about_its_names():
-    """Then it is the answer."""
-    assert from_document("Was Tamarind there in March 2023?", TITLE, [OPENING]) == [OPENING]
 
 
 @pytest.mark.parametrize("separator", ["\n", " "])

@@ -11,7 +11,7 @@ from searchbus_contracts import Fault, ToolReply
 from searchbus_contracts.coverage import COVERAGE
 from searchbus_edge.composites.briefing import Brief
 from searchbus_edge.composites.connector import Connector, Search
-from searchbus_edge.composites.sources import Hit
+from searchbus_edge.composites.sources import Hit, Quoted
 
 from .conftest import IDS, OPTIONS, OTHER, SEARCHER
 
@@ -33,7 +33,8 @@ async def test_web_results_become_hits(setup):
     rows = [{"title": "", "url": "https://x", "snippet": "s"}, {"title": "n", "url": ""}]
     replies["web_search"] = ToolReply(structured={"results": rows})
     (hit,) = (await web.search("q", 10, passages=1, **OPTIONS)).hits
-    assert (hit.title, hit.url, hit.texts, hit.source) == ("https://x", "https://x", ("s",), "web")
+    assert (hit.title, hit.url, hit.source) == ("https://x", "https://x", "web")
+    assert hit.passages == (Quoted("s"),)
     assert IDS.page(hit.id) == "https://x"
 
 
@@ -138,7 +139,7 @@ async def test_passages_are_those_of_the_page(setup):
         "X",
         "https://x",
         "web",
-        ("They sing, these whales, from dusk until morning.",),
+        (Quoted("They sing, these whales, from dusk until morning."),),
     )
     found = await web.passages("Which whales sing?", hit, **OPTIONS)
     assert [quoted.text for quoted in found] == [
@@ -194,7 +195,11 @@ async def test_passages_of_a_page_have_their_places(setup):
     _, web, _, replies = setup
     replies["web_extract_content"] = page(WHALES, most=1000)
     hit = Hit(
-        IDS.of_page("https://x"), "X", "https://x", "web", ("Whales sing, as some say, too.",)
+        IDS.of_page("https://x"),
+        "X",
+        "https://x",
+        "web",
+        (Quoted("Whales sing, as some say, too."),),
     )
     found = await web.passages("Which whales sing songs?", hit, **OPTIONS)
     places = {quoted.text.split("\n")[1]: quoted.anchor for quoted in found}

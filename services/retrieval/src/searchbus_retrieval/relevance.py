@@ -6,15 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from searchbus_contracts.retrieval import SearchHit, SearchReply
+from searchbus_contracts.retrieval import LEAST_RELEVANCE, SearchHit, SearchReply
 
 from .explaining import left_out
 
-__all__ = ["LEAST_RELEVANCE", "near", "only_relevant", "relevant"]
+__all__ = ["near", "only_relevant", "relevant"]
 
-LEAST_RELEVANCE = 0.3
-"""Below it a hit is left out. Less than a half, since an answer that is lost costs more than one
-that is read in vain."""
 _BEHIND_BEST = 0.15
 """A passage whose cosine is further behind the best one's is beside the point."""
 

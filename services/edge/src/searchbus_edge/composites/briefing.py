@@ -16,9 +16,9 @@ from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmall, Layout, Span, bm2
 
 from .coverage import Coverage, Failures
 from .fetching import UNTRUSTED, Budget
-from .focus import Compare, focus
+from .focus import Compare, Text, focus
 from .passages import marked, terms
-from .sources import Quoted
+from .sources import Hit, Quoted
 
 __all__ = [
     "Brief",
@@ -29,8 +29,11 @@ __all__ = [
     "focused",
     "offset_of",
     "passage_of",
+    "source_of",
 ]
 
+_HASH_DIGITS = 16
+"""Each is a token; they suffice to tell a changed text of one id."""
 _MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
 
 
@@ -49,7 +52,6 @@ class Passage(Struct):
 
     citation: Annotated[int, Meta(description="Number of its source.")]
     text: Annotated[str, Meta(description=UNTRUSTED)]
-    untrusted: Annotated[bool, Meta(description="Whether others wrote the text.")] = True
     start: (
         Annotated[
             int,
@@ -61,10 +63,6 @@ class Passage(Struct):
         | UnsetType
     ) = UNSET
     end: Annotated[int, Meta(description="To here, exclusive.")] | UnsetType = UNSET
-    content_hash: (
-        Annotated[str, Meta(description="SHA-256 of the source's whole text in UTF-8, in hex.")]
-        | UnsetType
-    ) = UNSET
     context: (
         Annotated[
             str,
@@ -84,15 +82,24 @@ class CitedSource(Struct):
     id: str
     title: Annotated[str, Meta(description=UNTRUSTED)]
     url: str
-    source: str
-    untrusted: Annotated[bool, Meta(description="Whether others wrote the title.")] = True
+    source: Annotated[str, Meta(description="documents/<collection> or web.")]
+    content_hash: (
+        Annotated[
+            str,
+            Meta(
+                description=f"The first {_HASH_DIGITS} digits of the SHA-256, in hex, of its whole "
+                "text in UTF-8; of another text the passages' places are no longer true."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class BriefAnswer(Struct, omit_defaults=True):
-    """The answer of research_brief."""
+    """The answer of research_brief; each thing is said once, since models pay for all of it."""
 
-    question: str
-    passages: list[Passage]
+    untrusted: Annotated[bool, Meta(description="Whether others wrote texts and titles.")]
+    passages: Annotated[list[Passage], Meta(description="Best first.")]
     sources: list[CitedSource]
     failures: Failures = []
     coverage: Coverage = []
@@ -108,20 +115,36 @@ def passage_of(citation: int, quoted: Quoted) -> Passage:
     """A passage of a source, with its place where that is known."""
     if quoted.anchor is None:
         return Passage(citation, quoted.text)
-    start, end, content_hash = quoted.anchor
-    return Passage(citation, quoted.text, start=start, end=end, content_hash=content_hash or UNSET)
+    return Passage(citation, quoted.text, start=quoted.anchor.start, end=quoted.anchor.end)
+
+
+def source_of(citation: int, hit: Hit, passages: Sequence[Quoted]) -> CitedSource:
+    """A source, with the hash of the text in which its passages have their places."""
+    hashes = (quoted.anchor.content_hash for quoted in passages if quoted.anchor is not None)
+    known = next(filter(None, hashes), None)
+    return CitedSource(
+        citation, hit.id, hit.title, hit.url, hit.source, known[:_HASH_DIGITS] if known else UNSET
+    )
 
 
 async def focused(
-    question: str, passages: Sequence[Passage], compare: Compare | None = None
+    question: str,
+    hits: Sequence[Hit],
+    passages: Sequence[tuple[int, Quoted]],
+    compare: Compare | None = None,
 ) -> list[Passage]:
     """The parts that answer the question, best first; of some passages there is none.
 
     Args:
+        passages: each with the number of its hit, from 0, which is its citation.
         compare: without it the words decide.
     """
-    inner = [_Inner(passage) for passage in passages]
-    found = await focus(question, [text.text for text in inner], compare)
+    inner = [_Inner(passage_of(number, quoted)) for number, quoted in passages]
+    texts = [
+        Text(hits[number].title, one.text, quoted.sure)
+        for (number, quoted), one in zip(passages, inner, strict=True)
+    ]
+    found = await focus(question, texts, compare)
     return [inner[one.passage].part(one.span, one.context) for one in found]
 
 
@@ -142,7 +165,11 @@ def offset_of(cursor: str | None) -> int:
 
 
 async def fit_brief(
-    answer: BriefAnswer, ranks: Sequence[int], most: int, compare: Compare | None = None
+    question: str,
+    answer: BriefAnswer,
+    ranks: Sequence[int],
+    most: int,
+    compare: Compare | None = None,
 ) -> BriefAnswer:
     """The answer with at most `most` tokens: passages share them, the last ones are left out.
 
@@ -180,7 +207,7 @@ async def fit_brief(
         raise too_small(most, error.least) from None
     sentences = layout.sentences
     cosines = await compare([s for own in sentences for s in own]) if compare else None
-    scores = await asyncio.to_thread(_scores, answer.question, sentences, cosines)
+    scores = await asyncio.to_thread(_scores, question, sentences, cosines)
     return fitted(await asyncio.to_thread(layout.fill, scores))
 
 

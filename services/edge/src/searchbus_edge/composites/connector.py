@@ -23,14 +23,12 @@ from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, holds
 from .briefing import (
     Brief,
     BriefAnswer,
-    CitedSource,
-    Passage,
     fit_brief,
     focused,
     offset_of,
-    passage_of,
+    source_of,
 )
-from .coverage import Failures, cover, described, with_meta
+from .coverage import Coverage, Failures, cover, described, with_meta
 from .fanout import Request, request_all
 from .fetching import UNTRUSTED, Fetch, FetchedDocument, fit
 from .fusion import fuse
@@ -73,12 +71,7 @@ class SearchResults(Struct, omit_defaults=True):
 
     results: list[SearchResult]
     failures: Failures = []
-    coverage: Annotated[
-        list[SourceCoverage],
-        Meta(
-            description="What each source gave; present where one failed or its results are stale."
-        ),
-    ] = []
+    coverage: Coverage = []
 
 
 class Connector(Toolset, name="connector"):
@@ -208,16 +201,17 @@ class Connector(Toolset, name="connector"):
         }
         read = await request_all(requests, timeout_s=call.remaining_s)
         await call.progress(2, 3, "picking passages")
-        gathered: list[Passage] = []
+        gathered: list[tuple[int, Quoted]] = []
         for number, hit in enumerate(chosen):
-            known = [passage.text for passage in gathered]
+            known = [quoted.text for _, quoted in gathered]
             found: list[Quoted]
             if hit.id in read.replies:
                 found = read.replies[hit.id]
             else:
-                found = [Quoted(t) for t in marked(from_page(question, "", *hit.texts[:1]))]
-            texts = distinct((quoted.text for quoted in found), known)
-            gathered += [passage_of(number, q) for q in found if q.text in texts]
+                snippets = (q.text for q in hit.passages[:1])
+                found = [Quoted(t) for t in marked(from_page(question, "", *snippets))]
+            texts = distinct((q.text for q in found), known)
+            gathered += [(number, q) for q in found if q.text in texts]
 
         async def compare(sentences: Sequence[str]) -> list[float] | None:
             if self._similarity is None:
@@ -226,10 +220,10 @@ class Connector(Toolset, name="connector"):
                 question, sentences, actor=call.actor, timeout_s=call.remaining_s
             )
 
-        passages = await focused(question, gathered, compare)
+        passages = await focused(question, chosen, gathered, compare)
         cited = sorted({passage.citation for passage in passages})
         sources = [
-            CitedSource(citation, hit.id, hit.title, hit.url, hit.source)
+            source_of(citation, hit, read.replies.get(hit.id, ()))
             for citation, hit in enumerate((chosen[number] for number in cited), 1)
         ]
         ranks = [offset + number for number in cited]
@@ -241,8 +235,8 @@ class Connector(Toolset, name="connector"):
         if not passages:
             _raise_if_failed(coverage)
         await call.progress(3, 3, "done")
-        answer = BriefAnswer(question, passages, sources, described(failures), coverage)
-        fitted = await fit_brief(answer, ranks, arguments.max_tokens, compare)
+        answer = BriefAnswer(True, passages, sources, described(failures), shown(coverage))
+        fitted = await fit_brief(question, answer, ranks, arguments.max_tokens, compare)
         return with_meta(fitted, failures, coverage)
 
     async def _find(

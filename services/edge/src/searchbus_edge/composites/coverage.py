@@ -35,7 +35,8 @@ Failures = Annotated[
     Meta(description="Present where sources failed or were left out: there may be more results."),
 ]
 Coverage = Annotated[
-    list[SourceCoverage], Meta(description="What each source gave: what the answer rests on.")
+    list[SourceCoverage],
+    Meta(description="What each source gave; present where one failed or its results are stale."),
 ]
 
 

@@ -13,6 +13,7 @@ from searchbus_bus import Bus, Directory, Hedge, Request
 from searchbus_contracts import Actor, ErrorCode, Failure
 from searchbus_contracts.coverage import SourceCoverage, folded
 from searchbus_contracts.retrieval import (
+    LEAST_RELEVANCE,
     MAX_TOP_K,
     Document,
     GetRequest,
@@ -25,7 +26,6 @@ from searchbus_contracts.retrieval import (
 from searchbus_contracts.text_parts import Part
 
 from .ids import Ids, unknown_id
-from .passages import from_document
 from .quoting import Difference, QuoteFound
 from .sources import MAX_QUERY_CHARS, Anchor, Fetched, Found, Hit, Quoted
 
@@ -34,6 +34,8 @@ __all__ = ["Documents"]
 _SURE = 0.5
 """Below this relevance the documents rarely answer, and count half beside other sources. Those of
 a service of an earlier release, which says none, count whole."""
+_WEIGHT_OF_FAR = 0.1
+"""Of a document without a passage that answers as a whole: behind the first pages of the web."""
 _MAX_ID_CHARS = 512
 _DOCUMENT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
@@ -76,7 +78,8 @@ class Documents:
             query=query[:MAX_QUERY_CHARS],
             limit=min(MAX_TOP_K, limit * passages),
             per_document=passages == 1,
-            relevant_only=True,
+            # Of a passage that is far as a whole one sentence may answer, which a brief looks for.
+            relevant_only=passages == 1,
         )
         reply = await self._bus.send_hedged(
             Request(
@@ -94,7 +97,7 @@ class Documents:
             for name, code in reply.failed.items()
         }
         hits = self._hits(reply.hits, passages)
-        counts = Counter(hit.source for hit in hits)
+        counts = Counter(hit.source for hit in hits if hit.passages[0].sure)
         names = [f"{self.name}/{name}" for name in reply.searched]
         parts = folded(self.name, [SourceCoverage.of_results(name, counts[name]) for name in names])
         return Found(hits[:limit], failures, parts)
@@ -103,20 +106,23 @@ class Documents:
         """One hit a document, in the order of its best passage."""
         if passages > 1:  # those that only resemble literal passages are beside the point
             found = [hit for hit in found if hit.literal] or found
+            found = sorted(found, key=lambda hit: not _is_sure(hit))
         said = [hit.relevance for hit in found if hit.relevance is not None]
         sure = not said or max(said) >= _SURE or any(hit.literal for hit in found)
         of_document: dict[tuple[str, str], list[SearchHit]] = {}
         for hit in found:
             of_document.setdefault((hit.collection, hit.document_id), []).append(hit)
+        titles = Counter(hits[0].title for hits in of_document.values())
         return [
             Hit(
                 id=self._ids.of_document(collection, document_id),
-                title=hits[0].title or document_id,
+                title=_title(hits[0], alone=titles[hits[0].title] == 1),
                 url=self._url(hits[0].url, collection, document_id),
                 source=f"{self.name}/{collection}",
-                texts=tuple(hit.text for hit in hits[:passages]),
-                anchors=tuple(_anchor(hit) for hit in hits[:passages]),
-                weight=1.0 if sure else 0.5,
+                passages=tuple(
+                    Quoted(hit.text, _anchor(hit), _is_sure(hit)) for hit in hits[:passages]
+                ),
+                weight=(1.0 if sure else 0.5) if _is_sure(hits[0]) else _WEIGHT_OF_FAR,
             )
             for (collection, document_id), hits in of_document.items()
         ]
@@ -125,7 +131,7 @@ class Documents:
         self, question: str, hit: Hit, *, actor: Actor, timeout_s: float
     ) -> list[Quoted]:
         """See Source; the search has already read them."""
-        return [_quoted(text, hit) for text in from_document(question, hit.title, hit.texts)]
+        return list(hit.passages)
 
     async def fetch(
         self, hit_id: str, *, actor: Actor, timeout_s: float, start: int = 0, end: int | None = None
@@ -217,17 +223,17 @@ class Documents:
         return f"{self._base_url}/documents/{collection}/{quote(document_id, safe='')}"
 
 
+def _title(hit: SearchHit, *, alone: bool) -> str:
+    """The document's; where others have the same one, with the path of its file."""
+    path = hit.metadata.get("path")
+    return f"{hit.title or hit.document_id}{'' if alone or not path else f' ({path})'}"
+
+
+def _is_sure(hit: SearchHit) -> bool:
+    return hit.literal or hit.relevance is None or hit.relevance >= LEAST_RELEVANCE
+
+
 def _anchor(hit: SearchHit) -> Anchor | None:
     if hit.start is None or hit.end is None:
         return None
     return Anchor(hit.start, hit.end, hit.content_hash)
-
-
-def _quoted(passage: str, hit: Hit) -> Quoted:
-    """A part of one of the hit's texts, with its place."""
-    for text, anchor in zip(hit.texts, hit.anchors, strict=False):
-        offset = text.find(passage)
-        if anchor is not None and offset >= 0:
-            start = anchor.start + offset
-            return Quoted(passage, Anchor(start, start + len(passage), anchor.content_hash))
-    return Quoted(passage)

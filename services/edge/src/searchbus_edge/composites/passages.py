@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from searchbus_passages import sentences
 
 __all__ = [
-    "MAX_CANDIDATES", "Candidate", "candidates", "chosen", "cut", "distinct", "from_document",
+    "MAX_CANDIDATES", "SURE_COSINE", "Candidate", "candidates", "chosen", "cut", "distinct",
     "from_page", "marked", "terms",
 ]  # fmt: skip
 
@@ -20,17 +19,14 @@ MAX_PASSAGES = 2
 MAX_PASSAGE_CHARS = 1200
 MAX_CANDIDATES = 12
 """Of one page: of more the meaning is not compared, which takes up to 40 ms for each."""
-_MIN_WORDS = 8
-"""Headings and footnote marks have fewer."""
 _LEAST_SHARE = 0.4
 """Of the question's words; a page's passage with fewer is beside the point."""
 _SHARE_OF_BEST = 0.6
-_SURE_COSINE, _BEHIND_BEST, _LEAST_COSINE = 0.62, 0.05, 0.55
+SURE_COSINE, _BEHIND_BEST, _LEAST_COSINE = 0.62, 0.05, 0.55
 """A passage answers by its meaning from the first on, unless it is so far behind the nearest; by
 its words alone it needs the last. The scale is the default model's."""
 _LEAST_BEYOND_QUESTION = 3
 """Words; a heading that repeats the question answers nothing."""
-_MOST_NAMES = 0.5
 _SHINGLE_WORDS = 4
 _WORD = re.compile(r"\w+")
 _SUFFIX = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
@@ -42,22 +38,6 @@ _ASKING_WORDS = frozenset(
     "its many much not our she should such than that the their them then there these they this was "
     "were what when where which while who whom whose why will with would you your".split()
 )
-
-
-def from_document(question: str, title: str, passages: Iterable[str]) -> list[str]:
-    """The passages of a document that speak to the question, best first as they came.
-
-    A list of names, such as the opening of minutes, is one only if it has, once, a word of the
-    question; so is a line of a few words, such as a footnote's. Words of the title do not count,
-    because each passage's vector has the title too; nor do words that the list repeats, because
-    they are no names.
-    """
-    beyond_title = set(terms(question)) - set(terms(title))
-    return [
-        passage.strip()
-        for passage in passages
-        if beyond_title & _said_once(passage) or _is_prose(passage)
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +78,7 @@ def chosen(found: Sequence[Candidate], cosines: Sequence[float] | None = None) -
     scores = {c.text: c.share for c in found if c.share >= floor}
     if cosines:
         least, best = min(cosines), max(cosines)
-        near = max(_SURE_COSINE, best - _BEHIND_BEST)
+        near = max(SURE_COSINE, best - _BEHIND_BEST)
         scores = {
             candidate.text: candidate.share / (most or 1.0)
             + (cosine - least) / (best - least or 1.0)
@@ -161,17 +141,6 @@ def terms(text: str) -> list[str]:
         elif len(word) >= 3 and word not in _ASKING_WORDS:
             found.append(_SUFFIX.sub("", word))
     return found
-
-
-def _said_once(passage: str) -> set[str]:
-    return {word for word, count in Counter(terms(passage)).items() if count == 1}
-
-
-def _is_prose(passage: str) -> bool:
-    """Whether it is no list of names and not too short to say something."""
-    words = [word for word in _WORD.findall(passage) if word[0].isalpha()]
-    capitals = [word for word in words if word[0].isupper()]
-    return len(words) >= _MIN_WORDS and len(capitals) <= _MOST_NAMES * len(words)
 
 
 def _shingles(passage: str) -> set[tuple[str, ...]]:

@@ -32,10 +32,15 @@ class Anchor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """A passage as it is shown; without an anchor where its text is not known whole."""
+    """A passage as it is shown; without an anchor where its text is not known whole.
+
+    Args:
+        sure: whether it answers, as far as its source can tell; else one of its sentences has to.
+    """
 
     text: str
     anchor: Anchor | None = None
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +50,7 @@ class Hit:
     Args:
         url: an address that a person can open.
         source: `documents/<collection>` or `web`.
-        texts: the passages or the snippet that were found, best first.
-        anchors: of each of the texts; empty where they have none.
+        passages: those or the snippet that were found, best first.
         weight: the confidence of its source, 0 to 1.
     """
 
@@ -54,8 +58,7 @@ class Hit:
     title: str
     url: str
     source: str
-    texts: tuple[str, ...] = ()
-    anchors: tuple[Anchor | None, ...] = ()
+    passages: tuple[Quoted, ...] = ()
     weight: float = 1.0
 
 

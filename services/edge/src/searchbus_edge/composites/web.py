@@ -77,7 +77,7 @@ class Web:
         hits = [
             Hit(
                 id=self._ids.of_page(row["url"]), title=row["title"] or row["url"], url=row["url"],
-                source=self.name, texts=(row.get("snippet", ""),),
+                source=self.name, passages=(Quoted(row.get("snippet", "")),),
             )
             for row in found["results"]
             if isinstance(row["url"], str) and row["url"]
@@ -96,7 +96,9 @@ class Web:
         page = await self.fetch(hit.id, actor=actor, timeout_s=timeout_s)
         if page is None:
             raise unknown_id()
-        found = await asyncio.to_thread(candidates, question, page.text, *hit.texts)
+        found = await asyncio.to_thread(
+            candidates, question, page.text, *(q.text for q in hit.passages)
+        )
         cosines = await self._similarity.cosines(
             question, [candidate.text for candidate in found], actor=actor,
             timeout_s=deadline_s - time.monotonic(),
