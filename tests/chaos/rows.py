@@ -32,6 +32,7 @@ ROWS: dict[str, Row] = {
     "network": rows_network.network,
     "overloaded": rows_load.overloaded,
     "refused": rows_upstreams.refused,
+    "hangs": rows_upstreams.hangs,
     "harmful": rows_upstreams.harmful,
     "documents": rows_load.documents,
     "malformed": rows_bus.malformed,

@@ -22,7 +22,7 @@ from .fleet import Fleet, monitor
 from .scorecard import Measurement, at_least, at_most
 from .upstreams import hostile
 
-__all__ = ["harmful", "refused", "scraper_blocked", "scrapers_for_long"]
+__all__ = ["hangs", "harmful", "refused", "scraper_blocked", "scrapers_for_long"]
 
 LIMIT_PER_S = 10.0
 
@@ -54,6 +54,30 @@ async def refused(folder: Path, *, short: bool) -> list[Measurement]:
         at_least("7", "used of the provider's limit, at 3 times as many searches", used, 85, "%"),
         at_most("7", f"silent, late, untyped or wrong of {len(outcomes)} searches",
                 found["broken"], 0),
+    ]  # fmt: skip
+
+
+async def hangs(folder: Path, *, short: bool) -> list[Measurement]:
+    """One of two search providers sends its answers without end; the other one fills the page."""
+    web = FakeWeb()
+    async with serve(web.app) as url, hostile() as address, Fleet(folder) as fleet:
+        await fleet.edge()
+        fleet.start("searchbus_web", tavily_api_keys='["key"]', tavily_url=f"{url}/tavily",
+                    brave_api_keys='["key"]', brave_url=f"http://{address}/drip")  # fmt: skip
+        await fleet.ready("web_search")
+        async with Client(fleet.ports, short=short) as client:
+            outcomes = [
+                await client.call("web_search", {"query": f"whales {number}"})
+                for number in range(20)
+            ]
+    took_s = [outcome.took_s for outcome in outcomes]
+    unnamed = sum("brave failed" not in outcome.text for outcome in outcomes)
+    return [
+        at_most("hanging provider", f"failed of {len(outcomes)} searches",
+                counts(outcomes)["failed"], 0),
+        at_most("hanging provider", "answers that do not name it", unnamed, 0),
+        at_most("hanging provider", "slowest search", max(took_s), 7, "s"),
+        at_most("hanging provider", "searches after the first three", max(took_s[3:]), 1, "s"),
     ]  # fmt: skip
 
 
