@@ -36,7 +36,7 @@ log = logging.getLogger("searchbus.upstream")
 
 LEASE_TTL_S = 2.0
 """The lease of a worker that is lost expires after this time: other calls wait for it."""
-_RENEW_EVERY_S = LEASE_TTL_S / 4
+_RENEW_EVERY_S = LEASE_TTL_S / 3
 _POLL_MIN_S, _POLL_MAX_S = 0.02, 0.2
 _HEADER = struct.Struct(">Q")
 _OWN_BUDGET = {ErrorCode.OVERLOADED, ErrorCode.DEADLINE_EXCEEDED, ErrorCode.CANCELLED}
