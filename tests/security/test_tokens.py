@@ -65,7 +65,7 @@ async def test_missing_token_is_answered_with_the_provider(secured):
         found = (await secured.http.get(f"/.well-known/oauth-protected-resource{path}")).json()
         assert found["resource"] == RESOURCE + path
         assert found["authorization_servers"] == [secured.provider.url]
-    for path in ("/mcp/none", "/documents", "/.."):
+    for path in ("/mcp/none/more", "/documents", "/.."):
         missing = await secured.http.get(f"/.well-known/oauth-protected-resource{path}")
         assert missing.status_code == 404
     assert (await secured.http.get("/documents/a/b")).status_code == 401
