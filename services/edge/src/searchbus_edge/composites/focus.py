@@ -21,7 +21,7 @@ __all__ = ["Compare", "Focus", "Text", "focus"]
 
 Compare = Callable[[Sequence[str]], Awaitable[list[float] | None]]
 """The cosine of each sentence to the question, where it can be had."""
-_FIRST_TOKENS, _OTHER_TOKENS = 300, 150
+_FIRST_TOKENS, _OTHER_TOKENS = 300, 200
 _MOST_PASSAGES = 4
 _MOST_COMPARED = 16
 """The likeliest sentences by words and place: 20 found no more, 12 less."""
