@@ -56,8 +56,8 @@ class Phrase:
             return 0.0
         wanted, count = self._sequence, len(self._sequence)
         folded = text.casefold()
-        room = 2 * sum(map(len, wanted)) + count
-        tail, head = _WORD.findall(folded[-room:]), _WORD.findall(folded[:room])
+        read_chars = 2 * sum(map(len, wanted)) + count
+        tail, head = _WORD.findall(folded[-read_chars:]), _WORD.findall(folded[:read_chars])
         for words in range(count - 1, max(_LEAST_PART, count // 2) - 1, -1):
             if tail[-words:] == wanted[:words] or head[:words] == wanted[-words:]:
                 return words / count

@@ -16,9 +16,10 @@ Groups of words that exclude each other, for the sentence in which a quantity st
 
     opposites = [["raise", "increase"], ["lower", "cut"]]
 
-Groups of words that mean the same; those that a question lacks weigh less than its own:
+Words of the documents, and phrases of questions that mean them; they weigh less than the question's:
 
-    synonyms = [["dissent", "voting against"]]
+    [synonyms]
+    "voting against" = ["dissent", "went against"]
 
 Words for whom all documents are about, which tell none from another:
 
@@ -42,6 +43,8 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
+
+from .synonyms import by_stems
 
 __all__ = ["DocumentType", "FactSource", "Profile", "load_profiles"]
 
@@ -85,7 +88,7 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
         type_field: metadata field with its type.
         types: value of that field → the type.
         opposites: groups of words; what one group says excludes what the others say.
-        synonyms: groups of words and phrases that mean the same.
+        synonyms: words of the documents → phrases of questions that mean them.
         facts: name of facts → where they are read.
         subject: words for whom or what all documents are about, which tell none from another.
     """
@@ -94,7 +97,7 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
     type_field: str | None = None
     types: dict[str, DocumentType] = {}
     opposites: tuple[tuple[str, ...], ...] = ()
-    synonyms: tuple[tuple[str, ...], ...] = ()
+    synonyms: dict[str, tuple[str, ...]] = {}
     facts: dict[Literal["votes", "decision"], FactSource] = {}
     subject: tuple[str, ...] = ()
 
@@ -107,6 +110,11 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
     def asked(self) -> dict[str, re.Pattern[str]]:
         """Type → finds the words that ask for it."""
         return _patterns({kind: t.asked_by for kind, t in self.types.items()})
+
+    @cached_property
+    def phrases(self) -> dict[tuple[str, ...], str]:
+        """Stems of a phrase of a question → how the documents say it."""
+        return by_stems(self.synonyms)
 
     @cached_property
     def asked_facts(self) -> dict[str, re.Pattern[str]]:

@@ -78,7 +78,7 @@ class Question:
         self._directions = Directions(profile.opposites, query)
         self._order = order_of(profile, fields, query)
         # The first that mentions a word is asked for by that word.
-        self.synonyms = Synonyms(profile.synonyms if self._order is None else (), query)
+        self.synonyms = Synonyms(profile.phrases if self._order is None else {}, query)
         self._opening = opening_words(query)
         order_words = self._order.words.values() if self._order is not None else ()
         words = [*name_words(query), *self._opening, *order_words]
