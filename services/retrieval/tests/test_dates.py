@@ -35,7 +35,10 @@ from searchbus_retrieval.dates import (
         ("low at least through mid-2013", []),
         ("purchases by the end of the second quarter of 2011", []),
         ("a rate of 2000 basis points", [("2000-01-01", "2001-01-01")]),
-        ("February 31, 2020", [("2020-01-01", "2021-01-01")]),
+        ("February 31, 2020", []),
+        ("30 February 2015", []),
+        ("2015-02-30 or 31/31/2015", []),
+        ("the season 2019-20", [("2019-01-01", "2020-01-01")]),
         ("no dates at all", []),
     ],
 )

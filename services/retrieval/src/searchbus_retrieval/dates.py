@@ -165,8 +165,11 @@ def _scan(question: str) -> list[Period | Limit | NextTo]:
         for match in pattern.finditer(question):
             if any(match.start() < end and start < match.end() for start, end in taken):
                 continue
-            period = _period(match.groupdict())
-            if period is not None or _LIMITING.search(
+            parts = match.groupdict()
+            period = _period(parts)
+            # A day that no calendar has says nothing: "February 30, 2015" is not all of 2015.
+            is_day = bool(parts.get("day") or parts.get("d"))
+            if period is not None or is_day or _LIMITING.search(
                 question, max(0, match.start() - _REACH_CHARS), match.start()
             ):
                 taken.append(match.span())
