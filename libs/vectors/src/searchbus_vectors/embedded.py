@@ -50,6 +50,8 @@ EXACT_UP_TO = 16_000
 compares those that pass, and needs no proposals."""
 _SPARE = 1.5
 """Proposals for each candidate wanted: some do not pass the filter, some are out of order."""
+_KNOWN_WORDS = 50_000
+"""Words of queries whose best score is kept, some 5 MB; questions have most of theirs in common."""
 
 
 class EmbeddedStore(VectorStore):
@@ -135,6 +137,7 @@ class EmbeddedStore(VectorStore):
         def work() -> None:
             self._space.check()
             shard.engine.update(edge.UpdateOperation.upsert_points([to_point(p) for p in points]))
+            shard.best_by_word = {}
             shard.points.raise_to(shard.count())
             found = [(p.id, p.vectors.dense) for p in points if p.vectors is not None]
             shard.nearest.add([i for i, _ in found], [dense for _, dense in found])
@@ -163,6 +166,7 @@ class EmbeddedStore(VectorStore):
                 self._space.check_for_end()
                 shard.points.lower_to(shard.count() - len(gone))
                 shard.engine.update(edge.UpdateOperation.delete_points_by_filter(condition))
+                shard.best_by_word = {}
                 shard.nearest.remove(gone)
 
         await self._write(collection, work)
@@ -238,17 +242,19 @@ class EmbeddedStore(VectorStore):
         return {candidate.id: candidate.score for candidate in found}
 
     async def best_by_word(self, collection: str, words: Sparse) -> list[float]:
-        """One search by words for each."""
-        engine = (await self._shard(collection)).engine
+        """One search by words for each that is not known since the last write."""
+        shard = await self._shard(collection)
+        known = shard.best_by_word  # before the search: a write meanwhile leaves it behind
 
         def work() -> list[float]:
-            return [
-                max(
-                    (c.score for c in by_words(engine, Sparse([index], [1.0]), 1, None)),
-                    default=0.0,
-                )
-                for index in words.indices
-            ]
+            found = {index: known[index] for index in words.indices if index in known}
+            for index in words.indices:
+                if index not in found:
+                    best = by_words(shard.engine, Sparse([index], [1.0]), 1, None)
+                    found[index] = best[0].score if best else 0.0
+            if len(known) < _KNOWN_WORDS:
+                known.update(found)
+            return [found[index] for index in words.indices]
 
         return await self._read(collection, work)
 

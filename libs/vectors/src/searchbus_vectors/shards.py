@@ -51,6 +51,7 @@ class Shard:
         fields: names with a payload index.
         nearest: the index of its vectors.
         complete: whether `nearest` has every vector.
+        best_by_word: word id → the best BM25 score that any point has; a write replaces it.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Shard:
     points: PointCount
     nearest: NearestIndex
     fields: set[str] = field(default_factory=set)
+    best_by_word: dict[int, float] = field(default_factory=dict)
     complete: bool = False
 
     def count(self) -> int:

@@ -21,6 +21,7 @@ from .ranking import Preference
 __all__ = [
     "ASKED_LIFT",
     "DATE_LIFT",
+    "DATE_NAMES",
     "LIMIT_LIFT",
     "NEAR_LIFT",
     "TYPE_LIFT",
@@ -38,6 +39,8 @@ LIMIT_LIFT = 0.2
 TYPE_LIFT = 0.4
 ASKED_LIFT = 0.25
 """Less than where the question names the type: its words may mean another one."""
+DATE_NAMES = ("date", "near date")
+"""Of preferences for documents of dates, and for those around them."""
 _EARLIER, _LATER = timedelta(days=45), timedelta(days=15)
 """Of the documents around a date that none has."""
 
@@ -114,8 +117,9 @@ def dated(path: str, periods: Sequence[Period]) -> Preference:
     Args:
         path: of the date in a passage's payload.
     """
-    near = Preference(around(path, periods), NEAR_LIFT, "near date")
-    return Preference(_within(path, periods), DATE_LIFT, "date", near)
+    date, near_date = DATE_NAMES
+    near = Preference(around(path, periods), NEAR_LIFT, near_date)
+    return Preference(_within(path, periods), DATE_LIFT, date, near)
 
 
 def _within(path: str, periods: Sequence[Period]) -> AnyOf:

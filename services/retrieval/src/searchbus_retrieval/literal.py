@@ -21,6 +21,8 @@ _LEAST_PART = 4
 """Words of a quotation in one passage, where it goes on in the next one."""
 
 _WORD = re.compile(r"\w+")
+_WORD_CHARS = 40
+"""At the end of a text, in which its last word stands."""
 _DASHES = "-\u00ad\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 _SINGLE_QUOTES = "'`\u00b4\u02bc\u2018\u2019\u201a\u201b\u2032"
 _DOUBLE_QUOTES = '"\u00ab\u00bb\u201c\u201d\u201e\u201f\u2033'
@@ -55,9 +57,12 @@ class Phrase:
         if not self.is_long:
             return 0.0
         wanted, count = self._sequence, len(self._sequence)
-        folded = text.casefold()
         read_chars = 2 * sum(map(len, wanted)) + count
-        tail, head = _WORD.findall(folded[-read_chars:]), _WORD.findall(folded[:read_chars])
+        end, beginning = text[-read_chars:].casefold(), text[:read_chars].casefold()
+        # Hardly any passage ends or begins with a word of the phrase.
+        last, first = _WORD.findall(end[-_WORD_CHARS:])[-1:], _WORD.search(beginning)
+        tail = _WORD.findall(end) if last and last[0] in self._words else []
+        head = _WORD.findall(beginning) if first and first[0] in self._words else []
         for words in range(count - 1, max(_LEAST_PART, count // 2) - 1, -1):
             if tail[-words:] == wanted[:words] or head[:words] == wanted[-words:]:
                 return words / count
