@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import qdrant_edge as edge
 
@@ -51,7 +52,7 @@ class Shard:
         fields: names with a payload index.
         nearest: the index of its vectors.
         complete: whether `nearest` has every vector.
-        best_by_word: word id → the best BM25 score that any point has; a write replaces it.
+        of_words: what was read of its words: name → word id → value; a write replaces it.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Shard:
     points: PointCount
     nearest: NearestIndex
     fields: set[str] = field(default_factory=set)
-    best_by_word: dict[int, float] = field(default_factory=dict)
+    of_words: dict[str | int, dict[int, Any]] = field(default_factory=dict)
     complete: bool = False
 
     def count(self) -> int:

@@ -169,8 +169,10 @@ def _scan(question: str) -> list[Period | Limit | NextTo]:
             period = _period(parts)
             # A day that no calendar has says nothing: "February 30, 2015" is not all of 2015.
             is_day = bool(parts.get("day") or parts.get("d"))
-            if period is not None or is_day or _LIMITING.search(
-                question, max(0, match.start() - _REACH_CHARS), match.start()
+            if (
+                period is not None
+                or is_day
+                or _LIMITING.search(question, max(0, match.start() - _REACH_CHARS), match.start())
             ):
                 taken.append(match.span())
             if period is not None:

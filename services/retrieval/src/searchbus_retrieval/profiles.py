@@ -16,7 +16,7 @@ Groups of words that exclude each other, for the sentence in which a quantity st
 
     opposites = [["raise", "increase"], ["lower", "cut"]]
 
-Words of the documents, and phrases of questions that mean them; they weigh less than the question's:
+Words of the documents, and phrases of questions that mean them; they weigh less than its own:
 
     [synonyms]
     "voting against" = ["dissent", "went against"]

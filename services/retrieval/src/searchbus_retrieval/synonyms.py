@@ -1,6 +1,6 @@
 """How a collection's documents say what a question says in other words.
 
-Newspapers say "bond buying", and the documents of a central bank "purchases of Treasury securities".
+Newspapers say "bond buying", documents of a central bank "purchases of Treasury securities".
 A profile names such phrases. Where a question has one, passages are also searched for the words of
 the documents, which weigh less than the question's own. Phrases are compared by the stems of their
 words: "rate hikes" is "rate hike".
