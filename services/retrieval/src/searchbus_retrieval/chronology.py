@@ -37,13 +37,13 @@ _FIRST = re.compile(
     re.I,
 )
 _LATEST = re.compile(
-    r"\b(?:latest|most recent|newest"
+    r"\b(?:latest|most recent|newest|final(?=\s+(?:time|mention|statement|minutes|meeting|document))"
     rf"|last(?!\s+(?:year|month|week|quarter|half|decade|time|{_MONTHS})))\b",
     re.I,
 )
 _ASKING = frozenset(
     terms(
-        "first earliest latest most recent newest last time times when ever mention speak say says"
+        "first earliest latest most recent newest final last time times when ever mention speak say says"
         " said"
         " appear come came up refer describe discuss discussion call contain include use using word"
         " phrase keep kept still raised begin began begun start started"
@@ -124,8 +124,11 @@ class Order:
         near = [hit for hit in found if hit.score >= floor]
         stated = [hit for hit in found if answers(hit)]
         found = stated or found
-        exact = self._with_phrases(found) or self._with_names(found, rare)
-        literal = exact or self._with_rare_words(found, rarity, rare)
+        quoted = self._with_phrases(found)
+        # One quoted word is a word of what is asked about, not all of it.
+        exact = any(phrase.has_words for phrase in self.phrases) and quoted
+        exact = exact or self._with_names(found, rare)
+        literal = exact or quoted or self._with_rare_words(found, rarity, rare)
         found = literal or near
         most = max((shares.get(hit.id, 0.0) for hit in found), default=0.0)
         found = [hit for hit in found if shares.get(hit.id, 0.0) == most]

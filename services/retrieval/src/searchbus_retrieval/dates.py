@@ -11,6 +11,7 @@ from datetime import date, timedelta
 
 __all__ = [
     "Limit", "NextTo", "Period", "mentioned_limits", "mentioned_neighbours", "mentioned_periods",
+    "months_between",
 ]  # fmt: skip
 
 _MONTHS = (
@@ -71,7 +72,9 @@ _BEFORE, _AFTER = (
 _THE = r"\s+(?:the\s+)?(?:(?:one|that|meeting)\s+(?:in|of|on|held\s+(?:in|on))\s+)?(?:the\s+)?"
 _LIMITING = re.compile(
     r"\b(?P<word>through|thru|until|till|by|before|prior to|after|beyond|following|since"
-    r"|to (?:begin|start|end) in)\s+(?:the\s+)?(?:end\s+of\s+)?(?:the\s+)?"
+    r"|to (?:begin|start|end) in|(?:(?:push|extend|shift|stretch)\w*(?:\s+(?:it|out|back))?|out)\s+to)\s+"
+    r"(?:(?:at\s+least|about|around|roughly|sometime\s+in)\s+)?"
+    r"(?:the\s+)?(?:(?:end|middle|beginning)\s+of\s+)?(?:the\s+)?"
     r"(?P<event>meeting\s+(?:in|of|on|held\s+(?:in|on))\s+)?(?:the\s+)?$",
     re.I,
 )
@@ -155,6 +158,12 @@ def mentioned_limits(question: str) -> list[Limit]:
 def mentioned_neighbours(question: str) -> list[NextTo]:
     """The dates beside which a question looks: "the meeting before that of July 2023"."""
     return [found for found in _scan(question) if isinstance(found, NextTo)]
+
+
+def months_between(first: str, last: str) -> Period:
+    """From the beginning of a month to the end of another: "2001-09", "2001-12"."""
+    start, end = date.fromisoformat(f"{first}-01"), date.fromisoformat(f"{last}-01")
+    return Period(start, _months(end.year, end.month, end.month).end)
 
 
 def _scan(question: str) -> list[Period | Limit | NextTo]:

@@ -17,11 +17,13 @@ from .dates import Period, mentioned_limits, mentioned_periods
 from .profiles import Profile
 from .quantities import Quantities
 from .ranking import Preference
+from .synonyms import said_in
 
 __all__ = [
     "ASKED_LIFT",
     "DATE_LIFT",
     "DATE_NAMES",
+    "EVENT_LIFT",
     "LIMIT_LIFT",
     "NEAR_LIFT",
     "TYPE_LIFT",
@@ -36,6 +38,8 @@ DATE_LIFT = 0.6
 NEAR_LIFT = 0.4
 """Where no document has the date: it may be the day on which began what they announced."""
 LIMIT_LIFT = 0.2
+EVENT_LIFT = 0.3
+"""The question names what happened, not when: it may as well be about what came of it."""
 TYPE_LIFT = 0.4
 ASKED_LIFT = 0.25
 """Less than where the question names the type: its words may mean another one."""
@@ -93,6 +97,9 @@ def preferences(
         path = f"m.{profile.date_field}"
         if periods := mentioned_periods(question):
             found.append(dated(path, periods))
+        elif events := said_in(question, profile.dated_phrases):
+            happened = _within(path, list(dict.fromkeys(events.values())))
+            found.append(Preference(happened, EVENT_LIFT, "event"))
         for limit in mentioned_limits(question)[:1]:
             day = limit.day.isoformat()
             side = DateRange(path, lt=day) if limit.before else DateRange(path, gte=day)

@@ -44,6 +44,7 @@ class Phrase:
         core = _core(query.casefold())
         self._sequence = _WORD.findall(core)
         self.is_long = len(self._sequence) >= _LONG
+        self.has_words = len(self._sequence) > 1
         self._words = sorted(set(_WORD.findall(core)), key=len, reverse=True)
         # Whole words only, so that "cook" is not found in "cookie".
         self._pattern = re.compile(rf"(?<!\w){_pattern_of(core)}(?!\w)")

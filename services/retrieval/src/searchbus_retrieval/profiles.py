@@ -21,6 +21,11 @@ Words of the documents, and phrases of questions that mean them; they weigh less
     [synonyms]
     "voting against" = ["dissent", "went against"]
 
+Events, from the beginning of a month to the end of another, and phrases of questions about them:
+
+    [events]
+    "2001-09/2001-12" = ["twin towers"]
+
 Words for whom all documents are about, which tell none from another:
 
     subject = ["Fed"]
@@ -44,6 +49,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from .dates import Period, months_between
 from .synonyms import by_stems
 
 __all__ = ["DocumentType", "FactSource", "Profile", "load_profiles"]
@@ -89,6 +95,7 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
         types: value of that field → the type.
         opposites: groups of words; what one group says excludes what the others say.
         synonyms: words of the documents → phrases of questions that mean them.
+        events: two months, "2001-09/2001-12" → phrases of questions about what happened then.
         facts: name of facts → where they are read.
         subject: words for whom or what all documents are about, which tell none from another.
     """
@@ -98,6 +105,7 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
     types: dict[str, DocumentType] = {}
     opposites: tuple[tuple[str, ...], ...] = ()
     synonyms: dict[str, tuple[str, ...]] = {}
+    events: dict[str, tuple[str, ...]] = {}
     facts: dict[Literal["votes", "decision"], FactSource] = {}
     subject: tuple[str, ...] = ()
 
@@ -115,6 +123,18 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
     def phrases(self) -> dict[tuple[str, ...], str]:
         """Stems of a phrase of a question → how the documents say it."""
         return by_stems(self.synonyms)
+
+    @cached_property
+    def dated_phrases(self) -> dict[tuple[str, ...], Period]:
+        """Stems of a phrase of a question → when that was."""
+        return by_stems({months_between(*m.split("/")): p for m, p in self.events.items()})
+
+    def __post_init__(self) -> None:
+        """Read the events, so that a wrong one is found where the profile is loaded."""
+        try:
+            _ = self.dated_phrases
+        except (TypeError, ValueError) as error:
+            raise ValueError(f'events: not two months, such as "2001-09/2001-12": {error}') from error
 
     @cached_property
     def asked_facts(self) -> dict[str, re.Pattern[str]]:

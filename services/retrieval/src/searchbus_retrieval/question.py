@@ -77,8 +77,7 @@ class Question:
         self._quantities = Quantities(query)
         self._directions = Directions(profile.opposites, query)
         self._order = order_of(profile, fields, query)
-        # The first that mentions a word is asked for by that word.
-        self.synonyms = Synonyms(profile.phrases if self._order is None else {}, query)
+        self.synonyms = Synonyms(profile.phrases, query)
         self._opening = opening_words(query)
         order_words = self._order.words.values() if self._order is not None else ()
         words = [*name_words(query), *self._opening, *order_words]
@@ -130,8 +129,8 @@ class Question:
             return ""
         if self._quoted:
             return " ".join(phrase.text for phrase in self._quoted)
-        words = (w for start, w in self._order.words.items() if start in self._order_rare)
-        return " ".join(sorted(words))
+        words = sorted(w for start, w in self._order.words.items() if start in self._order_rare)
+        return " ".join([*words, self.synonyms.words]).rstrip()
 
     def read(self, texts: Collection[str]) -> None:
         """Take the candidates' texts: the first word of a question is a name where it is there."""

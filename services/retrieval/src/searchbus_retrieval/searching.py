@@ -160,8 +160,8 @@ class Searcher:
     ) -> Ranked:
         """One search over all documents and one for each preference, merged by ranking.py."""
         embedder = queries.embedder
-        vectors = await queries.embed(question.query)
-        if question.spelled != question.query:  # other words, but the same meaning
+        vectors = await queries.embed(question.synonyms.question)
+        if question.spelled != question.synonyms.question:  # by words its synonyms weigh less
             vectors = replace(vectors, sparse=embedder.words(question.spelled))
         weighed = {word: embedder.words(word).indices for word in question.weighed_words}
         best = await self._best_by_word(collection, vectors.sparse.indices, *weighed.values())
