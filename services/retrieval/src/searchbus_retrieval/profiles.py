@@ -30,6 +30,10 @@ Words for whom all documents are about, which tell none from another:
 
     subject = ["Fed"]
 
+Names of others, in all spellings; what a question asks of them, only passages that name them answer:
+
+    others = [["ECB", "European Central Bank"]]
+
 Facts that are read of documents when they are stored (facts.py):
 
     [facts.votes]
@@ -97,6 +101,7 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
         synonyms: words of the documents → phrases of questions that mean them.
         events: two months, "2001-09/2001-12" → phrases of questions about what happened then.
         facts: name of facts → where they are read.
+        others: names, in all spellings, of whom the documents are not about.
         subject: words for whom or what all documents are about, which tell none from another.
     """
 
@@ -107,6 +112,7 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
     synonyms: dict[str, tuple[str, ...]] = {}
     events: dict[str, tuple[str, ...]] = {}
     facts: dict[Literal["votes", "decision"], FactSource] = {}
+    others: tuple[tuple[str, ...], ...] = ()
     subject: tuple[str, ...] = ()
 
     @cached_property
@@ -118,6 +124,11 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
     def asked(self) -> dict[str, re.Pattern[str]]:
         """Type → finds the words that ask for it."""
         return _patterns({kind: t.asked_by for kind, t in self.types.items()})
+
+    @cached_property
+    def names_of_others(self) -> list[re.Pattern[str]]:
+        """For each of the others, what finds its names."""
+        return list(_patterns({names[0]: names for names in self.others if names}).values())
 
     @cached_property
     def phrases(self) -> dict[tuple[str, ...], str]:

@@ -241,7 +241,9 @@ class Searcher:
             there = ranked.has_dates or await self._store.count(collection, near)
             dated = Dated(name, periods, outside=not there)
         return Probability(
-            question.query, embedder, ranked.best, background, dated, ordered=question.asks_in_order
+            question.query, embedder, ranked.best, background, dated,
+            ordered=question.asks_in_order, replaced=question.synonyms.replaced,
+            others=self._profiles.get(collection, Profile()).names_of_others,
         )
 
     async def _best_by_word(self, collection: str, *words: Sequence[int]) -> dict[int, float]:
