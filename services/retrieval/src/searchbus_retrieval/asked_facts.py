@@ -56,11 +56,15 @@ class AskedFacts:
             return _decision(profile, question)
         return None
 
+    def states(self, hit: Hit) -> bool:
+        """Whether the hit states such facts."""
+        return bool(hit.payload.get("fact") == self.fact)
+
     def answers(self, hit: Hit) -> bool:
         """Whether the hit states those facts, with one of the values that the question says."""
         found = (hit.payload.get("f") or {}).get(self.field) or ()
         have = (found,) if isinstance(found, str) else found
-        return hit.payload.get("fact") == self.fact and any(v in have for v in self.values)
+        return self.states(hit) and any(v in have for v in self.values)
 
 
 def _votes(question: str) -> AskedFacts:

@@ -136,6 +136,11 @@ class Limit:
     day: date
     before: bool
 
+    @property
+    def last_day(self) -> date:
+        """The day before `day`."""
+        return self.day - timedelta(days=1)
+
 
 @dataclass(frozen=True, slots=True)
 class NextTo:

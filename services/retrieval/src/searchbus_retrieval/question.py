@@ -182,7 +182,9 @@ class Question:
         """The hits in the order that documents, types, events and dates give them."""
         shares = {hit.id: self._share_of_quantities(hit) for hit in ranked}
         if self._change is not None:
-            gained = self._change.lifts(ranked)
+            # What changed in the decision stands where it is stated, not where most is new.
+            stated = [hit for hit in ranked if self._asked is not None and self._asked.states(hit)]
+            gained = self._change.lifts(stated) or self._change.lifts(ranked)
             ranked = in_order(hit.scored(hit.score + gained.get(hit.id, 0.0)) for hit in ranked)
         hits = self._by_document(ranked, shares) if self._quantities else list(ranked)
         if self._wanted is not None and self._has_events:
