@@ -54,6 +54,9 @@ def test_periods(question, expected):
         ("low at least through mid-2013", [Limit(date(2013, 9, 1), before=True)]),
         ("to begin in October 2017", [Limit(date(2017, 11, 1), before=True)]),
         ("after the 2003 easing", [Limit(date(2004, 1, 1), before=False)]),
+        ("until at least the middle of 2013", [Limit(date(2013, 9, 1), before=True)]),
+        ("pushed out to mid-2015", [Limit(date(2015, 9, 1), before=True)]),
+        ("extended to June 2011", [Limit(date(2011, 7, 1), before=True)]),
         ("in March 2022", []),
     ],
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_retrieval.synonyms import SYNONYM_WEIGHT, Synonyms, by_stems
+from searchbus_retrieval.synonyms import SYNONYM_WEIGHT, Phrases, Synonyms
 from searchbus_vectors import Sparse
 
-PHRASES = by_stems(
+PHRASES = Phrases(
     {
         "voting against": ["dissent", "went against"],
         "employment": ["jobs"],
@@ -33,8 +33,16 @@ def test_words_are_those_of_the_documents_for_phrases_of_the_question(question, 
     assert Synonyms(PHRASES, question).words == words
 
 
+def test_question_is_embedded_with_the_documents_words():
+    """Its words for which they have others are known."""
+    synonyms = Synonyms(PHRASES, "Out of work, Poe went against it")
+    assert synonyms.question == "Out of work, Poe went against it (unemployment, voting against)"
+    assert synonyms.replaced == {"out", "of", "work", "went", "against"}
+    assert Synonyms(PHRASES, "pears").question == "pears"
+
+
 def test_synonyms_weigh_less_than_words():
     """And nothing beside a word of the question."""
-    added = Synonyms({}, "").added(Sparse([1, 2], [1.0, 1.8]), Sparse([2, 3], [1.0, 1.8]))
+    added = Synonyms(Phrases({}), "").added(Sparse([1, 2], [1.0, 1.8]), Sparse([2, 3], [1.0, 1.8]))
     assert added == Sparse([1, 2, 3], [1.0, 1.8, SYNONYM_WEIGHT])
     assert SYNONYM_WEIGHT < 1

@@ -37,14 +37,15 @@ _FIRST = re.compile(
     re.I,
 )
 _LATEST = re.compile(
-    r"\b(?:latest|most recent|newest|final(?=\s+(?:time|mention|statement|minutes|meeting|document))"
+    r"\b(?:latest|most recent|newest"
+    r"|final(?=\s+(?:time|mention|statement|minutes|meeting|document))"
     rf"|last(?!\s+(?:year|month|week|quarter|half|decade|time|{_MONTHS})))\b",
     re.I,
 )
 _ASKING = frozenset(
     terms(
-        "first earliest latest most recent newest final last time times when ever mention speak say says"
-        " said"
+        "first earliest latest most recent newest final last time times when ever mention speak say"
+        " says said"
         " appear come came up refer describe discuss discussion call contain include use using word"
         " phrase keep kept still raised begin began begun start started"
         " talk talked talks promise promised bring brought"

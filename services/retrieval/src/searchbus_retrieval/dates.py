@@ -72,7 +72,8 @@ _BEFORE, _AFTER = (
 _THE = r"\s+(?:the\s+)?(?:(?:one|that|meeting)\s+(?:in|of|on|held\s+(?:in|on))\s+)?(?:the\s+)?"
 _LIMITING = re.compile(
     r"\b(?P<word>through|thru|until|till|by|before|prior to|after|beyond|following|since"
-    r"|to (?:begin|start|end) in|(?:(?:push|extend|shift|stretch)\w*(?:\s+(?:it|out|back))?|out)\s+to)\s+"
+    r"|to (?:begin|start|end) in"
+    r"|(?:(?:push|extend|shift|stretch)\w*(?:\s+(?:it|out|back))?|out)\s+to)\s+"
     r"(?:(?:at\s+least|about|around|roughly|sometime\s+in)\s+)?"
     r"(?:the\s+)?(?:(?:end|middle|beginning)\s+of\s+)?(?:the\s+)?"
     r"(?P<event>meeting\s+(?:in|of|on|held\s+(?:in|on))\s+)?(?:the\s+)?$",

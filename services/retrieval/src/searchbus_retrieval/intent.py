@@ -17,7 +17,6 @@ from .dates import Period, mentioned_limits, mentioned_periods
 from .profiles import Profile
 from .quantities import Quantities
 from .ranking import Preference
-from .synonyms import said_in
 
 __all__ = [
     "ASKED_LIFT",
@@ -97,7 +96,7 @@ def preferences(
         path = f"m.{profile.date_field}"
         if periods := mentioned_periods(question):
             found.append(dated(path, periods))
-        elif events := said_in(question, profile.dated_phrases):
+        elif events := profile.dated_phrases.said_in(question):
             happened = _within(path, list(dict.fromkeys(events.values())))
             found.append(Preference(happened, EVENT_LIFT, "event"))
         for limit in mentioned_limits(question)[:1]:

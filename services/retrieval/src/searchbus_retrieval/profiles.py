@@ -30,7 +30,7 @@ Words for whom all documents are about, which tell none from another:
 
     subject = ["Fed"]
 
-Names of others, in all spellings; what a question asks of them, only passages that name them answer:
+Names of others, in all spellings; questions about them are answered by passages that name them:
 
     others = [["ECB", "European Central Bank"]]
 
@@ -54,7 +54,7 @@ import msgspec
 from msgspec import Struct
 
 from .dates import Period, months_between
-from .synonyms import by_stems
+from .synonyms import Phrases
 
 __all__ = ["DocumentType", "FactSource", "Profile", "load_profiles"]
 
@@ -131,21 +131,23 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
         return list(_patterns({names[0]: names for names in self.others if names}).values())
 
     @cached_property
-    def phrases(self) -> dict[tuple[str, ...], str]:
-        """Stems of a phrase of a question → how the documents say it."""
-        return by_stems(self.synonyms)
+    def phrases(self) -> Phrases[str]:
+        """Phrases of questions, and how the documents say it."""
+        return Phrases(self.synonyms)
 
     @cached_property
-    def dated_phrases(self) -> dict[tuple[str, ...], Period]:
-        """Stems of a phrase of a question → when that was."""
-        return by_stems({months_between(*m.split("/")): p for m, p in self.events.items()})
+    def dated_phrases(self) -> Phrases[Period]:
+        """Phrases of questions, and when that was."""
+        return Phrases({months_between(*m.split("/")): p for m, p in self.events.items()})
 
     def __post_init__(self) -> None:
         """Read the events, so that a wrong one is found where the profile is loaded."""
         try:
             _ = self.dated_phrases
         except (TypeError, ValueError) as error:
-            raise ValueError(f'events: not two months, such as "2001-09/2001-12": {error}') from error
+            raise ValueError(
+                f'events: not two months, such as "2001-09/2001-12": {error}'
+            ) from error
 
     @cached_property
     def asked_facts(self) -> dict[str, re.Pattern[str]]:

@@ -96,8 +96,8 @@ class Question:
     @property
     def looks_far(self) -> bool:
         """Whether more passages should be read: what they say decides about their order."""
-        decides = (self._order, self._change)
-        return any(decides) or bool(self._quantities) or self._phrase.is_long
+        decides = (self._order, self._change, self._asked)
+        return any(decides) or bool(self._quantities)
 
     @property
     def candidates(self) -> int:
@@ -241,16 +241,19 @@ class Question:
 
 
 def _without_repeats(hits: Sequence[Hit]) -> list[Hit]:
-    """Of passages that are mostly the same text, as a fact's and the one around it, the best."""
+    """Of a fact's passage and the one around it, which is mostly the same text, the better."""
     kept: list[Hit] = []
-    places: dict[str, list[tuple[int, int]]] = {}
+    places: dict[tuple[str, bool], list[tuple[int, int]]] = {}
     for hit in hits:
         start, end = hit.payload.get("start"), hit.payload.get("end")
         if start is not None and end is not None:
-            taken = places.setdefault(hit.payload["document_id"], [])
+            document, is_fact = hit.payload["document_id"], "fact" in hit.payload
+            taken = places.get((document, True), [])
+            if is_fact:
+                taken = taken + places.get((document, False), [])
             if any(2 * (min(end, e) - max(start, s)) > min(end - start, e - s) for s, e in taken):
                 continue
-            taken.append((start, end))
+            places.setdefault((document, is_fact), []).append((start, end))
         kept.append(hit)
     return kept
 

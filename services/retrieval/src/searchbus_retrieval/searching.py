@@ -241,8 +241,13 @@ class Searcher:
             there = ranked.has_dates or await self._store.count(collection, near)
             dated = Dated(name, periods, outside=not there)
         return Probability(
-            question.query, embedder, ranked.best, background, dated,
-            ordered=question.asks_in_order, replaced=question.synonyms.replaced,
+            question.query,
+            embedder,
+            ranked.best,
+            background,
+            dated,
+            ordered=question.asks_in_order,
+            replaced=question.synonyms.replaced,
             others=self._profiles.get(collection, Profile()).names_of_others,
         )
 

@@ -6,7 +6,7 @@ the documents, which weigh less than the question's own, and the question is emb
 profile names events, too: "the maestro stepped down" was in January 2006. Phrases are compared by
 the stems of their words: "rate hikes" is "rate hike".
 
-    phrases = by_stems({"voting against": ["dissent", "went against"]})
+    phrases = Phrases({"voting against": ["dissent", "went against"]})
     synonyms = Synonyms(phrases, "Why did the president dissent?")
     synonyms.words                                  # "voting against"
     synonyms.added(own, embedder.words(...))        # Sparse
@@ -16,52 +16,55 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from functools import lru_cache
+from typing import Generic, TypeVar
 
 from searchbus_vectors import Sparse, terms
 
-__all__ = ["SYNONYM_WEIGHT", "Synonyms", "by_stems", "said_in"]
+__all__ = ["SYNONYM_WEIGHT", "Phrases", "Synonyms"]
 
 T = TypeVar("T")
 
 SYNONYM_WEIGHT = 0.25
 """Of a synonym; 1 of a word of the question."""
+_WORD = re.compile(r"\w+")
 
 
-def by_stems(declared: Mapping[T, Sequence[str]]) -> dict[tuple[str, ...], T]:
-    """Stems of each phrase → what it means.
-
-    Args:
-        declared: what is meant → phrases of questions.
-    """
-    return {_stems(phrase): meant for meant, phrases in declared.items() for phrase in phrases}
-
-
-def said_in(question: str, phrases: Mapping[tuple[str, ...], T]) -> dict[tuple[str, ...], T]:
-    """The phrases that the question has, in order.
+class Phrases(Generic[T]):
+    """Phrases of questions, and what they mean.
 
     Args:
-        phrases: see `by_stems`.
+        declared: what is meant → phrases.
     """
-    stems = _stems(question) if phrases else ()
-    longest = max(map(len, phrases), default=0)
-    parts = (
-        stems[start:end]
-        for start in range(len(stems))
-        for end in range(start + 1, min(start + longest, len(stems)) + 1)
-    )
-    return {part: phrases[part] for part in parts if part in phrases}
+
+    def __init__(self, declared: Mapping[T, Sequence[str]]) -> None:
+        self._meant = {_stems(phrase): m for m, phrases in declared.items() for phrase in phrases}
+        self._longest = max(map(len, self._meant), default=0)
+
+    def __len__(self) -> int:
+        """The number of different phrases."""
+        return len(self._meant)
+
+    def said_in(self, question: str) -> dict[tuple[str, ...], T]:
+        """The phrases that the question has, by their stems, in order."""
+        stems = _stems(question) if self._meant else ()
+        parts = (
+            stems[start:end]
+            for start in range(len(stems))
+            for end in range(start + 1, min(start + self._longest, len(stems)) + 1)
+        )
+        return {part: self._meant[part] for part in parts if part in self._meant}
 
 
 class Synonyms:
     """What the documents may say in place of a question's words.
 
     Args:
-        phrases: stems of a phrase → words of the documents, see `by_stems`.
+        phrases: of questions, and the words of the documents.
     """
 
-    def __init__(self, phrases: Mapping[tuple[str, ...], str], question: str) -> None:
-        found = said_in(question, phrases)
+    def __init__(self, phrases: Phrases[str], question: str) -> None:
+        found = phrases.said_in(question)
         self.words = ", ".join(dict.fromkeys(found.values()))
         self.replaced = frozenset(stem for phrase in found for stem in phrase)
         """Stems of the question for which the documents have other words."""
@@ -82,4 +85,9 @@ class Synonyms:
 
 def _stems(text: str) -> tuple[str, ...]:
     """Stems of all words, stopwords as they are: "out of work" is not "work"."""
-    return tuple((terms(word) or [word])[0] for word in re.findall(r"\w+", text.lower()))
+    return tuple(map(_stem, _WORD.findall(text.lower())))
+
+
+@lru_cache(20_000)
+def _stem(word: str) -> str:
+    return (terms(word) or [word])[0]
