@@ -100,6 +100,11 @@ class Question:
         return any(decides) or bool(self._quantities)
 
     @property
+    def may_quote(self) -> bool:
+        """Whether it is long enough to be a quotation."""
+        return self._phrase.is_long
+
+    @property
     def candidates(self) -> int:
         """Passages that each search should contribute."""
         return _CANDIDATES if self._order is None else _MORE_CANDIDATES

@@ -194,7 +194,9 @@ class Searcher:
             words = replace(vectors, sparse=embedder.words(sought))
             lists.append(await match(condition, words))
             overall = _joined(overall, lists[-1])
-        ids = worth_reading(overall, lists, limit, far=question.looks_far)
+        ids = worth_reading(
+            overall, lists, limit, far=question.looks_far, quotation=question.may_quote
+        )
         records = await self._store.get(collection, ids)
         payloads = {record.id: record.payload for record in records}
 
