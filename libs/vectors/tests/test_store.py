@@ -99,6 +99,18 @@ async def test_rare_word_has_a_higher_best_score_than_a_common_one(store, name):
     assert await store.best_by_word(name, Sparse([], [])) == []
 
 
+async def test_best_score_of_a_word_is_that_of_now(store, name):
+    """Also where it was asked for before points were written or deleted."""
+    asked = Sparse([7], [1.0])
+    await store.upsert(name, [Point(uid(1), {"n": 1}, vectors(1, 8))])
+    assert await store.best_by_word(name, asked) == [0]
+    await store.upsert(name, [Point(uid(2), {"n": 2}, vectors(1, 7))])
+    (there,) = await store.best_by_word(name, asked)
+    assert there > 0
+    await store.delete(name, Equals("n", 2))
+    assert await store.best_by_word(name, asked) == [0]
+
+
 async def test_points_with_a_word_are_counted_up_to_a_limit(store, name):
     """However often each has it."""
     await store.upsert(name, [Point(uid(i), {"n": i}, vectors(i, 7)) for i in range(1, 9)])

@@ -7,7 +7,7 @@ import pytest
 from searchbus_retrieval.asked_facts import DECISION_LIFT, NAMED_LIFT, VOTES_LIFT, AskedFacts
 from searchbus_retrieval.facts import fact_fields
 from searchbus_retrieval.profiles import Profile, load_profiles
-from searchbus_vectors import Hit
+from searchbus_vectors import Equals, Hit
 
 FOMC = load_profiles()["fomc"]
 FACTS = fact_fields(FOMC)
@@ -44,6 +44,15 @@ def test_decision_of_the_direction_is_preferred():
     assert asked.preference.lift == DECISION_LIFT
     assert asked.answers(hit("decision", decision="lower"))
     assert not asked.answers(hit("decision", decision="raise"))
+
+
+def test_decision_without_a_direction_is_any():
+    """What the target range was says the decision to keep it as well."""
+    asked = AskedFacts.of(FOMC, FACTS, "the funds range after the meeting")
+    assert asked is not None
+    assert asked.preference.condition == Equals("fact", "decision")
+    assert asked.states(hit("decision", decision="maintain"))
+    assert not asked.states(hit("votes"))
 
 
 @pytest.mark.parametrize("question", ["what of pears?", "a devoted member", ""])

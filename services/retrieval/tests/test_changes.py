@@ -37,6 +37,21 @@ def test_new_sentences_of_the_later_document_are_raised():
 
 @pytest.mark.parametrize(
     "question",
+    [
+        "Was the harvest of March 2024 larger than in January 2024?",
+        "Was that of March 2024 as big as in January 2024?",
+        "What did the harvest of January 2024 turn into in March 2024?",
+    ],
+)
+def test_comparisons_are_said_in_many_ways(question):
+    """The later date is the one that is meant."""
+    change = Change.of(FOMC, FIELDS, question)
+    assert change is not None
+    assert change.later.start.isoformat() == "2024-03-01"
+
+
+@pytest.mark.parametrize(
+    "question",
     ["pears in March 2024", "what changed in March 2024", "pears in March 2024 and January 2024", "what changed"],
 )  # fmt: skip
 def test_other_questions_compare_nothing(question):

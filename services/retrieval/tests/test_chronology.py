@@ -29,6 +29,7 @@ def ordered(question: str, *hits: Hit, rarity: dict[str, float] | None = None) -
         ("When was the coronavirus first mentioned?", "first"),
         ("the most recent minutes", "latest"),
         ("last meeting that Greenspan chaired", "latest"),
+        ("final statement on pears", "latest"), ("the final rule", None),
         ("growth in the first quarter", None), ("the first of March 2022", None),
         ("what was said last year", None), ("the first and the last cut", None),
         ("why did rates rise?", None),
@@ -169,3 +170,24 @@ def test_whom_all_documents_are_about_is_not_what_the_question_is_about():
     ]
     rarity = {"fed": 12.0, "patient": 9.0}
     assert ordered("last in which the Fed was patient", *hits, rarity=rarity)[0] == "meant"
+
+
+def test_one_quoted_word_is_not_all_that_is_asked_about():
+    """The other words must be there, too; a phrase of several says enough."""
+    hits = [
+        hit("a", "1993-02-03", "A measured rise."),
+        hit("b", "2004-05-04", "Policy accommodation can be removed at a measured pace."),
+    ]
+    question = 'when was the removal of accommodation at a "measured" pace first mentioned'
+    assert ordered(question, *hits)[0] == "b"
+    assert ordered('first mention of "a measured rise" in accommodation', *hits)[0] == "a"
+
+
+def test_year_until_which_something_lasts_must_be_named():
+    """Where any document names it."""
+    hits = [
+        hit("a", "2011-06-22", "Low rates for an extended period."),
+        hit("b", "2011-08-09", "Low rates through mid-2013."),
+    ]
+    assert ordered("first promise of low rates through 2013", *hits)[0] == "b"
+    assert ordered("first promise of low rates through 2019", *hits)[0] == "a"

@@ -35,7 +35,10 @@ from searchbus_retrieval.dates import (
         ("low at least through mid-2013", []),
         ("purchases by the end of the second quarter of 2011", []),
         ("a rate of 2000 basis points", [("2000-01-01", "2001-01-01")]),
-        ("February 31, 2020", [("2020-01-01", "2021-01-01")]),
+        ("February 31, 2020", []),
+        ("30 February 2015", []),
+        ("2015-02-30 or 31/31/2015", []),
+        ("the season 2019-20", [("2019-01-01", "2020-01-01")]),
         ("no dates at all", []),
     ],
 )
@@ -51,6 +54,9 @@ def test_periods(question, expected):
         ("low at least through mid-2013", [Limit(date(2013, 9, 1), before=True)]),
         ("to begin in October 2017", [Limit(date(2017, 11, 1), before=True)]),
         ("after the 2003 easing", [Limit(date(2004, 1, 1), before=False)]),
+        ("until at least the middle of 2013", [Limit(date(2013, 9, 1), before=True)]),
+        ("pushed out to mid-2015", [Limit(date(2015, 9, 1), before=True)]),
+        ("extended to June 2011", [Limit(date(2011, 7, 1), before=True)]),
         ("in March 2022", []),
     ],
 )

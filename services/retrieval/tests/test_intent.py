@@ -7,12 +7,13 @@ import pytest
 from searchbus_retrieval.intent import (
     ASKED_LIFT,
     DATE_LIFT,
+    EVENT_LIFT,
     LIMIT_LIFT,
     NEAR_LIFT,
     TYPE_LIFT,
     preferences,
 )
-from searchbus_retrieval.profiles import load_profiles
+from searchbus_retrieval.profiles import Profile, load_profiles
 from searchbus_vectors import AnyOf, DateRange, Equals
 
 FIELDS = {"date": "datetime", "type": "keyword"}
@@ -30,6 +31,18 @@ def test_dates_and_document_types_are_preferences():
         (march, DATE_LIFT), (Equals("m.type", "minutes"), TYPE_LIFT),
     ]  # fmt: skip
     assert found("Compare the minutes with the statement.") == []
+
+
+def test_event_says_when_it_was():
+    """Less surely than a date, which says more."""
+    profile = Profile(date_field="date", events={"2001-09/2001-12": ("twin towers", "fire")})
+    autumn = AnyOf((DateRange("m.date", gte="2001-09-01", lt="2002-01-01"),))
+    (event,) = preferences(profile, FIELDS, "Fires: when the Twin Towers fell")
+    assert (event.condition, event.lift) == (autumn, EVENT_LIFT)
+    assert EVENT_LIFT < DATE_LIFT
+    (dated,) = preferences(profile, FIELDS, "the twin towers in March 2003")
+    assert dated.lift == DATE_LIFT
+    assert preferences(profile, {}, "the twin towers") == []
 
 
 @pytest.mark.parametrize(

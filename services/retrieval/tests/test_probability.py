@@ -10,6 +10,7 @@ from searchbus_contracts.retrieval import SearchHit
 from searchbus_retrieval.background import Background
 from searchbus_retrieval.dates import Period
 from searchbus_retrieval.probability import Dated, Probability
+from searchbus_retrieval.profiles import Profile
 from searchbus_vectors.hash_embedder import HashEmbedder
 
 EMBEDDER = HashEmbedder()
@@ -65,6 +66,23 @@ def test_words_that_the_collection_lacks_lower_it():
     known = of(query, passage)
     assert of(query, passage, lacks="Kowalczyk") < of(query, passage, lacks="zinc") < known
     assert of(query, passage, lacks="say") == known
+
+
+def test_word_for_which_the_documents_have_another_counts_against_none():
+    """That the collection lacks it says nothing."""
+    query, passage = "QT of zinc", hit("zinc", cosine=0.65)
+    assert of(query, passage, lacks="QT", replaced=["qt"]) == of("zinc", passage)
+    assert of(query, passage, lacks="QT") < of("zinc", passage)
+
+
+def test_question_about_others_is_answered_by_passages_that_name_them():
+    """In any spelling."""
+    others = Profile(others=(("ECB", "European Central Bank"), ("IMF",))).names_of_others
+    query, cosine = "What did the ECB decide?", 0.8
+    passage = hit("It was decided.", cosine=cosine)
+    named = hit("The European Central Bank decided.", cosine=cosine)
+    assert of(query, passage, others=others) < 0.3 < of(query, named, others=others)
+    assert of("What was decided?", passage, others=others) == of("What was decided?", passage)
 
 
 def test_date_at_which_no_document_is_lowers_it():

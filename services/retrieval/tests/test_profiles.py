@@ -24,10 +24,21 @@ def test_profile_of_a_folder_comes_before_the_shipped_one(tmp_path):
         "statement": True,
     }
     assert len(shipped.opposites) == 3
-    assert all(len(group) > 1 for group in shipped.synonyms)
+    # A phrase that stands twice means one thing only.
+    assert len(shipped.phrases) == sum(map(len, shipped.synonyms.values()))
+    assert len(shipped.dated_phrases) == sum(map(len, shipped.events.values()))
 
 
-@pytest.mark.parametrize("text", ["[", 'colour = "red"', "types = 3"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[",
+        'colour = "red"',
+        "types = 3",
+        '[events]\n"2001-9/x" = ["fire"]',
+        '[events]\n"2001" = ["fire"]',
+    ],
+)
 def test_file_that_is_no_profile_is_named(tmp_path, text):
     """With what is wrong."""
     (tmp_path / "laws.toml").write_text(text)

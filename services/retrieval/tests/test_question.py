@@ -55,7 +55,7 @@ def test_quotation_comes_before_all_else():
     cut = question.lift(hit("It said that the harvest of sweet pears was poor in most of the"))
     assert LITERAL_LIFT < cut < QUOTATION_LIFT
     assert question.lift(hit("It said that the harvest")) == 0.0
-    assert question.looks_far
+    assert question.may_quote
 
 
 def test_passage_that_says_nothing_does_not_stand_for_its_document():
@@ -77,7 +77,11 @@ def test_one_text_is_one_hit():
         Hit(key, score, 0.7, hit(key).payload | {"start": start, "end": end})
         for (key, (start, end)), score in zip(places.items(), (0.9, 0.8, 0.7), strict=True)
     ]
-    assert [h.id for h in Question("pears", Profile(), {}).ordered(hits)] == ["around", "next"]
+    hits[1].payload["fact"] = "votes"
+    question = Question("pears", Profile(), {})
+    assert [h.id for h in question.ordered(hits)] == ["around", "next"]
+    fact_first = [hits[1].scored(1.0), hits[0], hits[2]]
+    assert [h.id for h in question.ordered(fact_first)] == ["fact", "next"]
 
 
 def test_passage_and_document_with_the_quantities_are_raised():
@@ -135,10 +139,10 @@ def test_numbers_and_dates_are_looked_for_further_down():
     assert Question("latest on pears", Profile(), FIELDS).ordered(hits) == hits
 
 
-def test_synonyms_are_not_for_questions_of_an_order():
-    """The first that mentions a word is asked for by that word."""
+def test_synonyms_are_the_profiles_own():
+    """Of the first that says it, they find candidates; which is the first, the words decide."""
     assert "voting against" in Question("Why did they dissent?", FOMC, FIELDS).synonyms.words
-    assert Question("When did they first dissent?", FOMC, FIELDS).synonyms.words == ""
+    assert "voting against" in Question("When did they first dissent?", FOMC, FIELDS).sought_words
     assert Question("Why did they dissent?", Profile(), FIELDS).synonyms.words == ""
 
 

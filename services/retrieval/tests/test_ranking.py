@@ -60,6 +60,8 @@ def test_best_scores_and_best_words_are_worth_reading():
     assert {"040", "279", "p040", "p299"}.isdisjoint(read)
     assert len(read) == len(set(read)) == 100
     assert {"p079", "079"} <= set(worth_reading(overall, [preferred], 80, far=False))
+    quoted = worth_reading(overall, [preferred], 5, far=False, quotation=True)
+    assert set(read) < set(quoted)
     far = worth_reading(overall, [preferred, preferred], 5, far=True)
     assert {"059", "240", "p059", "p240"} <= set(far)
     assert len(far) == len(set(far)) == 240

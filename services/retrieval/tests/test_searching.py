@@ -50,7 +50,7 @@ async def test_passage_with_the_words_of_the_query_stands_first(library):
 
 
 @pytest.mark.parametrize(
-    ("synonyms", "found"), [((("dissent", "voting against"),), ["v"]), ((), [])]
+    ("synonyms", "found"), [({"voting against": ("dissent",)}, ["v"]), ({}, [])]
 )
 async def test_synonyms_of_the_profile_are_searched_for(store, embedder, synonyms, found):
     """By words: the passage has none of the question."""

@@ -50,6 +50,9 @@ EXACT_UP_TO = 16_000
 compares those that pass, and needs no proposals."""
 _SPARE = 1.5
 """Proposals for each candidate wanted: some do not pass the filter, some are out of order."""
+_KNOWN_WORDS = 50_000
+"""Words of queries of which the best score and the number of points are kept, some 5 MB each;
+questions have most of theirs in common."""
 
 
 class EmbeddedStore(VectorStore):
@@ -135,6 +138,7 @@ class EmbeddedStore(VectorStore):
         def work() -> None:
             self._space.check()
             shard.engine.update(edge.UpdateOperation.upsert_points([to_point(p) for p in points]))
+            shard.of_words = {}
             shard.points.raise_to(shard.count())
             found = [(p.id, p.vectors.dense) for p in points if p.vectors is not None]
             shard.nearest.add([i for i, _ in found], [dense for _, dense in found])
@@ -163,6 +167,7 @@ class EmbeddedStore(VectorStore):
                 self._space.check_for_end()
                 shard.points.lower_to(shard.count() - len(gone))
                 shard.engine.update(edge.UpdateOperation.delete_points_by_filter(condition))
+                shard.of_words = {}
                 shard.nearest.remove(gone)
 
         await self._write(collection, work)
@@ -238,28 +243,40 @@ class EmbeddedStore(VectorStore):
         return {candidate.id: candidate.score for candidate in found}
 
     async def best_by_word(self, collection: str, words: Sparse) -> list[float]:
-        """One search by words for each."""
-        engine = (await self._shard(collection)).engine
+        """One search by words for each that is not known since the last write."""
 
-        def work() -> list[float]:
-            return [
-                max(
-                    (c.score for c in by_words(engine, Sparse([index], [1.0]), 1, None)),
-                    default=0.0,
-                )
-                for index in words.indices
-            ]
+        def best(engine: edge.EdgeShard, index: int) -> float:
+            found = by_words(engine, Sparse([index], [1.0]), 1, None)
+            return found[0].score if found else 0.0
 
-        return await self._read(collection, work)
+        return await self._of_words(collection, words.indices, "best", best)
 
     async def count_by_word(
         self, collection: str, indices: Sequence[int], *, most: int
     ) -> list[int]:
-        """One search by words for each."""
-        engine = (await self._shard(collection)).engine
+        """One search by words for each that is not known since the last write."""
 
-        def work() -> list[int]:
-            return [len(by_words(engine, Sparse([i], [1.0]), most, None)) for i in indices]
+        def count(engine: edge.EdgeShard, index: int) -> int:
+            return len(by_words(engine, Sparse([index], [1.0]), most, None))
+
+        return await self._of_words(collection, indices, most, count)
+
+    async def _of_words(
+        self, collection: str, indices: Sequence[int], name: str | int,
+        read: Callable[[edge.EdgeShard, int], T],
+    ) -> list[T]:  # fmt: skip
+        """What `read` gives for each word, under this name."""
+        shard = await self._shard(collection)
+        kept = shard.of_words  # before the search: a write meanwhile leaves it behind
+
+        def work() -> list[T]:
+            known = kept.setdefault(name, {})
+            if len(known) > _KNOWN_WORDS:
+                known = kept[name] = {}
+            return [
+                known[i] if i in known else known.setdefault(i, read(shard.engine, i))
+                for i in indices
+            ]
 
         return await self._read(collection, work)
 

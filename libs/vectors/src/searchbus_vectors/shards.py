@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import qdrant_edge as edge
 
@@ -51,6 +52,7 @@ class Shard:
         fields: names with a payload index.
         nearest: the index of its vectors.
         complete: whether `nearest` has every vector.
+        of_words: what was read of its words: name → word id → value; a write replaces it.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Shard:
     points: PointCount
     nearest: NearestIndex
     fields: set[str] = field(default_factory=set)
+    of_words: dict[str | int, dict[int, Any]] = field(default_factory=dict)
     complete: bool = False
 
     def count(self) -> int:

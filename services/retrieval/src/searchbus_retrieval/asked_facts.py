@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from searchbus_contracts.retrieval import FieldType
-from searchbus_vectors import AllOf, Equals, Hit, IsIn, NumberRange
+from searchbus_vectors import AllOf, Equals, Filter, Hit, IsIn, NumberRange
 
 from .directions import Directions
 from .names import name_words, opening_words
@@ -23,7 +23,7 @@ __all__ = ["AskedFacts"]
 
 NAMED_LIFT = 0.7
 """Of a vote in which somebody voted against whom the question names."""
-VOTES_LIFT = 0.35
+VOTES_LIFT = 0.5
 """Of a vote with anybody against it, where the question names nobody who ever was."""
 DECISION_LIFT = 0.3
 """Of the passage with a decision of the direction that the question has."""
@@ -56,11 +56,15 @@ class AskedFacts:
             return _decision(profile, question)
         return None
 
+    def states(self, hit: Hit) -> bool:
+        """Whether the hit states such facts."""
+        return bool(hit.payload.get("fact") == self.fact)
+
     def answers(self, hit: Hit) -> bool:
         """Whether the hit states those facts, with one of the values that the question says."""
         found = (hit.payload.get("f") or {}).get(self.field) or ()
         have = (found,) if isinstance(found, str) else found
-        return hit.payload.get("fact") == self.fact and any(v in have for v in self.values)
+        return self.states(hit) and any(v in have for v in self.values)
 
 
 def _votes(question: str) -> AskedFacts:
@@ -75,10 +79,10 @@ def _votes(question: str) -> AskedFacts:
     return AskedFacts(preference, "votes", "dissenters", names)
 
 
-def _decision(profile: Profile, question: str) -> AskedFacts | None:
-    """Decisions of the question's direction: "lower" for a question about a cut."""
+def _decision(profile: Profile, question: str) -> AskedFacts:
+    """Decisions of the question's direction: "lower" for a question about a cut; else any."""
     ways = Directions(profile.opposites, question).own_words
-    if not ways:
-        return None
-    same = AllOf((Equals("fact", "decision"), IsIn(fact_path("decision"), ways)))
-    return AskedFacts(Preference(same, DECISION_LIFT, "decision"), "decision", "decision", ways)
+    wanted: Filter = Equals("fact", "decision")
+    if ways:
+        wanted = AllOf((wanted, IsIn(fact_path("decision"), ways)))
+    return AskedFacts(Preference(wanted, DECISION_LIFT, "decision"), "decision", "decision", ways)

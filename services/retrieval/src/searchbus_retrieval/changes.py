@@ -29,7 +29,8 @@ NEW_LIFT = 0.3
 """Of a passage in which every sentence is new."""
 _COMPARES = re.compile(
     r"\b(?:compared?|comparison|versus|vs|differ\w*|chang(?:e|es|ed|ing)|new|dropp?(?:ed|ing)|"
-    r"remov(?:e|ed|ing)|add(?:ed|ing)|instead of|rather than)\b",
+    r"remov(?:e|ed|ing)|add(?:ed|ing)|instead of|rather than|than|"
+    r"as (?:big|large|much|many|high|low)|turn(?:s|ed)? into|became|become)\b",
     re.I,
 )
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?=\S)[^.!?\n]+)*")

@@ -12,7 +12,7 @@ from typing import Literal
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import Hit, terms
 
-from .dates import Period, mentioned_periods
+from .dates import Period, mentioned_limits, mentioned_periods
 from .intent import wanted_type
 from .literal import Phrase
 from .names import has_word, name_words, quoted
@@ -38,13 +38,14 @@ _FIRST = re.compile(
 )
 _LATEST = re.compile(
     r"\b(?:latest|most recent|newest"
+    r"|final(?=\s+(?:time|mention|statement|minutes|meeting|document))"
     rf"|last(?!\s+(?:year|month|week|quarter|half|decade|time|{_MONTHS})))\b",
     re.I,
 )
 _ASKING = frozenset(
     terms(
-        "first earliest latest most recent newest last time times when ever mention speak say says"
-        " said"
+        "first earliest latest most recent newest final last time times when ever mention speak say"
+        " says said"
         " appear come came up refer describe discuss discussion call contain include use using word"
         " phrase keep kept still raised begin began begun start started"
         " talk talked talks promise promised bring brought"
@@ -65,6 +66,7 @@ class Order:
         pairs: of words that follow each other in the question → finds them near each other.
         periods: in which the document is, where any passage is.
         wanted_type: value of the type field, where the question names it.
+        until: years that the document says something will last to; it must name them.
     """
 
     profile: Profile
@@ -75,6 +77,7 @@ class Order:
     names: frozenset[str] = frozenset()
     pairs: Mapping[tuple[str, str], re.Pattern[str]] = field(default_factory=dict)
     wanted_type: str | None = None
+    until: tuple[str, ...] = ()
 
     def apply(
         self,
@@ -120,12 +123,17 @@ class Order:
             and self.wanted_type in (None, metadata(hit, self.profile.type_field))
         ]
         found = [hit for hit in found if self._in_periods(hit)] or found
+        named = [hit for hit in found if all(has_word(hit.payload["text"], y) for y in self.until)]
+        found = named or found
         floor = max((hit.score for hit in ranked), default=0.0) - _BEHIND_BEST
         near = [hit for hit in found if hit.score >= floor]
         stated = [hit for hit in found if answers(hit)]
         found = stated or found
-        exact = self._with_phrases(found) or self._with_names(found, rare)
-        literal = exact or self._with_rare_words(found, rarity, rare)
+        quoted = self._with_phrases(found)
+        # One quoted word is a word of what is asked about, not all of it.
+        exact = any(phrase.has_words for phrase in self.phrases) and quoted
+        exact = exact or self._with_names(found, rare)
+        literal = exact or quoted or self._with_rare_words(found, rarity, rare)
         found = literal or near
         most = max((shares.get(hit.id, 0.0) for hit in found), default=0.0)
         found = [hit for hit in found if shares.get(hit.id, 0.0) == most]
@@ -201,6 +209,7 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
         frozenset(capitals),
         {pair: _near(*pair) for pair in pairwise(beginnings)},
         wanted.value if wanted is not None and wanted.named else None,
+        tuple(str(limit.last_day.year) for limit in mentioned_limits(question) if limit.before),
     )
 
 

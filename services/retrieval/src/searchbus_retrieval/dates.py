@@ -11,6 +11,7 @@ from datetime import date, timedelta
 
 __all__ = [
     "Limit", "NextTo", "Period", "mentioned_limits", "mentioned_neighbours", "mentioned_periods",
+    "months_between",
 ]  # fmt: skip
 
 _MONTHS = (
@@ -71,7 +72,10 @@ _BEFORE, _AFTER = (
 _THE = r"\s+(?:the\s+)?(?:(?:one|that|meeting)\s+(?:in|of|on|held\s+(?:in|on))\s+)?(?:the\s+)?"
 _LIMITING = re.compile(
     r"\b(?P<word>through|thru|until|till|by|before|prior to|after|beyond|following|since"
-    r"|to (?:begin|start|end) in)\s+(?:the\s+)?(?:end\s+of\s+)?(?:the\s+)?"
+    r"|to (?:begin|start|end) in"
+    r"|(?:(?:push|extend|shift|stretch)\w*(?:\s+(?:it|out|back))?|out)\s+to)\s+"
+    r"(?:(?:at\s+least|about|around|roughly|sometime\s+in)\s+)?"
+    r"(?:the\s+)?(?:(?:end|middle|beginning)\s+of\s+)?(?:the\s+)?"
     r"(?P<event>meeting\s+(?:in|of|on|held\s+(?:in|on))\s+)?(?:the\s+)?$",
     re.I,
 )
@@ -133,6 +137,11 @@ class Limit:
     day: date
     before: bool
 
+    @property
+    def last_day(self) -> date:
+        """The day before `day`."""
+        return self.day - timedelta(days=1)
+
 
 @dataclass(frozen=True, slots=True)
 class NextTo:
@@ -157,6 +166,12 @@ def mentioned_neighbours(question: str) -> list[NextTo]:
     return [found for found in _scan(question) if isinstance(found, NextTo)]
 
 
+def months_between(first: str, last: str) -> Period:
+    """From the beginning of a month to the end of another: "2001-09", "2001-12"."""
+    start, end = date.fromisoformat(f"{first}-01"), date.fromisoformat(f"{last}-01")
+    return Period(start, _months(end.year, end.month, end.month).end)
+
+
 def _scan(question: str) -> list[Period | Limit | NextTo]:
     """What the question names, in order."""
     taken: list[tuple[int, int]] = []
@@ -165,9 +180,14 @@ def _scan(question: str) -> list[Period | Limit | NextTo]:
         for match in pattern.finditer(question):
             if any(match.start() < end and start < match.end() for start, end in taken):
                 continue
-            period = _period(match.groupdict())
-            if period is not None or _LIMITING.search(
-                question, max(0, match.start() - _REACH_CHARS), match.start()
+            parts = match.groupdict()
+            period = _period(parts)
+            # A day that no calendar has says nothing: "February 30, 2015" is not all of 2015.
+            is_day = bool(parts.get("day") or parts.get("d"))
+            if (
+                period is not None
+                or is_day
+                or _LIMITING.search(question, max(0, match.start() - _REACH_CHARS), match.start())
             ):
                 taken.append(match.span())
             if period is not None:

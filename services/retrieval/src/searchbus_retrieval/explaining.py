@@ -29,11 +29,13 @@ class Ranked:
 
     Args:
         best: word id → the best BM25 score that any passage has for it.
+        has_dates: whether there are documents of all dates that the question names, or near them.
         why: id → explanation, where one was asked for.
     """
 
     hits: list[Hit]
     best: Mapping[int, float]
+    has_dates: bool = False
     why: Mapping[str, Explanation] = field(default_factory=dict)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from searchbus_contracts import ErrorCode, Fault, check_query
-from searchbus_contracts.retrieval import MAX_QUERY_CHARS, SearchHit
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.retrieval import SearchHit
 
 from .explaining import Answer
 from .library import Library
@@ -43,18 +43,18 @@ async def answer(
     Raises:
         Fault: invalid_query, invalid_argument, empty_corpus.
     """
-    query = check_query(query, max_chars=MAX_QUERY_CHARS)
-    if await library.count_documents(COLLECTION) == 0:
-        raise Fault(
-            ErrorCode.EMPTY_CORPUS,
-            "No FOMC documents are ingested yet. Run `searchbus ingest fomc --collection fomc`, "
-            "or ingest a JSONL file of them.",
+    try:
+        found = await library.searcher.answer(
+            COLLECTION, query, limit=top_k, where=where, aliases=ALIASES, explain=explain
         )
-    return await library.searcher.answer(
-        COLLECTION,
-        query,
-        limit=top_k,
-        where=where,
-        aliases=ALIASES,
-        explain=explain,
+    except Fault as fault:
+        if fault.code != ErrorCode.NOT_FOUND:
+            raise
+    else:
+        if found.hits or await library.count_documents(COLLECTION):
+            return found
+    raise Fault(
+        ErrorCode.EMPTY_CORPUS,
+        "No FOMC documents are ingested yet. Run `searchbus ingest fomc --collection fomc`, "
+        "or ingest a JSONL file of them.",
     )

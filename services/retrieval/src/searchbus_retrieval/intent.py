@@ -21,6 +21,8 @@ from .ranking import Preference
 __all__ = [
     "ASKED_LIFT",
     "DATE_LIFT",
+    "DATE_NAMES",
+    "EVENT_LIFT",
     "LIMIT_LIFT",
     "NEAR_LIFT",
     "TYPE_LIFT",
@@ -35,9 +37,13 @@ DATE_LIFT = 0.6
 NEAR_LIFT = 0.4
 """Where no document has the date: it may be the day on which began what they announced."""
 LIMIT_LIFT = 0.2
+EVENT_LIFT = 0.3
+"""The question names what happened, not when: it may as well be about what came of it."""
 TYPE_LIFT = 0.4
 ASKED_LIFT = 0.25
 """Less than where the question names the type: its words may mean another one."""
+DATE_NAMES = ("date", "near date")
+"""Of preferences for documents of dates, and for those around them."""
 _EARLIER, _LATER = timedelta(days=45), timedelta(days=15)
 """Of the documents around a date that none has."""
 
@@ -90,6 +96,9 @@ def preferences(
         path = f"m.{profile.date_field}"
         if periods := mentioned_periods(question):
             found.append(dated(path, periods))
+        elif events := profile.dated_phrases.said_in(question):
+            happened = _within(path, list(dict.fromkeys(events.values())))
+            found.append(Preference(happened, EVENT_LIFT, "event"))
         for limit in mentioned_limits(question)[:1]:
             day = limit.day.isoformat()
             side = DateRange(path, lt=day) if limit.before else DateRange(path, gte=day)
@@ -114,8 +123,9 @@ def dated(path: str, periods: Sequence[Period]) -> Preference:
     Args:
         path: of the date in a passage's payload.
     """
-    near = Preference(around(path, periods), NEAR_LIFT, "near date")
-    return Preference(_within(path, periods), DATE_LIFT, "date", near)
+    date, near_date = DATE_NAMES
+    near = Preference(around(path, periods), NEAR_LIFT, near_date)
+    return Preference(_within(path, periods), DATE_LIFT, date, near)
 
 
 def _within(path: str, periods: Sequence[Period]) -> AnyOf:

@@ -21,6 +21,8 @@ _LEAST_PART = 4
 """Words of a quotation in one passage, where it goes on in the next one."""
 
 _WORD = re.compile(r"\w+")
+_WORD_CHARS = 40
+"""At the end of a text, in which its last word stands."""
 _DASHES = "-\u00ad\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 _SINGLE_QUOTES = "'`\u00b4\u02bc\u2018\u2019\u201a\u201b\u2032"
 _DOUBLE_QUOTES = '"\u00ab\u00bb\u201c\u201d\u201e\u201f\u2033'
@@ -42,6 +44,7 @@ class Phrase:
         core = _core(query.casefold())
         self._sequence = _WORD.findall(core)
         self.is_long = len(self._sequence) >= _LONG
+        self.has_words = len(self._sequence) > 1
         self._words = sorted(set(_WORD.findall(core)), key=len, reverse=True)
         # Whole words only, so that "cook" is not found in "cookie".
         self._pattern = re.compile(rf"(?<!\w){_pattern_of(core)}(?!\w)")
@@ -55,9 +58,12 @@ class Phrase:
         if not self.is_long:
             return 0.0
         wanted, count = self._sequence, len(self._sequence)
-        folded = text.casefold()
-        room = 2 * sum(map(len, wanted)) + count
-        tail, head = _WORD.findall(folded[-room:]), _WORD.findall(folded[:room])
+        read_chars = 2 * sum(map(len, wanted)) + count
+        end, beginning = text[-read_chars:].casefold(), text[:read_chars].casefold()
+        # Hardly any passage ends or begins with a word of the phrase.
+        last, first = _WORD.findall(end[-_WORD_CHARS:])[-1:], _WORD.search(beginning)
+        tail = _WORD.findall(end) if last and last[0] in self._words else []
+        head = _WORD.findall(beginning) if first and first[0] in self._words else []
         for words in range(count - 1, max(_LEAST_PART, count // 2) - 1, -1):
             if tail[-words:] == wanted[:words] or head[:words] == wanted[-words:]:
                 return words / count

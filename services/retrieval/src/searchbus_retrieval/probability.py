@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -42,6 +42,8 @@ from 10 ** 4 passages on; below, an answer in other words is made up for."""
 _FULL_NAME, _NAME_RARITY = 1.8, 5.0
 """Where the passage has a name of two words, with or without initials between them, of which one is
 not in every passage: names say little to the model."""
+_OF_OTHERS = -4.0
+"""The question is about one whom the documents are not about, and the passage does not name it."""
 _ORDERED = 1.0
 """The question asks for the first or the latest of a type of documents that it names."""
 _LITERAL = 0.9
@@ -110,6 +112,8 @@ class Probability:
         best: word id → the best BM25 score that any passage has for it.
         dated: None where the question names no date, or the documents have none.
         ordered: whether it asks for the first or the latest of a type that it names.
+        replaced: stems for which the collection has other words; that it lacks them says nothing.
+        others: finds the names of each of those whom the documents are not about.
     """
 
     def __init__(
@@ -121,9 +125,12 @@ class Probability:
         dated: Dated | None,
         *,
         ordered: bool = False,
+        replaced: Collection[str] = (),
+        others: Sequence[re.Pattern[str]] = (),
     ) -> None:
         self._background = background
         self._dated = dated
+        self._others = [names for names in others if names.search(query)]
         self._rarest = 2.2 * math.log(1 + (background.passages + 0.5) / 0.5)
         """What `best` would be for a word that one passage has."""
         self._rarity: dict[str, float] = {}
@@ -136,6 +143,8 @@ class Probability:
             if word.lower() in _ASKING or (dated and _DATE_WORD.fullmatch(word.lower())):
                 continue
             rarity = max((best.get(i, 0.0) for i in embedder.words(word).indices), default=0.0)
+            if not rarity and stems[0] in replaced:
+                continue
             self._rarity[stems[0]] = rarity or self._rarest
             if rarity >= _NAME_RARITY:
                 telling.add(word)
@@ -180,6 +189,8 @@ class Probability:
             evidence = _FOREIGN_BIAS + _FOREIGN_STEEPNESS * (hit.cosine - self._foreign)
         if any(name.search(text) for name in self._full_names):
             evidence += _FULL_NAME
+        if not all(names.search(text) for names in self._others):
+            evidence += _OF_OTHERS
         if self._dated is not None and self._dated.outside:
             evidence += _OUTSIDE * (_YEAR_IN_TEXT if self._dated.years & there else 1.0)
         else:

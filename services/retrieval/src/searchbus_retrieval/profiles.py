@@ -16,13 +16,23 @@ Groups of words that exclude each other, for the sentence in which a quantity st
 
     opposites = [["raise", "increase"], ["lower", "cut"]]
 
-Groups of words that mean the same; those that a question lacks weigh less than its own:
+Words of the documents, and phrases of questions that mean them; they weigh less than its own:
 
-    synonyms = [["dissent", "voting against"]]
+    [synonyms]
+    "voting against" = ["dissent", "went against"]
+
+Events, from the beginning of a month to the end of another, and phrases of questions about them:
+
+    [events]
+    "2001-09/2001-12" = ["twin towers"]
 
 Words for whom all documents are about, which tell none from another:
 
     subject = ["Fed"]
+
+Names of others, in all spellings; questions about them are answered by passages that name them:
+
+    others = [["ECB", "European Central Bank"]]
 
 Facts that are read of documents when they are stored (facts.py):
 
@@ -42,6 +52,9 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
+
+from .dates import Period, months_between
+from .synonyms import Phrases
 
 __all__ = ["DocumentType", "FactSource", "Profile", "load_profiles"]
 
@@ -85,8 +98,10 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
         type_field: metadata field with its type.
         types: value of that field → the type.
         opposites: groups of words; what one group says excludes what the others say.
-        synonyms: groups of words and phrases that mean the same.
+        synonyms: words of the documents → phrases of questions that mean them.
+        events: two months, "2001-09/2001-12" → phrases of questions about what happened then.
         facts: name of facts → where they are read.
+        others: names, in all spellings, of whom the documents are not about.
         subject: words for whom or what all documents are about, which tell none from another.
     """
 
@@ -94,8 +109,10 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
     type_field: str | None = None
     types: dict[str, DocumentType] = {}
     opposites: tuple[tuple[str, ...], ...] = ()
-    synonyms: tuple[tuple[str, ...], ...] = ()
+    synonyms: dict[str, tuple[str, ...]] = {}
+    events: dict[str, tuple[str, ...]] = {}
     facts: dict[Literal["votes", "decision"], FactSource] = {}
+    others: tuple[tuple[str, ...], ...] = ()
     subject: tuple[str, ...] = ()
 
     @cached_property
@@ -107,6 +124,30 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
     def asked(self) -> dict[str, re.Pattern[str]]:
         """Type → finds the words that ask for it."""
         return _patterns({kind: t.asked_by for kind, t in self.types.items()})
+
+    @cached_property
+    def names_of_others(self) -> list[re.Pattern[str]]:
+        """For each of the others, what finds its names."""
+        return list(_patterns({names[0]: names for names in self.others if names}).values())
+
+    @cached_property
+    def phrases(self) -> Phrases[str]:
+        """Phrases of questions, and how the documents say it."""
+        return Phrases(self.synonyms)
+
+    @cached_property
+    def dated_phrases(self) -> Phrases[Period]:
+        """Phrases of questions, and when that was."""
+        return Phrases({months_between(*m.split("/")): p for m, p in self.events.items()})
+
+    def __post_init__(self) -> None:
+        """Read the events, so that a wrong one is found where the profile is loaded."""
+        try:
+            _ = self.dated_phrases
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f'events: not two months, such as "2001-09/2001-12": {error}'
+            ) from error
 
     @cached_property
     def asked_facts(self) -> dict[str, re.Pattern[str]]:

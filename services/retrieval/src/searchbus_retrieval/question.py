@@ -77,8 +77,7 @@ class Question:
         self._quantities = Quantities(query)
         self._directions = Directions(profile.opposites, query)
         self._order = order_of(profile, fields, query)
-        # The first that mentions a word is asked for by that word.
-        self.synonyms = Synonyms(profile.synonyms if self._order is None else (), query)
+        self.synonyms = Synonyms(profile.phrases, query)
         self._opening = opening_words(query)
         order_words = self._order.words.values() if self._order is not None else ()
         words = [*name_words(query), *self._opening, *order_words]
@@ -97,8 +96,13 @@ class Question:
     @property
     def looks_far(self) -> bool:
         """Whether more passages should be read: what they say decides about their order."""
-        decides = (self._order, self._change)
-        return any(decides) or bool(self._quantities) or self._phrase.is_long
+        decides = (self._order, self._change, self._asked)
+        return any(decides) or bool(self._quantities)
+
+    @property
+    def may_quote(self) -> bool:
+        """Whether it is long enough to be a quotation."""
+        return self._phrase.is_long
 
     @property
     def candidates(self) -> int:
@@ -130,8 +134,8 @@ class Question:
             return ""
         if self._quoted:
             return " ".join(phrase.text for phrase in self._quoted)
-        words = (w for start, w in self._order.words.items() if start in self._order_rare)
-        return " ".join(sorted(words))
+        words = sorted(w for start, w in self._order.words.items() if start in self._order_rare)
+        return " ".join([*words, self.synonyms.words]).rstrip()
 
     def read(self, texts: Collection[str]) -> None:
         """Take the candidates' texts: the first word of a question is a name where it is there."""
@@ -183,7 +187,9 @@ class Question:
         """The hits in the order that documents, types, events and dates give them."""
         shares = {hit.id: self._share_of_quantities(hit) for hit in ranked}
         if self._change is not None:
-            gained = self._change.lifts(ranked)
+            # What changed in the decision stands where it is stated, not where most is new.
+            stated = [hit for hit in ranked if self._asked is not None and self._asked.states(hit)]
+            gained = self._change.lifts(stated) or self._change.lifts(ranked)
             ranked = in_order(hit.scored(hit.score + gained.get(hit.id, 0.0)) for hit in ranked)
         hits = self._by_document(ranked, shares) if self._quantities else list(ranked)
         if self._wanted is not None and self._has_events:
@@ -240,16 +246,19 @@ class Question:
 
 
 def _without_repeats(hits: Sequence[Hit]) -> list[Hit]:
-    """Of passages that are mostly the same text, as a fact's and the one around it, the best."""
+    """Of a fact's passage and the one around it, which is mostly the same text, the better."""
     kept: list[Hit] = []
-    places: dict[str, list[tuple[int, int]]] = {}
+    places: dict[tuple[str, bool], list[tuple[int, int]]] = {}
     for hit in hits:
         start, end = hit.payload.get("start"), hit.payload.get("end")
         if start is not None and end is not None:
-            taken = places.setdefault(hit.payload["document_id"], [])
+            document, is_fact = hit.payload["document_id"], "fact" in hit.payload
+            taken = places.get((document, True), [])
+            if is_fact:
+                taken = taken + places.get((document, False), [])
             if any(2 * (min(end, e) - max(start, s)) > min(end - start, e - s) for s, e in taken):
                 continue
-            taken.append((start, end))
+            places.setdefault((document, is_fact), []).append((start, end))
         kept.append(hit)
     return kept
 

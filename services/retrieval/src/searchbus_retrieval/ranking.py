@@ -78,7 +78,12 @@ def metadata(hit: Hit, field: str | None) -> str:
 
 
 def worth_reading(
-    overall: Sequence[Match], preferred: Sequence[Sequence[Match]], limit: int, *, far: bool
+    overall: Sequence[Match],
+    preferred: Sequence[Sequence[Match]],
+    limit: int,
+    *,
+    far: bool,
+    quotation: bool = False,
 ) -> list[str]:
     """Ids of the matches whose payload is worth its time.
 
@@ -88,10 +93,11 @@ def worth_reading(
     Args:
         limit: of the hits wanted.
         far: whether what the passages say may turn the order round, so that more are read.
+        quotation: whether the query may be one, so that more are read that have its words.
     """
     scores, words = _WORTH_FAR if far else _WORTH
     most = max(limit, scores)
-    chosen = [*overall[:most], *_best_words(overall, words)]
+    chosen = [*overall[:most], *_best_words(overall, _WORTH_FAR[1] if quotation else words)]
     for matches in preferred:
         chosen += [*matches[:most], *_best_words(matches, words)] if far else matches[:most]
     return list(dict.fromkeys(match.id for match in chosen))

@@ -34,7 +34,7 @@ from .dates import mentioned_periods
 from .events import day_beside
 from .explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, reading_of
 from .faults import typed
-from .intent import around
+from .intent import DATE_NAMES, around
 from .models import Models
 from .names import most_rare
 from .probability import Dated, Probability
@@ -136,7 +136,7 @@ class Searcher:
         with typed(collection):
             hits = await self._anchors.complete(collection, unique[:limit])
             probability = await self._probability(
-                collection, queries.embedder, question, ranked.best, schema.fields
+                collection, queries.embedder, question, ranked, schema.fields
             )
         hits = await asyncio.to_thread(_with_probability, hits, probability)
         if not explain:
@@ -160,13 +160,13 @@ class Searcher:
     ) -> Ranked:
         """One search over all documents and one for each preference, merged by ranking.py."""
         embedder = queries.embedder
-        vectors = await queries.embed(question.query)
-        if question.spelled != question.query:  # other words, but the same meaning
+        vectors = await queries.embed(question.synonyms.question)
+        if question.spelled != question.synonyms.question:  # by words its synonyms weigh less
             vectors = replace(vectors, sparse=embedder.words(question.spelled))
         weighed = {word: embedder.words(word).indices for word in question.weighed_words}
         best = await self._best_by_word(collection, vectors.sparse.indices, *weighed.values())
         rarity = {word: max((best[i] for i in ids), default=0.0) for word, ids in weighed.items()}
-        question.weigh(rarity, await self._rare(collection, weighed))
+        question.weigh(rarity, await self._rare(collection, embedder, weighed))
 
         if question.synonyms.words:
             others = embedder.words(question.synonyms.words)
@@ -194,7 +194,9 @@ class Searcher:
             words = replace(vectors, sparse=embedder.words(sought))
             lists.append(await match(condition, words))
             overall = _joined(overall, lists[-1])
-        ids = worth_reading(overall, lists, limit, far=question.looks_far)
+        ids = worth_reading(
+            overall, lists, limit, far=question.looks_far, quotation=question.may_quote
+        )
         records = await self._store.get(collection, ids)
         payloads = {record.id: record.payload for record in records}
 
@@ -202,16 +204,20 @@ class Searcher:
             question.read([payload["text"] for payload in payloads.values()])
             hits = question.ordered(rank(overall, pairs, payloads, question.lift))
             why = explanations(question, overall, pairs, hits) if explain else {}
-            return Ranked(hits, best, why)
+            of_dates = [bool(found) for wanted, found in pairs if wanted.name in DATE_NAMES]
+            return Ranked(hits, best, any(of_dates) and all(of_dates), why)
 
         # It reads the text of a hundred passages or more, which would hold the event loop.
         return await asyncio.to_thread(ranked)
 
-    async def _rare(self, collection: str, words: Mapping[str, Sequence[int]]) -> set[str]:
+    async def _rare(
+        self, collection: str, embedder: Embedder, words: Mapping[str, Sequence[int]]
+    ) -> set[str]:
         """The words that hardly any passage has; not one that none has."""
         if not words:
             return set()
-        most = most_rare(await self._store.count(collection))
+        # Counting them now would cost more than all searches by words.
+        most = most_rare((await self._backgrounds.of(collection, embedder)).passages)
         ids = list(dict.fromkeys(index for some in words.values() for index in some))
         counts = await self._store.count_by_word(collection, ids, most=most + 1)
         found = dict(zip(ids, counts, strict=True))
@@ -222,7 +228,7 @@ class Searcher:
         collection: str,
         embedder: Embedder,
         question: Question,
-        best: Mapping[int, float],
+        ranked: Ranked,
         fields: Mapping[str, FieldType],
     ) -> Probability:
         background = await self._backgrounds.of(collection, embedder)
@@ -234,9 +240,17 @@ class Searcher:
             name = dates[0] if len(dates) == 1 else None
         if periods and name is not None:
             near = AllOf((is_live, around(f"m.{name}", periods)))
-            dated = Dated(name, periods, not await self._store.count(collection, near))
+            there = ranked.has_dates or await self._store.count(collection, near)
+            dated = Dated(name, periods, outside=not there)
         return Probability(
-            question.query, embedder, best, background, dated, ordered=question.asks_in_order
+            question.query,
+            embedder,
+            ranked.best,
+            background,
+            dated,
+            ordered=question.asks_in_order,
+            replaced=question.synonyms.replaced,
+            others=self._profiles.get(collection, Profile()).names_of_others,
         )
 
     async def _best_by_word(self, collection: str, *words: Sequence[int]) -> dict[int, float]:

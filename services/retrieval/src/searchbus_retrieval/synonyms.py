@@ -1,9 +1,13 @@
-"""Other words for what a question says: to dissent is to vote against.
+"""How a collection's documents say what a question says in other words, and when it was.
 
-A profile names groups of words and phrases that mean the same. Where a question has one of a group,
-passages are also searched for the others, which weigh less than the question's own words.
+Newspapers say "bond buying", documents of a central bank "purchases of Treasury securities".
+A profile names such phrases. Where a question has one, passages are also searched for the words of
+the documents, which weigh less than the question's own, and the question is embedded with them. A
+profile names events, too: "the maestro stepped down" was in January 2006. Phrases are compared by
+the stems of their words: "rate hikes" is "rate hike".
 
-    synonyms = Synonyms([["dissent", "voting against"]], "Why did the president dissent?")
+    phrases = Phrases({"voting against": ["dissent", "went against"]})
+    synonyms = Synonyms(phrases, "Why did the president dissent?")
     synonyms.words                                  # "voting against"
     synonyms.added(own, embedder.words(...))        # Sparse
 """
@@ -11,29 +15,61 @@ passages are also searched for the others, which weigh less than the question's 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Generic, TypeVar
 
-from searchbus_vectors import Sparse
+from searchbus_vectors import Sparse, terms
 
-__all__ = ["SYNONYM_WEIGHT", "Synonyms"]
+__all__ = ["SYNONYM_WEIGHT", "Phrases", "Synonyms"]
 
-SYNONYM_WEIGHT = 0.4
+T = TypeVar("T")
+
+SYNONYM_WEIGHT = 0.25
 """Of a synonym; 1 of a word of the question."""
+_WORD = re.compile(r"\w+")
+
+
+class Phrases(Generic[T]):
+    """Phrases of questions, and what they mean.
+
+    Args:
+        declared: what is meant → phrases.
+    """
+
+    def __init__(self, declared: Mapping[T, Sequence[str]]) -> None:
+        self._meant = {_stems(phrase): m for m, phrases in declared.items() for phrase in phrases}
+        self._longest = max(map(len, self._meant), default=0)
+
+    def __len__(self) -> int:
+        """The number of different phrases."""
+        return len(self._meant)
+
+    def said_in(self, question: str) -> dict[tuple[str, ...], T]:
+        """The phrases that the question has, by their stems, in order."""
+        stems = _stems(question) if self._meant else ()
+        parts = (
+            stems[start:end]
+            for start in range(len(stems))
+            for end in range(start + 1, min(start + self._longest, len(stems)) + 1)
+        )
+        return {part: self._meant[part] for part in parts if part in self._meant}
 
 
 class Synonyms:
-    """What a question may also be in other words.
+    """What the documents may say in place of a question's words.
 
     Args:
-        groups: of words and phrases that mean the same.
+        phrases: of questions, and the words of the documents.
     """
 
-    def __init__(self, groups: Sequence[Sequence[str]], question: str) -> None:
-        found: dict[str, None] = {}
-        for group in groups:
-            if any(_stands_in(question, phrase) for phrase in group):
-                found |= dict.fromkeys(group)
-        self.words = " ".join(phrase for phrase in found if not _stands_in(question, phrase))
+    def __init__(self, phrases: Phrases[str], question: str) -> None:
+        found = phrases.said_in(question)
+        self.words = ", ".join(dict.fromkeys(found.values()))
+        self.replaced = frozenset(stem for phrase in found for stem in phrase)
+        """Stems of the question for which the documents have other words."""
+        self.question = f"{question} ({self.words})" if self.words else question
+        """The question with these words."""
 
     def added(self, own: Sparse, others: Sparse) -> Sparse:
         """The words of the question and those of the synonyms that it lacks.
@@ -47,5 +83,11 @@ class Synonyms:
         return Sparse([*own.indices, *new], [*own.values, *[SYNONYM_WEIGHT] * len(new)])
 
 
-def _stands_in(question: str, phrase: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", question, re.I) is not None
+def _stems(text: str) -> tuple[str, ...]:
+    """Stems of all words, stopwords as they are: "out of work" is not "work"."""
+    return tuple(map(_stem, _WORD.findall(text.lower())))
+
+
+@lru_cache(20_000)
+def _stem(word: str) -> str:
+    return (terms(word) or [word])[0]
