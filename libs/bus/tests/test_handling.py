@@ -26,7 +26,8 @@ def message(data: bytes = b"{}", **headers: str) -> Message:
 
 async def handle(transport, handler, request=None, *, cancelled=False, verifier=None):
     """The reply or the Failure that one request gets."""
-    handling = Handling("echo", Replies(transport), Requester(transport, Subjects()), verifier)
+    requester = Requester(transport, Subjects())
+    handling = Handling("echo", Replies(transport, requester.inbox), requester, verifier)
     await handling.handle(request or message(), handler, cancelled=lambda: cancelled)
     (sent,) = [m for m in transport.published if m.subject == "inbox.1"]
     failed = "Nats-Service-Error-Code" in sent.headers

@@ -76,8 +76,7 @@ class Handling:
         fault: Fault | None = None
         with telemetry.server_span(name, message.headers, message.subject) as span:
             try:
-                reply = encode(await self._run(message, handler))
-                await self._replies.reply(message, reply)
+                await self._run(message, handler)
             except asyncio.CancelledError:
                 fault = _cancelled() if cancelled() else _stopping()
             except Fault as raised:
@@ -95,7 +94,7 @@ class Handling:
         code = "ok" if fault is None else fault.code
         telemetry.record(seconds, side="server", service=self._service, code=code)
 
-    async def _run(self, message: Message, handler: Handler) -> Any:
+    async def _run(self, message: Message, handler: Handler) -> None:
         deadline = Deadline.from_headers(message.headers)
         call = Call(
             req_id=req_id_of(message),
@@ -111,7 +110,9 @@ class Handling:
             raise self._late()
         try:
             with TimeLimit(deadline.remaining_s) as limit:
-                return await handler(call, await self._body(message, deadline))
+                reply = await handler(call, await self._body(message, deadline))
+                # Within the deadline too: the receiver of a large reply may be gone.
+                await self._replies.reply(message, encode(reply))
         except TimeoutError:
             if not limit.expired:  # the handler's own TimeoutError
                 raise

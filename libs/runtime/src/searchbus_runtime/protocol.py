@@ -30,7 +30,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-__all__ = ["MAX_HEAD_BYTES", "REFUSED", "Connection", "Respond", "Watch", "responder"]
+__all__ = ["MAX_HEAD_BYTES", "REFUSED", "Connection", "Respond", "Watch", "drained", "responder"]
 
 Respond = Callable[[int, bytes, bytes], bool]
 """Sends a whole response of status, lines of headers and body; see `_Cycle.respond`."""
@@ -294,6 +294,13 @@ def responder(send: Any) -> Respond | None:
     """
     cycle = getattr(send, "__self__", None)
     return cycle.respond if isinstance(cycle, _Cycle) else None
+
+
+async def drained(send: Any) -> None:
+    """Wait until the client has read nearly all of a response, or is gone."""
+    cycle = getattr(send, "__self__", None)
+    if isinstance(cycle, RequestResponseCycle):
+        await cycle.flow.drain()
 
 
 @lru_cache(maxsize=4096)
