@@ -19,7 +19,7 @@ from . import telemetry
 from .call import Call
 from .deadline import Deadline
 from .identity import ActorVerifier, Sent, received_delegation
-from .parts import Assembly
+from .parts import PART_BYTES, Assembly
 from .replies import Replies
 from .request import Request
 from .requests import Requester
@@ -62,6 +62,7 @@ class Handling:
         self._requester = requester
         self._verifier = verifier
         self._silent_until_s = 0.0
+        self._encoded_large = False
 
     async def handle(
         self, message: Message, handler: Handler, *, cancelled: Callable[[], bool]
@@ -112,11 +113,27 @@ class Handling:
             with TimeLimit(deadline.remaining_s) as limit:
                 reply = await handler(call, await self._body(message, deadline))
                 # Within the deadline too: the receiver of a large reply may be gone.
-                await self._replies.reply(message, encode(reply))
+                await self._replies.reply(message, await self._encode(reply))
         except TimeoutError:
             if not limit.expired:  # the handler's own TimeoutError
                 raise
             raise self._late() from None
+
+    async def _encode(self, reply: Any) -> bytes:
+        """Encode one large reply in each turn of the loop.
+
+        Many at once would leave pings unanswered, and the worker would be taken for lost.
+        """
+        while self._encoded_large:
+            await asyncio.sleep(0)
+        body = encode(reply)
+        if len(body) > PART_BYTES:
+            self._encoded_large = True
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+        return body
+
+    def _begin_turn(self) -> None:
+        self._encoded_large = False
 
     def _actor(self, message: Message) -> Actor:
         """The actor of a request; raises Fault(forbidden) where its signature is not valid."""

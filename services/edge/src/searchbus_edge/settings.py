@@ -78,11 +78,11 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         1024, description="Behind a proxy all clients have its address."
     )
     large_answer_bytes: Annotated[int, Field(ge=1)] = Field(
-        48 * 1024 * 1024,
+        32 * 1024 * 1024,
         description="Bytes of large answers that this edge receives and sends at the same time.",
     )
     large_answer_bytes_per_caller: Annotated[int, Field(ge=1)] = Field(
-        24 * 1024 * 1024, description="The same, of one caller."
+        16 * 1024 * 1024, description="The same, of one caller."
     )
     trusted_proxies: tuple[str, ...] = Field(
         (),
