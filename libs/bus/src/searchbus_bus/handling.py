@@ -19,6 +19,7 @@ from . import telemetry
 from .call import Call
 from .deadline import Deadline
 from .identity import ActorVerifier, Sent, received_delegation
+from .loop_watch import serves
 from .parts import PART_BYTES, Assembly
 from .replies import Replies
 from .request import Request
@@ -62,8 +63,10 @@ class Handling:
         self._requester = requester
         self._verifier = verifier
         self._silent_until_s = 0.0
-        self._encoded_large = False
+        self._may_encode = asyncio.Event()
+        self._may_encode.set()
 
+    @serves(lambda names: f"{names['message'].subject}, request {req_id_of(names['message'])}")
     async def handle(
         self, message: Message, handler: Handler, *, cancelled: Callable[[], bool]
     ) -> None:
@@ -124,16 +127,13 @@ class Handling:
 
         Many at once would leave pings unanswered, and the worker would be taken for lost.
         """
-        while self._encoded_large:
-            await asyncio.sleep(0)
+        while not self._may_encode.is_set():
+            await self._may_encode.wait()
         body = encode(reply)
         if len(body) > PART_BYTES:
-            self._encoded_large = True
-            asyncio.get_running_loop().call_soon(self._begin_turn)
+            self._may_encode.clear()
+            asyncio.get_running_loop().call_soon(self._may_encode.set)
         return body
-
-    def _begin_turn(self) -> None:
-        self._encoded_large = False
 
     def _actor(self, message: Message) -> Actor:
         """The actor of a request; raises Fault(forbidden) where its signature is not valid."""

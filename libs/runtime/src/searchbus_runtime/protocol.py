@@ -30,6 +30,8 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from searchbus_bus.loop_watch import serves
+
 __all__ = ["MAX_HEAD_BYTES", "REFUSED", "Connection", "Respond", "Watch", "drained", "responder"]
 
 Respond = Callable[[int, bytes, bytes], bool]
@@ -213,6 +215,7 @@ class Connection(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self.tasks.add(self.loop.create_task(self._run(cycle, app)))
 
+    @serves(lambda names: "{method} {path}".format(**names["cycle"].scope))
     async def _run(self, cycle: RequestResponseCycle, app: Any) -> None:
         try:
             await cycle.run_asgi(app)
