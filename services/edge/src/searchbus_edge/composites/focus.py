@@ -143,7 +143,7 @@ def _of_place(place: int) -> float:
 
 def _speaks_of(wanted: Set[str], words: Sequence[str]) -> bool:
     """Whether a sentence has each number of the question, and enough of all of its words."""
-    there = wanted.intersection(words)
+    there = wanted & set(words)
     lacking = wanted - there
     return len(there) >= _LEAST_SHARE * len(wanted) and not any(w[0].isdigit() for w in lacking)
 
