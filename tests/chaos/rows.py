@@ -36,6 +36,7 @@ ROWS: dict[str, Row] = {
     "harmful": rows_upstreams.harmful,
     "documents": rows_load.documents,
     "malformed": rows_bus.malformed,
+    "large_answers": rows_load.large_answers,
     "disconnected": rows_load.disconnected,
     "nothing_left": rows_load.nothing_left,
     "traced": rows_traces.traced,

@@ -1,14 +1,21 @@
-"""Rows 6, 9, 11 and 17: overload, large documents, clients that leave, what is left behind."""
+"""Rows 6, 9, 11, 17 and 28: overload, large documents, clients that leave, what is left behind,
+many large answers at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import random
+import re
 import statistics
+import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -18,14 +25,15 @@ from searchbus_contracts import Actor
 from searchbus_contracts.document_ids import document_id
 from searchbus_contracts.ingest import Chunk, IngestReply, IngestRequest, NewDocument
 
-from .client import Client, Outcome
-from .fleet import Fleet, monitor, rss_mib
+from .client import Client, Outcome, counts
+from .fleet import READY_S, Fleet, monitor, rss_mib
 from .scorecard import Measurement, at_least, at_most
 from .worker import LONG_MS
 
-__all__ = ["disconnected", "documents", "nothing_left", "overloaded"]
+__all__ = ["disconnected", "documents", "large_answers", "nothing_left", "overloaded"]
 
 OPERATOR = Actor(subject="chaos", roles=("*",))
+LARGE_AT_ONCE, LARGE_BYTES = 100, 5_000_000
 
 
 async def overloaded(folder: Path, *, short: bool) -> list[Measurement]:
@@ -254,3 +262,83 @@ async def _left(fleet: Fleet, pids: Sequence[int]) -> list[int]:
     tasks = int(state.text.split()[1]) if state.kind == "answer" else 10_000
     subscriptions = monitor(fleet.monitors()[0], "subsz")["num_subscriptions"]
     return [tasks, *(psutil.Process(pid).num_fds() for pid in pids), subscriptions]
+
+
+async def large_answers(folder: Path, *, short: bool) -> list[Measurement]:
+    """A hundred answers of 5 MB at once, over MCP and over plain HTTP, beside calls of others."""
+    found: list[Measurement] = []
+    async with Fleet(folder) as fleet:
+        edge = await fleet.edge()
+        for _ in range(2):
+            fleet.start("tests.chaos.worker")
+        await fleet.ready("large", workers=2)
+        for path in ("/mcp", "/api/v1"):
+            found += await _large_answers(fleet, edge.pid, path, short=short)
+    return found
+
+
+async def _large_answers(fleet: Fleet, pid: int, path: str, *, short: bool) -> list[Measurement]:
+    port = fleet.ports[0]
+    async with Client(fleet.ports, short=short) as others:
+        await others.echo()
+        load = asyncio.create_task(others.load(rate_per_s=50, seconds=4))
+        with ThreadPoolExecutor(LARGE_AT_ONCE) as threads:
+            started = threading.Barrier(LARGE_AT_ONCE)
+            work = [
+                asyncio.get_running_loop().run_in_executor(
+                    threads, _large_call, port, path, started
+                )
+                for _ in range(LARGE_AT_ONCE)
+            ]
+            gathered = asyncio.gather(*work)
+            most_mib = 0.0
+            while not gathered.done():
+                most_mib = max(most_mib, rss_mib(pid))
+                await asyncio.sleep(0.02)
+            outcomes = await gathered
+        outcomes_of_others = await load
+        small = counts(outcomes_of_others)
+    refused_s = [took_s for outcome, took_s in outcomes if outcome == "overloaded"]
+    ended = sum(outcome in ("answer", "overloaded") for outcome, _ in outcomes)
+    about = f"of {LARGE_AT_ONCE} answers of 5 MB at once over {path}"
+    return [
+        at_least("28", f"answered or refused as overloaded {about}", ended, LARGE_AT_ONCE),
+        at_least("28", f"answered {about}", sum(o == "answer" for o, _ in outcomes), 1),
+        at_most("28", f"slowest refusal {about}", max(refused_s, default=0.0), 1, "s"),
+        at_most(
+            "28",
+            f"failed of {len(outcomes_of_others)} small calls beside {path}",
+            small["failed"],
+            0,
+        ),
+        at_most("28", f"memory of the edge with {about[3:]}", most_mib, 300, "MiB"),
+    ]
+
+
+def _large_call(port: int, path: str, started: threading.Barrier) -> tuple[str, float]:
+    """One call in a thread of its own, which decodes nothing: `answer`, or the code of its error,
+    and the seconds that it took."""
+    size = {"size_bytes": LARGE_BYTES}
+    if path == "/mcp":
+        params = {"name": "large", "arguments": size}
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+        body = json.dumps({**message, "params": params})
+    else:
+        path, body = f"{path}/tools/large", json.dumps(size)
+    headers = {"Content-Type": "application/json",
+               "Accept": "application/json, text/event-stream"}  # fmt: skip
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S)
+    started.wait()
+    started_s = time.monotonic()
+    try:
+        connection.request("POST", path, body, headers)
+        answer = connection.getresponse().read()
+    except (OSError, http.client.HTTPException):
+        return "lost", time.monotonic() - started_s
+    finally:
+        connection.close()
+    took_s = time.monotonic() - started_s
+    if len(answer) > LARGE_BYTES:
+        return "answer", took_s
+    code = re.search(rb'"code": ?"(\w+)"', answer)
+    return (code[1].decode() if code else answer.decode(errors="replace")[:200]), took_s

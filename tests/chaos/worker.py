@@ -35,6 +35,18 @@ class Text(msgspec.Struct, forbid_unknown_fields=True):
     wait_ms: int = 0
 
 
+class Size(msgspec.Struct, forbid_unknown_fields=True):
+    """Arguments of large."""
+
+    size_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**26)]
+
+
+class Page(msgspec.Struct):
+    """What large returns."""
+
+    text: str
+
+
 class Nothing(msgspec.Struct, forbid_unknown_fields=True):
     """No arguments."""
 
@@ -54,6 +66,11 @@ class Chaos(Toolset, name="chaos"):
             return arguments.text
         finally:
             self._running -= 1
+
+    @tool(title="Large", annotations=READ_ONLY, timeout_ms=LONG_MS)
+    async def large(self, call: Call, arguments: Size) -> Page:
+        """Return a text of that many bytes, like a long document."""
+        return Page("w" * arguments.size_bytes)
 
     @tool(title="Linger", annotations=READ_ONLY, timeout_ms=LONG_MS)
     async def linger(self, call: Call, arguments: Nothing) -> str:

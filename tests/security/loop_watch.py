@@ -10,11 +10,12 @@ import asyncio
 import statistics
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -25,39 +26,24 @@ class LoopWatch:
 
     worst_s: float = 0.0
 
-
-@contextmanager
-def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopWatch]:
-    """Watch asyncio's own event loop."""
-    watch = LoopWatch()
-    run = asyncio.Handle._run
-
-    def measured(handle: asyncio.Handle) -> None:
+    def __call__(self, run: Callable[[], None]) -> None:
+        """Run a callback."""
         start_s = time.thread_time()
         try:
-            run(handle)
+            run()
         finally:
-            watch.worst_s = max(watch.worst_s, time.thread_time() - start_s)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(asyncio.Handle, "_run", measured)
-        yield watch
+            self.worst_s = max(self.worst_s, time.thread_time() - start_s)
 
 
 @dataclass
 class TurnLines:
-    """`worst` is the most lines of Python that one callback ran."""
+    """`worst` is the most lines of Python that one callback ran; a turn of a loop is a line each
+    time."""
 
     worst: int = 0
 
-
-@contextmanager
-def counting_lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[TurnLines]:
-    """Count in every callback of asyncio's own event loop; a turn of a loop is a line each time."""
-    found = TurnLines()
-    run = asyncio.Handle._run
-
-    def counted(handle: asyncio.Handle) -> None:
+    def __call__(self, run: Callable[[], None]) -> None:
+        """Run a callback."""
         lines = 0
 
         def count(frame: FrameType, event: str, argument: object) -> Any:
@@ -68,14 +54,32 @@ def counting_lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[TurnLines]:
         before = sys.gettrace()
         sys.settrace(count)
         try:
-            run(handle)
+            run()
         finally:
             sys.settrace(before)
-            found.worst = max(found.worst, lines)
+            self.worst = max(self.worst, lines)
 
+
+Measure = TypeVar("Measure", LoopWatch, TurnLines)
+
+
+@contextmanager
+def _around_callbacks(monkeypatch: pytest.MonkeyPatch, measure: Measure) -> Iterator[Measure]:
+    """Measure each callback of asyncio's own event loop."""
+    run = asyncio.Handle._run
     with monkeypatch.context() as patch:
-        patch.setattr(asyncio.Handle, "_run", counted)
-        yield found
+        patch.setattr(asyncio.Handle, "_run", lambda handle: measure(partial(run, handle)))
+        yield measure
+
+
+def watching(monkeypatch: pytest.MonkeyPatch) -> AbstractContextManager[LoopWatch]:
+    """Measure CPU time."""
+    return _around_callbacks(monkeypatch, LoopWatch())
+
+
+def counting_lines(monkeypatch: pytest.MonkeyPatch) -> AbstractContextManager[TurnLines]:
+    """Count lines of Python."""
+    return _around_callbacks(monkeypatch, TurnLines())
 
 
 def unit_s() -> float:

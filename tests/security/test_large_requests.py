@@ -167,6 +167,26 @@ async def test_numbers_that_are_too_long_are_no_json(port, number):
         assert (status, json.loads(answer)["error"]["code"]) == (400, -32700)
 
 
+@pytest.mark.parametrize(("digits", "refused"), [(20, False), (21, True)])
+async def test_integers_of_more_than_twenty_digits_are_refused_with_their_field(
+    port, digits, refused
+):
+    """On each way; a fraction may have as many."""
+    arguments = f'{{"a":{{"count":-{"7" * digits}}},"b":0.{"7" * 30}}}'
+    found = []
+    for revision in REVISIONS:
+        headers = HEADERS if revision is None else HEADERS | {"MCP-Protocol-Version": revision}
+        body = f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"closed","arguments":{arguments}}}}}'
+        found += await asyncio.to_thread(post, port, body.encode(), headers=headers)
+    plain = await asyncio.to_thread(
+        post, port, arguments.encode(), headers=HEADERS, path="/api/v1/tools/closed"
+    )
+    for status, answer in found + plain:
+        said = b"The integer in count has more than 20 digits" in answer
+        assert said == refused, answer
+        assert status == 400 or not refused
+
+
 @pytest.mark.parametrize("depth", [64, 300, 900, 5000])
 async def test_nesting_is_an_error_of_the_arguments(port, depth):
     """Not an internal error with a traceback in the log, from 255 levels on."""

@@ -13,10 +13,21 @@ from searchbus_bus import Bus, Call, Worker, connect, endpoint
 from searchbus_bus.inbox import Question
 from searchbus_bus.transport import ServiceRecord
 from searchbus_cli.seeds import new_seed, public_key
-from searchbus_contracts import CATALOG_KEY, CONTRACT_KEY, Fault
+from searchbus_contracts import (
+    CATALOG_KEY,
+    CONTRACT_KEY,
+    Catalog,
+    CatalogRequest,
+    Fault,
+    ToolCall,
+    ToolDescriptor,
+    ToolReply,
+    encode,
+)
 from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_contracts.inboxes import DISCOVERY, inbox_prefix
 from searchbus_contracts.permissions import publishes, subscribes
+from searchbus_contracts.retrieval import Document, GetRequest
 from searchbus_runtime import ServiceSettings, bus_options, load_settings
 from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command, until
@@ -130,6 +141,55 @@ async def test_written_configuration_serves_tls_and_the_settings_connect(
     del options["tls"]
     with pytest.raises(Fault):
         await connect(settings.nats_url, name="ddg", connect_timeout_s=2.0, **options)
+
+
+class Texts:
+    """The endpoint of retrieval that returns a document, here a text of many parts."""
+
+    @endpoint
+    async def get(self, call: Call, request: GetRequest) -> Document:
+        text = "x" * 6_000_000
+        return Document(
+            collection="c", document_id=request.document_id, title="T", text=text, chunk_count=1
+        )
+
+
+async def _never(call: Call, request: ToolCall) -> ToolReply:
+    raise AssertionError("no tool is called")
+
+
+async def test_large_replies_and_catalogues_arrive(locked_bus):
+    """Their receivers may give credit: a caller, and whoever follows the catalogue."""
+    edge, retrieval, toolindex = [
+        await as_service(locked_bus, name) for name in ("edge", "retrieval", "toolindex")
+    ]
+    worker = Worker("retrieval")
+    worker.add(Texts())
+    for number in range(400):
+        worker.add_tool(
+            ToolDescriptor(
+                toolset="fomc", name=f"t{number}", title="T", description="d" * 4000,
+                input_schema={"type": "object"},
+            ),
+            _never,
+        )  # fmt: skip
+    serving = await retrieval.serve(worker)
+    document = await edge.request(
+        edge.subjects.endpoint("retrieval", "get"), GetRequest(document_id="x"), Document,
+        service="retrieval", timeout_s=120,
+    )  # fmt: skip
+    assert len(document.text) == 6_000_000
+    for bus in (edge, toolindex):
+        (found,) = [w for w in await bus.workers() if w.service == "retrieval"]
+        catalog = await bus.request(
+            bus.subjects.catalog("retrieval", found.catalog), CatalogRequest(), Catalog,
+            service="retrieval", timeout_s=120,
+        )  # fmt: skip
+        assert len(encode(catalog)) > 1_000_000
+    await serving.drain()
+    for bus in (edge, retrieval, toolindex):
+        assert bus.async_errors == 0
+        await bus.close()
 
 
 class States:

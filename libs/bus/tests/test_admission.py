@@ -8,6 +8,7 @@ import pytest
 
 from searchbus_bus import Worker, admission
 from searchbus_bus.admission import Admission
+from searchbus_bus.inbox import Inbox
 from searchbus_bus.replies import Replies
 from searchbus_bus.transport import Message
 from searchbus_contracts.headers import ACK_MS
@@ -22,7 +23,7 @@ class Slots:
         self.started = []
         self.ends = {}
         worker = Worker("echo", **limits)
-        self.admission = Admission(worker, Replies(transport), self._run)
+        self.admission = Admission(worker, Replies(transport, Inbox(transport)), self._run)
 
     async def _run(self, held):
         name = held.message.headers["Req-Id"]

@@ -125,6 +125,23 @@ async def test_large_request_and_reply_arrive_whole(connect_bus):
     assert reply.text == text
 
 
+async def test_large_replies_at_once_arrive_or_are_refused_and_small_ones_pass(connect_bus):
+    """What does not fit into the budget fails as overloaded, is not repeated and costs no slot."""
+    echo = Echo()
+    serving = await start(await connect_bus(), echo)
+    bus = await connect_bus()
+    bus.transit.total_bytes = 3_000_000
+    large = [call_echo(bus, fields={"text": "x" * 1_200_000}, timeout_s=120) for _ in range(12)]
+    small = [call_echo(bus, fields={"text": str(n)}, timeout_s=120) for n in range(12)]
+    found = await asyncio.gather(*large, *small, return_exceptions=True)
+    assert [reply.text for reply in found[12:]] == [str(n) for n in range(12)]
+    refused = [fault for fault in found[:12] if isinstance(fault, Fault)]
+    assert {fault.code for fault in refused} == {"overloaded"}
+    assert {len(r.text) for r in found[:12] if r not in refused} == {1_200_000}
+    await until(lambda: serving.in_flight == 0)
+    assert (bus.transit.used_bytes, echo.started) == (0, 24)
+
+
 async def test_large_request_works_with_several_workers(connect_bus):
     """The worker that received a request receives its parts."""
     for name in "abc":

@@ -15,6 +15,7 @@ from searchbus_bus.replies import Replies
 from searchbus_bus.requests import Requester
 from searchbus_bus.transport import Message
 from searchbus_contracts import Actor, Failure, Fault, Parts, Subjects, decode, encode
+from searchbus_testing import until
 
 PRIVATE, PUBLIC = new_actor_keys()
 
@@ -26,7 +27,8 @@ def message(data: bytes = b"{}", **headers: str) -> Message:
 
 async def handle(transport, handler, request=None, *, cancelled=False, verifier=None):
     """The reply or the Failure that one request gets."""
-    handling = Handling("echo", Replies(transport), Requester(transport, Subjects()), verifier)
+    requester = Requester(transport, Subjects())
+    handling = Handling("echo", Replies(transport, requester.inbox), requester, verifier)
     await handling.handle(request or message(), handler, cancelled=lambda: cancelled)
     (sent,) = [m for m in transport.published if m.subject == "inbox.1"]
     failed = "Nats-Service-Error-Code" in sent.headers
@@ -161,3 +163,35 @@ def test_the_id_of_a_request_is_cut():
     """It comes from any peer."""
     assert req_id_of(message(Req_Id="x" * 100)) == "x" * 64
     assert req_id_of(message()) == ""
+
+
+async def test_large_replies_are_encoded_in_different_turns_of_the_loop(transport):
+    """A worker with many of them answers pings in between."""
+    turns, encoded_in = 0, []
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def page(call, body):
+        return "w" * 600_000
+
+    def note(sent: Message) -> None:
+        if sent.headers.get("Chunk", "").startswith("0/") or "Size" in sent.headers:
+            encoded_in.append(turns)
+
+    transport.on_publish = note
+    requester = Requester(transport, Subjects())
+    handling = Handling("echo", Replies(transport, requester.inbox), requester)
+    counting = asyncio.create_task(count())
+    handled = [
+        asyncio.create_task(handling.handle(message(Credit="1"), page, cancelled=lambda: False))
+        for _ in range(8)
+    ]
+    await until(lambda: len(encoded_in) == 8)
+    assert len(set(encoded_in)) == 8
+    for task in (counting, *handled):
+        task.cancel()
+    await asyncio.wait([counting, *handled])

@@ -11,6 +11,7 @@ from searchbus_bus.deadline import Deadline
 from searchbus_bus.inbox import Inbox, Question
 from searchbus_bus.parts import ChunkMark
 from searchbus_bus.pending import Failed
+from searchbus_bus.transit import Transit
 from searchbus_bus.transport import Message
 from searchbus_contracts import ErrorCode, Failure, Parts, decode, encode
 
@@ -180,12 +181,144 @@ async def test_a_large_request_is_fetched_in_parts(transport):
     assert (request.data, parts.count, parts.size_bytes) == (b"", 3, 10)
     inbox_callback = transport.direct["_INBOX.fake.>"]
     for number in (b"0", b"2", b"3", b"-1", b"x", b""):
-        inbox_callback(Message(parts.subject, number, reply="worker"))
+        inbox_callback(Message(parts.subject, number, reply="_INBOX.worker"))
     inbox_callback(Message(parts.subject, b"0"))
     await asyncio.sleep(0)
-    assert [m.data for m in transport.published if m.subject == "worker"] == [b"abcd", b"ij"]
+    assert [m.data for m in transport.published if m.subject == "_INBOX.worker"] == [b"abcd", b"ij"]
     await transport.reply(request, b"done")
     assert await task == b"done"
+
+
+CREDIT = "_INBOX.worker.$PART.t1"
+
+
+class Receiving:
+    """An attempt whose worker announces a large reply of this many parts."""
+
+    def __init__(self, transport, inbox: Inbox, count: int = 12) -> None:
+        self._transport = transport
+        self._inbox = inbox
+        self._body = bytes(range(65, 65 + count))
+        self.task = asyncio.create_task(attempt(inbox, caller="alice"))
+
+    async def announce(self, reply: str = CREDIT, size: str = "") -> None:
+        while not self._transport.published:
+            await asyncio.sleep(0)
+        (callback,) = self._transport.direct.values()
+        headers = {"Size": size or str(len(self._body))}
+        callback(Message(self._transport.published[0].reply, b"", reply, headers))
+        await asyncio.sleep(0)
+
+    async def send(self, *indexes: int) -> None:
+        digest = hashlib.sha256(self._body).hexdigest()
+        for index in indexes:
+            mark = ChunkMark(index, len(self._body), len(self._body), digest)
+            part = self._body[index : index + 1]
+            await self._transport.reply(self._transport.published[0], part, Chunk=str(mark))
+
+    @property
+    def credits(self) -> list[int]:
+        return [int(m.data) for m in self._transport.published if m.subject == CREDIT]
+
+
+async def test_a_large_reply_is_received_by_credit(transport):
+    """A window of parts, half of it renewed at once; its bytes count until its end."""
+    receiving = Receiving(transport, inbox := Inbox(transport))
+    await receiving.announce()
+    assert (receiving.credits, inbox.budget.used_bytes) == ([4], 12)
+    await receiving.announce()  # again: a broker may repeat a message
+    await receiving.send(0)
+    assert receiving.credits == [4]
+    await receiving.send(1)
+    assert receiving.credits == [4, 6]
+    await receiving.send(*range(2, 12))
+    assert await receiving.task == b"ABCDEFGHIJKL"
+    assert inbox.budget.used_bytes == 0
+    assert 0 not in receiving.credits
+
+
+async def test_a_large_reply_that_does_not_fit_is_refused_before_it_is_sent(transport):
+    """At once, and its sender is told; a small reply is not affected."""
+    inbox = Inbox(transport)
+    inbox.budget.total_bytes = 20
+    taken = inbox.budget.reserve("bob", 9)
+    receiving = Receiving(transport, inbox)
+    await receiving.announce()
+    failed = await receiving.task
+    await asyncio.sleep(0)
+    assert (failed.fault.code, failed.fault.failure.retry_after_ms) == ("overloaded", 1000)
+    assert receiving.credits == [0]
+    assert await replying(transport, (b"small", {})) == b"small"
+    taken.release()
+    assert inbox.budget.used_bytes == 0
+
+
+async def test_large_replies_of_one_caller_leave_the_share_of_others(transport):
+    """The caller is that of the request, or of the HTTP request around it."""
+    inbox = Inbox(transport)
+    inbox.budget.caller_bytes = 20
+    assert inbox.budget.reserve("alice", 9) is not None
+    receiving = Receiving(transport, inbox)
+    await receiving.announce()
+    assert (await receiving.task).fault.code == "overloaded"
+    await asyncio.sleep(0)
+    transport.published.clear()
+    with Transit("bob") as block:
+        receiving = Receiving(transport, inbox)
+        await receiving.announce()
+        await receiving.send(*range(12))
+        assert await receiving.task == b"ABCDEFGHIJKL"
+        # Until the response has been sent.
+        assert (len(block.held), inbox.budget.used_bytes) == (1, 21)
+    assert inbox.budget.used_bytes == 9
+
+
+async def test_parts_without_announcement_are_taken_and_counted(transport):
+    """A worker of an earlier release sends them all at once."""
+    receiving = Receiving(transport, inbox := Inbox(transport), count=3)
+    while not transport.published:
+        await asyncio.sleep(0)
+    await receiving.send(0, 1)
+    assert inbox.budget.used_bytes == 3
+    await receiving.send(2)
+    assert await receiving.task == b"ABC"
+    assert (receiving.credits, inbox.budget.used_bytes) == ([], 0)
+
+
+@pytest.mark.parametrize("reason", ["cancelled", "lost", "damaged"])
+async def test_a_transfer_that_ends_early_ends_its_sender_and_gives_its_bytes_back(
+    transport, reason
+):
+    """The caller left, the connection was lost, or the parts do not fit together."""
+    receiving = Receiving(transport, inbox := Inbox(transport))
+    await receiving.announce()
+    if reason == "cancelled":
+        receiving.task.cancel()
+    elif reason == "lost":
+        transport.lose_connection()
+    else:
+        await transport.reply(transport.published[0], b"x", Chunk="nonsense")
+    await asyncio.wait([receiving.task])
+    await asyncio.sleep(0)
+    assert receiving.credits == [4, 0]
+    assert inbox.budget.used_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "size"),
+    [
+        ("", "12"), ("sb.v1.tool.fomc.delete", "12"), ("_INBOX.echo.token", "12"),
+        ("_INBOX.w.$PART.>", "12"), (CREDIT, "-1"), (CREDIT, "1" * 11), (CREDIT, "²"),
+    ],
+)  # fmt: skip
+async def test_a_malformed_announcement_fails_and_nothing_is_published(transport, reply, size):
+    """A worker must not choose a subject where only this process may publish."""
+    receiving = Receiving(transport, inbox := Inbox(transport))
+    await receiving.announce(reply, size)
+    assert (await receiving.task).fault.code == "internal"
+    await asyncio.sleep(0)
+    assert len(transport.published) == 1
+    assert inbox.budget.used_bytes == 0
 
 
 EVERYONE = Question("$SRV.INFO", "$SRV")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import Annotated
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
 from searchbus_contracts import Fault, canonical, convert, decode, encode
+from searchbus_contracts.codec import long_integer
 
 
 class Message(Struct, omit_defaults=True):
@@ -130,3 +132,53 @@ def test_types_that_threads_read_for_the_first_time_do_not_end_the_process():
     """msgspec shows a type to other threads before it knows all of its fields."""
     done = subprocess.run([sys.executable, "-c", _THREADS], capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
+
+
+# A fraction may have more digits than any integer.
+NUMBERS = st.one_of(
+    st.integers(), st.integers(10**19, 10**23), st.integers(-(10**23), -(10**19)),
+    st.floats(allow_nan=False, allow_infinity=False),
+)  # fmt: skip
+DIGITS = st.text('0123456789\\"é.e-', max_size=60)
+VALUES = st.recursive(
+    NUMBERS | DIGITS | st.none(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(DIGITS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def has_long_integer(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(has_long_integer, value.values()))
+    if isinstance(value, list):
+        return any(map(has_long_integer, value))
+    return type(value) is int and abs(value) >= 10**20
+
+
+@given(VALUES, st.sampled_from([None, 1]), st.booleans())
+def test_integers_of_more_than_twenty_digits_are_found(value, indent, ascii_only):
+    """And nothing else: no text, key, fraction or exponent of as many digits."""
+    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
+    assert (long_integer(text.encode()) is not None) == has_long_integer(value)
+
+
+@given(st.binary() | st.text('"\\0123456789-.eE[]{},: ').map(str.encode))
+def test_any_bytes_are_looked_at_once(data):
+    """What is no JSON is left to the decoder."""
+    refused = long_integer(data * 3)
+    assert refused is None or "20 digits" in refused
+
+
+@pytest.mark.parametrize(
+    ("data", "where"),
+    [
+        (b'{"count": %s}', "The integer in count"), (b'{"a":[1,-%s]}', "An integer"),
+        (b'{"a":{"b":1},"c":-%s}', "The integer in c"), (b'{"%s":%%s}' % (b"k" * 90), "An integer"),
+    ],
+)  # fmt: skip
+def test_a_long_integer_is_refused_before_it_is_read(data, where):
+    """With its field, where that stands beside it."""
+    fault = fault_of(data % (b"7" * 21))
+    assert fault.code == "invalid_argument"
+    assert fault.failure.message.startswith(f"{where} has more than 20 digits.")
+    assert "777" not in fault.failure.message

@@ -1,46 +1,25 @@
-"""Time that grows with a text, and time that grows with its square."""
+"""Work that ends on a long text, and work that does not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import signal
 
 import pytest
 
-from searchbus_testing.growth import LINEAR, growth
+from searchbus_testing.growth import work_ends
 
 
-class Machine:
-    """Work that takes the time that it says, on a clock of its own."""
-
-    def __init__(self, seconds: Callable[[int, int], float]) -> None:
-        self.calls = 0
-        self._seconds = seconds
-        self._now_s = 0.0
-
-    def work(self, text: str) -> None:
-        self.calls += 1
-        self._now_s += self._seconds(len(text), self.calls)
-
-    def clock(self) -> float:
-        return self._now_s
+def test_work_gets_a_text_of_the_size_and_its_end():
+    texts: list[str] = []
+    work_ends(texts.append, "abc", size=7, end="!")
+    assert texts == ["abcabca!"]
 
 
-@pytest.mark.parametrize(("power", "linear"), [(1, True), (2, False)])
-def test_the_square_of_a_text_is_told_from_the_text(power, linear):
-    machine = Machine(lambda size, _: 0.01 * (size / 100) ** power)
-    found = growth(machine.work, "ab", 100, clock=machine.clock)
-    assert found == pytest.approx(8**power)
-    assert linear == (found < LINEAR)
-
-
-def test_slow_measurements_are_repeated():
-    """The first three of the long text meet a busy machine."""
-    machine = Machine(lambda size, call: 0.0001 * size * (9 if size > 100 and call < 7 else 1))
-    assert growth(machine.work, "a", 100, clock=machine.clock) == pytest.approx(8)
-    assert machine.calls == 8
-
-
-def test_quadratic_time_is_found_on_a_busy_machine_too():
-    """Though a short text takes several times its time now and then."""
-    machine = Machine(lambda size, call: 1e-6 * size**2 * (9 if size == 100 and call > 1 else 1))
-    assert growth(machine.work, "a", 100, clock=machine.clock) > LINEAR
+def test_work_without_end_is_given_up_also_inside_a_pattern():
+    """This one tries each way to divide the text: more than there are atoms."""
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(AssertionError, match="no end is near"):
+        work_ends(re.compile("(a+)+$").match, "a", size=1000, end="b", give_up_s=0.2)
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0

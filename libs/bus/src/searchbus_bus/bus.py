@@ -28,6 +28,7 @@ from .keyvalue import TIMEOUT_S, KeyValue
 from .request import InstanceGone, OnEvent, Request
 from .requests import RECONNECT_GRACE_S, Requester
 from .serving import Serving
+from .transit import TransitBudget
 from .transport import Message, Subscription, Transport
 from .worker import Worker
 
@@ -89,6 +90,11 @@ class Bus:
     def fleet(self) -> Fleet:
         """What this connection noticed of the instances that it sends requests to."""
         return self._requester.fleet
+
+    @property
+    def transit(self) -> TransitBudget:
+        """The limits of large replies that are received at the same time; see transit.py."""
+        return self._requester.inbox.budget
 
     def request(
         self,

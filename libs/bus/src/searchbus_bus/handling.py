@@ -19,7 +19,8 @@ from . import telemetry
 from .call import Call
 from .deadline import Deadline
 from .identity import ActorVerifier, Sent, received_delegation
-from .parts import Assembly
+from .loop_watch import serves
+from .parts import PART_BYTES, Assembly
 from .replies import Replies
 from .request import Request
 from .requests import Requester
@@ -62,7 +63,10 @@ class Handling:
         self._requester = requester
         self._verifier = verifier
         self._silent_until_s = 0.0
+        self._may_encode = asyncio.Event()
+        self._may_encode.set()
 
+    @serves(lambda names: f"{names['message'].subject}, request {req_id_of(names['message'])}")
     async def handle(
         self, message: Message, handler: Handler, *, cancelled: Callable[[], bool]
     ) -> None:
@@ -76,8 +80,7 @@ class Handling:
         fault: Fault | None = None
         with telemetry.server_span(name, message.headers, message.subject) as span:
             try:
-                reply = encode(await self._run(message, handler))
-                await self._replies.reply(message, reply)
+                await self._run(message, handler)
             except asyncio.CancelledError:
                 fault = _cancelled() if cancelled() else _stopping()
             except Fault as raised:
@@ -95,7 +98,7 @@ class Handling:
         code = "ok" if fault is None else fault.code
         telemetry.record(seconds, side="server", service=self._service, code=code)
 
-    async def _run(self, message: Message, handler: Handler) -> Any:
+    async def _run(self, message: Message, handler: Handler) -> None:
         deadline = Deadline.from_headers(message.headers)
         call = Call(
             req_id=req_id_of(message),
@@ -111,11 +114,26 @@ class Handling:
             raise self._late()
         try:
             with TimeLimit(deadline.remaining_s) as limit:
-                return await handler(call, await self._body(message, deadline))
+                reply = await handler(call, await self._body(message, deadline))
+                # Within the deadline too: the receiver of a large reply may be gone.
+                await self._replies.reply(message, await self._encode(reply))
         except TimeoutError:
             if not limit.expired:  # the handler's own TimeoutError
                 raise
             raise self._late() from None
+
+    async def _encode(self, reply: Any) -> bytes:
+        """Encode one large reply in each turn of the loop.
+
+        Many at once would leave pings unanswered, and the worker would be taken for lost.
+        """
+        while not self._may_encode.is_set():
+            await self._may_encode.wait()
+        body = encode(reply)
+        if len(body) > PART_BYTES:
+            self._may_encode.clear()
+            asyncio.get_running_loop().call_soon(self._may_encode.set)
+        return body
 
     def _actor(self, message: Message) -> Actor:
         """The actor of a request; raises Fault(forbidden) where its signature is not valid."""

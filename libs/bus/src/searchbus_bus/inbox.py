@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from searchbus_contracts import (
     ErrorCode,
@@ -22,7 +24,7 @@ from searchbus_contracts import (
     encode,
 )
 from searchbus_contracts.headers import PARTS
-from searchbus_contracts.inboxes import part_subject
+from searchbus_contracts.inboxes import INBOX, part_subject
 
 from .deadline import Deadline
 from .ids import RandomIds
@@ -30,6 +32,7 @@ from .parts import part_size_bytes, split
 from .pending import Failed, OnSilence, Pending, read_reply
 from .request import OnEvent
 from .tasks import TimeLimit
+from .transit import Transit, TransitBudget
 from .transport import Message, Transport
 
 __all__ = ["Inbox", "Question"]
@@ -56,9 +59,14 @@ class Question:
 
 
 class Inbox:
-    """Sends single attempts over a transport and matches what comes back. See `Requester`."""
+    """Sends single attempts over a transport and matches what comes back. See `Requester`.
+
+    Attributes:
+        budget: of large replies.
+    """
 
     def __init__(self, transport: Transport) -> None:
+        self.budget = TransitBudget()
         self._transport = transport
         self._subject = transport.new_inbox()
         self._tokens = RandomIds()
@@ -85,19 +93,24 @@ class Inbox:
         deadline: Deadline,
         on_event: OnEvent | None = None,
         on_silence: OnSilence | None = None,
+        caller: str = "",
     ) -> bytes | Failed:
         """Publish a request once and wait for its reply; never raises a Fault.
 
         Args:
             replier: the service that replies; see searchbus_contracts.inboxes.
             on_silence: runs beside an attempt that waits for long, and may end it.
+            caller: whose limit a large reply counts against.
         """
         if not self._opened:
             await self._open()
         token = f"{replier}.{self._tokens.next()}"
         reply_to = f"{self._subject}.{token}"
         loop = asyncio.get_running_loop()
-        pending = Pending(loop.create_future(), on_event, on_silence, loop.time())
+        transit = Transit.current()
+        if transit is not None and transit.caller:
+            caller = transit.caller
+        pending = Pending(loop.create_future(), on_event, on_silence, loop.time(), caller=caller)
         if self._look is None:
             self._look = loop.call_later(_LOOK_EVERY_S, self._look_for_silence)
         size_bytes = part_size_bytes(self._transport.max_payload_bytes)
@@ -123,6 +136,26 @@ class Inbox:
             del self._pending[token]
             if pending.watch is not None:
                 pending.watch.cancel()
+            if pending.assembly is not None or pending.credit_subject:
+                self._end_transfer(pending, transit)
+
+    @asynccontextmanager
+    async def receive(
+        self, replier: str, on_message: Callable[[Message], None]
+    ) -> AsyncIterator[str]:
+        """Call back for each message to a subject of its own, which is the context's value.
+
+        Args:
+            replier: who may publish there; see `attempt`.
+        """
+        if not self._opened:
+            await self._open()
+        token = f"{replier}.{self._tokens.next()}"
+        self._collectors[token] = on_message
+        try:
+            yield f"{self._subject}.{token}"
+        finally:
+            del self._collectors[token]
 
     async def collect(
         self, questions: Sequence[Question], *, quiet_s: float, most_s: float
@@ -206,26 +239,57 @@ class Inbox:
         if pending is None:
             self._on_other(token, message)
         elif not pending.outcome.done():
-            outcome = read_reply(pending, message)
+            outcome = read_reply(pending, message, self.budget)
             if outcome is not None:
                 pending.end(outcome)
+            elif parts := pending.credit():
+                self._give_credit(pending, parts)
 
     def _on_other(self, token: str, message: Message) -> None:
-        """Take the reply to a question, or a worker's request for a part of a large request."""
+        """Take the reply to a question, credit, or a request for a part of a large request."""
         collector = self._collectors.get(token)
         if collector is not None:
             collector(message)
             return
         pending = self._pending.get(token.rpartition(".")[0])
         if pending is not None and not pending.outcome.done():
-            task = asyncio.get_running_loop().create_task(self._send_part(pending, message))
-            self._background.add(task)
-            task.add_done_callback(self._background.discard)
+            self._spawn(self._send_part(pending, message))
+
+    def _end_transfer(self, pending: Pending, transit: Transit | None) -> None:
+        """Give back what a large reply reserved, and end its sender where it is not complete."""
+        outcome = pending.outcome
+        complete = (
+            outcome.done() and not outcome.cancelled() and isinstance(outcome.result(), bytes)
+        )
+        if pending.reservation is not None:
+            if complete and transit is not None:
+                transit.held.append(pending.reservation)
+            else:
+                pending.reservation.release()
+        if not complete and pending.credit_subject:
+            self._give_credit(pending, 0)
+
+    def _give_credit(self, pending: Pending, parts: int) -> None:
+        """Tell the sender of a large reply how many parts it may send; 0: no more."""
+
+        async def publish() -> None:
+            try:
+                await self._transport.publish(pending.credit_subject, b"%d" % parts)
+            except Fault:
+                log.debug("the credit of a large reply could not be sent")
+
+        self._spawn(publish())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def _send_part(self, pending: Pending, message: Message) -> None:
         digits = message.data[:8]
         index = int(digits) if digits.isdigit() else -1
-        if not message.reply or not 0 <= index < len(pending.request_parts):
+        is_ours = message.reply.startswith(INBOX)  # published with this process's permissions
+        if not is_ours or not 0 <= index < len(pending.request_parts):
             return
         try:
             await self._transport.publish(message.reply, bytes(pending.request_parts[index]))

@@ -1,6 +1,7 @@
 """Bodies larger than one message (proto/README.md §5.2).
 
-A large *reply* is pushed: the parts go to the reply subject in order, each with the header
+A large *reply* is sent by credit: the worker announces it, and then sends as many parts as the
+receiver has allowed, to the reply subject in order, each with the header
 ``Chunk: <index>/<count> <size_bytes> <sha256>``. A large *request* is pulled, because a queue
 group would spread pushed parts over several workers: the request is sent empty with a ``Parts``
 header, and the worker that received it requests the parts from the caller by number.
@@ -8,6 +9,7 @@ header, and the worker that received it requests the parts from the caller by nu
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from dataclasses import dataclass, field
@@ -15,12 +17,25 @@ from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
 
-__all__ = ["MAX_BODY_BYTES", "PART_BYTES", "Assembly", "ChunkMark", "part_size_bytes", "split"]
+from .transport import Message
+
+__all__ = [
+    "MAX_BODY_BYTES",
+    "PART_BYTES",
+    "WINDOW_PARTS",
+    "Assembly",
+    "ChunkMark",
+    "Credit",
+    "part_size_bytes",
+    "split",
+]
 
 PART_BYTES = 512 * 1024
 """Size of a part; 5 MiB in such parts took 11 to 20 ms."""
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """A larger body is refused with invalid_argument before any part is requested."""
+WINDOW_PARTS = 4
+"""Parts of one reply that may be on their way to its receiver."""
 _HEADER_BYTES = 8 * 1024
 _MARK = re.compile(r"(\d{1,5})/(\d{1,5}) (\d{1,10}) ([0-9a-f]{64})")
 
@@ -60,6 +75,37 @@ class ChunkMark:
         return cls(int(match[1]), int(match[2]), int(match[3]), match[4])
 
 
+class Credit:
+    """What the receiver of a large reply allows its sender."""
+
+    def __init__(self) -> None:
+        self._parts = 0
+        self._ended = False
+        self._changed = asyncio.Event()
+
+    def allow_all(self) -> None:
+        """Allow every part: the receiver gives no credit."""
+        self._parts = MAX_BODY_BYTES
+
+    def take(self, message: Message) -> None:
+        """Read a credit: how many parts may be sent in all; anything else ends the transfer.
+
+        The broker's status "no responders" does too: the receiver is gone.
+        """
+        digits = message.data[:8]
+        parts = int(digits) if digits.isdigit() else 0
+        self._parts = max(self._parts, parts)
+        self._ended = self._ended or not parts
+        self._changed.set()
+
+    async def covers(self, index: int) -> bool:
+        """Wait until a part may be sent; False where the receiver wants no more."""
+        while not self._ended and self._parts <= index:
+            self._changed.clear()
+            await self._changed.wait()
+        return not self._ended
+
+
 @dataclass(slots=True)
 class Assembly:
     """Collects the parts of one body and checks size and hash.
@@ -81,6 +127,11 @@ class Assembly:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT, f"The message is larger than {limit} MiB. Send less."
             )
+
+    @property
+    def received(self) -> int:
+        """How many parts have come."""
+        return len(self._parts)
 
     def add(self, index: int, data: bytes) -> bytes | None:
         """Add one part; returns the whole body once it is complete, else None.

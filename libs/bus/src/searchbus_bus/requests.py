@@ -19,7 +19,7 @@ from typing import Any
 from opentelemetry.trace import Span
 
 from searchbus_contracts import Actor, Cancel, ErrorCode, Fault, Ping, Subjects, encode
-from searchbus_contracts.headers import ACK_MS, ACTOR, INSTANCE_ONLY, REQ_ID
+from searchbus_contracts.headers import ACK_MS, ACTOR, CREDIT, INSTANCE_ONLY, REQ_ID
 
 from . import telemetry
 from .deadline import Deadline
@@ -65,6 +65,7 @@ class Requester:
 
     Attributes:
         fleet: the instances that requests go to.
+        inbox: receives their replies.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Requester:
         self._signer = signer
         self._transport = transport
         self._subjects = subjects
-        self._inbox = Inbox(transport)
+        self.inbox = Inbox(transport)
         self.fleet = Fleet(self.ping)
         self._background: set[asyncio.Task[None]] = set()
         self._was_lost = False
@@ -90,7 +91,7 @@ class Requester:
     @property
     def in_flight(self) -> int:
         """How many replies are awaited."""
-        return self._inbox.in_flight
+        return self.inbox.in_flight
 
     async def send(self, request: Request[Any]) -> bytes:
         """Send a request and return the body of its reply, not decoded; see `Bus.send`."""
@@ -118,13 +119,13 @@ class Requester:
         self, *questions: Question, quiet_s: float, most_s: float
     ) -> list[list[bytes]]:
         """Ask every subscriber of subjects; see `Inbox.collect`."""
-        return await self._inbox.collect(questions, quiet_s=quiet_s, most_s=most_s)
+        return await self.inbox.collect(questions, quiet_s=quiet_s, most_s=most_s)
 
     async def ping(self, service: str, instance: str) -> State:
         """Ping one instance of a service; raises nothing."""
         if not self._transport.connected:
             return State.UNKNOWN
-        outcome = await self._inbox.attempt(
+        outcome = await self.inbox.attempt(
             self._subjects.ping(service, instance),
             _PING,
             replier=service,
@@ -156,7 +157,7 @@ class Requester:
             subject = request.subject
             if instance is not None:
                 subject = self._subjects.at(instance, subject)
-            outcome = await self._inbox.attempt(
+            outcome = await self.inbox.attempt(
                 subject,
                 body,
                 replier=request.replier or request.service,
@@ -164,6 +165,7 @@ class Requester:
                 deadline=deadline,
                 on_event=request.on_event,
                 on_silence=functools.partial(self._watch, request, attempt),
+                caller=request.actor.subject if request.actor is not None else "",
             )
             if isinstance(outcome, bytes):
                 if instance is not None:
@@ -210,7 +212,7 @@ class Requester:
         """Seconds until the next attempt; None where the request must not be repeated."""
         if failed.cause in ("connection_lost", "worker_lost"):
             return 0.0 if _may_repeat_lost(request, attempt) else None
-        if request.instance_only:
+        if request.instance_only or failed.cause == "too_large_now":
             return None
         # A worker may be away after it began: it says then that the work must not be repeated.
         if failed.fault.code not in _DID_NO_WORK or not failed.fault.failure.retryable:
@@ -232,6 +234,7 @@ class Requester:
         headers = deadline.to_headers()
         headers[REQ_ID] = req_id
         headers[ACK_MS] = _ACK_AFTER_MS
+        headers[CREDIT] = "1"
         if request.instance_only:
             headers[INSTANCE_ONLY] = "1"
         telemetry.inject(headers, span)

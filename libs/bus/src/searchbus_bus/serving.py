@@ -71,7 +71,7 @@ class Serving:
         self.served = 0
         self.unanswerable = 0
         self._transport = transport
-        self._replies = Replies(transport)
+        self._replies = Replies(transport, requester.inbox)
         self._requester = requester
         self._handling = Handling(worker.service, self._replies, requester, verifier)
         self._subjects = subjects

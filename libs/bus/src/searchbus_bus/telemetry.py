@@ -72,7 +72,8 @@ _errors = meter.create_counter(
     "searchbus.bus.errors",
     description="Errors that NATS reports outside any call (permission, slow_consumer, other), "
     "operations of the key-value store that failed (store), cancellations that cannot be read "
-    "(cancel), requests that came long after their deadline (late).",
+    "(cancel), requests that came long after their deadline (late), large replies that were "
+    "refused because too many were on their way (large_reply).",
 )
 _refused = meter.create_counter(
     "searchbus.catalog.refused",
@@ -93,7 +94,7 @@ _failed = meter.create_counter(
 
 
 REFUSED = ("descriptor", "toolset", "service", "event", "instance", "catalog")
-ERROR_KINDS = ("permission", "slow_consumer", "other", "store", "cancel", "late")
+ERROR_KINDS = ("permission", "slow_consumer", "other", "store", "cancel", "late", "large_reply")
 BACKGROUND = ("commit", "facts", "index", "sizes")
 
 

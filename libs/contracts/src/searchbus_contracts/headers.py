@@ -19,6 +19,7 @@ __all__ = [
     "ACTOR_KEY",
     "ACTOR_SIG",
     "CHUNK",
+    "CREDIT",
     "DEADLINE_MS",
     "ERROR_CODE",
     "ERROR_TEXT",
@@ -26,6 +27,7 @@ __all__ = [
     "INSTANCE_ONLY",
     "PARTS",
     "REQ_ID",
+    "SIZE",
     "TIMEOUT_MS",
     "TRACEPARENT",
     "TRACESTATE",
@@ -47,6 +49,8 @@ ACTOR_SIG: Final = "Actor-Sig"
 ACTOR_KEY: Final = "Actor-Key"
 ACTOR_GRANT: Final = "Actor-Grant"
 CHUNK: Final = "Chunk"
+CREDIT: Final = "Credit"
+SIZE: Final = "Size"
 PARTS: Final = "Parts"
 EVENT: Final = "Event"
 ERROR_CODE: Final = "Nats-Service-Error-Code"

@@ -51,7 +51,8 @@ def publishes(
             found.add(f"{inbox}.*.{service.group}.>")
         if service.serves and other.follows_catalog:
             found.add(f"{inbox}.*.{DISCOVERY}.*")
-        if may_call(service, other):
+        if may_call(service, other) or (service.follows_catalog and other.serves):
+            # Parts of large requests; credit for those of large replies, catalogues included.
             found.add(f"{inbox}.*.{PART}.*")
     if service.follows_catalog:
         found |= {"$SRV.INFO", "$SRV.INFO.*", f"{root}.catalog.*.*", f"{root}.ctl.ping.*.*"}

@@ -24,6 +24,7 @@ from typing import Any, Generic, TypeVar
 import uvloop
 
 from searchbus_bus import Bus, Serving, Worker, connect
+from searchbus_bus.loop_watch import LoopWatch
 from searchbus_contracts import Fault
 
 from .connecting import bus_options
@@ -135,6 +136,7 @@ async def _run(service: str, settings: S, start: Callable[[Process[S]], Awaitabl
     if bus is None:
         return 1
     process = Process(service, settings, bus)
+    watch = LoopWatch()
     try:
         await start(process)
         if settings.health_port is not None:
@@ -148,6 +150,7 @@ async def _run(service: str, settings: S, start: Callable[[Process[S]], Awaitabl
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
         gc.enable()
+        watch.start()
         log.info("%s is up", service)
         await stop.wait()
         log.info("%s is stopping", service)
@@ -155,6 +158,7 @@ async def _run(service: str, settings: S, start: Callable[[Process[S]], Awaitabl
         log.error("%s cannot run: %s", service, error)
         return 1
     finally:
+        watch.stop()
         await process.drain()
     return 0
 

@@ -30,7 +30,9 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-__all__ = ["MAX_HEAD_BYTES", "REFUSED", "Connection", "Respond", "Watch", "responder"]
+from searchbus_bus.loop_watch import serves
+
+__all__ = ["MAX_HEAD_BYTES", "REFUSED", "Connection", "Respond", "Watch", "drained", "responder"]
 
 Respond = Callable[[int, bytes, bytes], bool]
 """Sends a whole response of status, lines of headers and body; see `_Cycle.respond`."""
@@ -213,6 +215,7 @@ class Connection(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self.tasks.add(self.loop.create_task(self._run(cycle, app)))
 
+    @serves(lambda names: "{method} {path}".format(**names["cycle"].scope))
     async def _run(self, cycle: RequestResponseCycle, app: Any) -> None:
         try:
             await cycle.run_asgi(app)
@@ -294,6 +297,13 @@ def responder(send: Any) -> Respond | None:
     """
     cycle = getattr(send, "__self__", None)
     return cycle.respond if isinstance(cycle, _Cycle) else None
+
+
+async def drained(send: Any) -> None:
+    """Wait until the client has read nearly all of a response, or is gone."""
+    cycle = getattr(send, "__self__", None)
+    if isinstance(cycle, RequestResponseCycle):
+        await cycle.flow.drain()
 
 
 @lru_cache(maxsize=4096)

@@ -1,48 +1,44 @@
-"""Whether the CPU time of some work grows with its input, or with the square of it."""
+"""Work on a long text ends: its time does not grow with the square of the text.
+
+Nothing is measured, since a busy machine may take several times as long. The text is so long that
+work whose time grows with its square takes very long on any machine, and is given up.
+"""
 
 from __future__ import annotations
 
-import time
+import signal
 from collections.abc import Callable
 
-__all__ = ["LINEAR", "growth"]
+__all__ = ["work_ends"]
 
-LINEAR = 30.0
-"""Between 8, of time that grows with the text, and 64, of time that grows with its square."""
-_TIMES = 8
-_ATTEMPTS = 12
-_LEAST_S = 0.001
-"""Shorter times say more of the clock than of the work."""
+_CHARS = 1_000_000
+"""A step for each pair of them takes at least eight minutes, at a nanosecond a step."""
+_GIVE_UP_S = 120.0
+"""At least twenty times what linear work takes on a busy machine."""
 
 
-def growth(
+def work_ends(
     work: Callable[[str], object],
     unit: str,
-    size: int,
     *,
+    size: int = _CHARS,
     end: str = "",
-    clock: Callable[[], float] = time.thread_time,
-) -> float:
-    """How many times the CPU time eight times the text takes; below LINEAR it grows with the text.
-
-    On a busy machine one measurement may take several times its time. So the least times of several
-    attempts count, and there are attempts until the result is below LINEAR, up to a dozen.
+    give_up_s: float = _GIVE_UP_S,
+) -> None:
+    """Do some work on a long text, in the main thread; raises AssertionError where it is given up.
 
     Args:
-        unit: is repeated to `size` characters, and to eight times as many.
-        end: stands behind both texts.
+        unit: is repeated to `size` characters.
+        end: stands behind them.
     """
-    short, long = ((unit * count)[:count] + end for count in (size, _TIMES * size))
-    short_s = long_s = float("inf")
-    for _ in range(_ATTEMPTS):
-        short_s = min(short_s, _taken_s(work, short, clock))
-        long_s = min(long_s, _taken_s(work, long, clock))
-        if long_s < LINEAR * max(short_s, _LEAST_S):
-            break
-    return long_s / max(short_s, _LEAST_S)
 
+    def give_up(number: int, frame: object) -> None:
+        raise AssertionError(f"{unit[:40]!r}, repeated to {size} characters: no end is near")
 
-def _taken_s(work: Callable[[str], object], text: str, clock: Callable[[], float]) -> float:
-    started_s = clock()
-    work(text)
-    return clock() - started_s
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, give_up_s)
+    try:
+        work((unit * size)[:size] + end)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -95,6 +95,8 @@ async def open_edge(
     """
     base_url = base_url or settings.base_url(settings.port)
     key = _state_key(settings)
+    bus.transit.total_bytes = settings.large_answer_bytes
+    bus.transit.caller_bytes = settings.large_answer_bytes_per_caller
     async with AsyncExitStack() as stack:
         if authenticator is None:
             if jwks is None and settings.mode == "jwt":

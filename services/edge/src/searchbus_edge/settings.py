@@ -77,6 +77,13 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     max_connections_per_address: Annotated[int, Field(ge=1)] = Field(
         1024, description="Behind a proxy all clients have its address."
     )
+    large_answer_bytes: Annotated[int, Field(ge=1)] = Field(
+        32 * 1024 * 1024,
+        description="Bytes of large answers that this edge receives and sends at the same time.",
+    )
+    large_answer_bytes_per_caller: Annotated[int, Field(ge=1)] = Field(
+        16 * 1024 * 1024, description="The same, of one caller."
+    )
     trusted_proxies: tuple[str, ...] = Field(
         (),
         description="Addresses and networks of proxies whose X-Forwarded-For names the client; "

@@ -9,6 +9,8 @@ import socket
 import httpx
 import pytest
 
+from searchbus_bus import Call, Worker
+from searchbus_contracts import ToolCall, ToolDescriptor, ToolReply
 from searchbus_edge.settings import EdgeSettings
 from searchbus_testing import until
 
@@ -20,6 +22,76 @@ LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 async def http(running):
     async with httpx.AsyncClient(base_url=running.url, headers=HEADERS) as http:
         yield http
+
+
+LARGE_BYTES = 6_000_000
+"""More than the kernel keeps for a client with a small buffer that does not read."""
+SMALL_SHARE = {
+    "toolset_order": ("dictionary",), "large_answer_bytes": 10_000_000,
+    "large_answer_bytes_per_caller": 8_000_000,
+}  # fmt: skip
+
+
+@pytest.fixture
+async def page(running):
+    """A worker with a tool whose answer is large."""
+
+    async def answer(call: Call, request: ToolCall) -> ToolReply:
+        return ToolReply(structured={"text": "w" * LARGE_BYTES})
+
+    worker = Worker("pages")
+    worker.add_tool(
+        ToolDescriptor(
+            name="page", toolset="pages", description="A page.", renderer="json",
+            input_schema={"type": "object"}, output_schema={"type": "object"},
+        ),
+        answer,
+    )  # fmt: skip
+    await running.broker.connect(name="pages").serve(worker)
+    await until(lambda: running.edge.registry.offers("pages"))
+
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "page"}}
+FORMS = {
+    "json": ("/mcp", CALL, HEADERS),
+    "events": ("/mcp", CALL, HEADERS | {"Accept": "text/event-stream"}),
+    "plain": ("/api/v1/tools/page", {}, HEADERS),
+    "batch": ("/mcp", [CALL], HEADERS),
+}
+
+
+@pytest.mark.parametrize("running", [SMALL_SHARE], indirect=True)
+@pytest.mark.parametrize("form", FORMS)
+async def test_large_answer_counts_until_its_client_has_read_it(running, http, page, form):
+    """Meanwhile another one is refused, and a small one is not; afterwards its bytes are free."""
+    path, message, headers = FORMS[form]
+    body = json.dumps(message).encode()
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect(("127.0.0.1", int(running.url.rpartition(":")[2])))
+    reader, writer = await asyncio.open_connection(sock=client, limit=1024)
+    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+    budget = running.edge.bus.transit
+    await until(lambda: budget.used_bytes > LARGE_BYTES)
+    assert b"200" in await reader.readline()
+    refused = (await http.post("/mcp", json=CALL)).json()["result"]
+    assert refused["isError"]
+    error = refused["structuredContent"]["error"]
+    assert (error["code"], error["retry_after_ms"]) == ("overloaded", 1000)
+    plain = await http.post("/api/v1/tools/page", json={})
+    assert (plain.status_code, plain.headers["retry-after"]) == (503, "1")
+    say = CALL | {"params": {"name": "say"}}
+    assert not (await http.post("/mcp", json=say)).json()["result"]["isError"]
+    assert budget.used_bytes > LARGE_BYTES
+    if form == "json":  # the client leaves instead
+        writer.transport.abort()
+    while not reader.at_eof() and budget.used_bytes:
+        await reader.read(64 * 1024)
+    await until(lambda: budget.used_bytes == 0)
+    assert len((await http.post("/mcp", json=CALL)).content) > 2 * LARGE_BYTES
+    writer.close()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from dataclasses import replace
+from queue import Queue
 from typing import Any
 
 import msgspec
@@ -13,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from opentelemetry.sdk.trace import TracerProvider
 
 from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_bus.loop_watch import LoopWatch, serves
 from searchbus_contracts import ToolReply
 from searchbus_edge.calls.audit import AuditLog
 from searchbus_edge.calls.limits import LocalLimiter, SharedLimiter
@@ -21,6 +24,7 @@ from searchbus_edge.lists.cursors import Cursors
 from searchbus_edge.requests.tool_calls import ToolCalls, ToolRequest, _outcome
 from searchbus_edge.search.finder import Finder
 from searchbus_edge.search.lazy import LAZY, LAZY_TOOLS, LazyTools
+from searchbus_testing import until
 
 
 @pytest.fixture
@@ -106,6 +110,26 @@ async def test_held_tool_is_refused_with_the_reason(build, registry, reader, dic
     assert reply.is_error
     assert "its description changed" in reply.content[0].text
     assert reply.structured["error"]["code"] == "unavailable"
+
+
+async def test_a_call_that_holds_the_loop_is_named_by_tool_and_trace(call, monkeypatch, caplog):
+    """By the watch of the loop, also before it reaches the bus."""
+    looks: Queue[None] = Queue()
+
+    @serves(lambda names: looks.put(None) or "checking")
+    def hold(*_: object) -> None:
+        for _look in range(3):
+            looks.get(timeout=60)
+
+    monkeypatch.setattr("searchbus_edge.requests.tool_calls.check_arguments", hold)
+    watch = LoopWatch(held_s=0.05)
+    watch.start()
+    try:
+        await call("look_up", word="bus")
+        await until(lambda: "tool look_up" in caplog.text)
+    finally:
+        watch.stop()
+    assert re.search(r"\(checking; tool look_up, trace [0-9a-f]{32}\)", caplog.text)
 
 
 async def test_arguments_outside_the_schema_are_an_error_reply(call, build, dictionary):

@@ -9,9 +9,11 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 from starlette.requests import Request
 
+from searchbus_bus.transit import Transit
 from searchbus_contracts import VERSION, Actor, ErrorCode, Fault
 from searchbus_runtime import Health
 from searchbus_runtime.health import respond
+from searchbus_runtime.protocol import drained
 
 from ..auth.authenticator import METADATA_PATH, metadata
 from ..calls.telemetry import count_refused
@@ -149,4 +151,8 @@ class EdgeApp:
             serve = endpoints.get(path[5:].rstrip("/") or None) or endpoints.unknown
         else:
             serve = self._edge.interfaces.get(first, self._pages)
-        await serve(scope, receive, send)
+        with Transit() as transit:
+            await serve(scope, receive, send)
+            if transit.held:
+                # What the client has not read is still in memory.
+                await drained(send)

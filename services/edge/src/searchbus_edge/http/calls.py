@@ -21,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from searchbus_contracts import ErrorCode, ToolEvent
+from searchbus_contracts.codec import long_integer
 
 from ..calls.faults import shown_error
 from ..calls.telemetry import MessageSpan
@@ -182,6 +183,8 @@ class HttpCalls:
 
 def read_arguments(body: bytes) -> dict[str, Any]:
     """The JSON object of a body, empty where there is none; raises ProblemError."""
+    if refused := long_integer(body):
+        raise ProblemError.of_refusal(Refusal(400, refused))
     try:
         found = decode_json(body) if body else {}
     except ValueError:

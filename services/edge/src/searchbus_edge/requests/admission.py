@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from searchbus_bus.transit import Transit
 from searchbus_contracts import Actor, Fault, ToolDescriptor
 
 from ..auth.authenticator import Authenticator
@@ -54,6 +55,7 @@ class HttpPolicy:
             challenge = self.authenticator.challenge(resource, error)
             return Refusal(401, error.message, -31401, ((b"www-authenticate", challenge),))
         caller = self._caller(scope, actor)
+        Transit.name(caller)
         try:
             await self.abuse.admit(caller)
         except Fault as fault:

@@ -12,6 +12,8 @@ import msgspec
 from mcp_types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from msgspec import Raw, Struct
 
+from searchbus_contracts.codec import long_integer
+
 __all__ = [
     "BAD_PARAMS",
     "NOT_JSON",
@@ -107,6 +109,8 @@ def parse_body(body: bytes, *, modern: bool) -> Message | list[Any]:
     Args:
         modern: of revision 2026-07-28 or later, where clients send no responses.
     """
+    if refused := long_integer(body):
+        return Invalid(PARSE_ERROR, refused)
     request = read_request(body)
     if request is not None:
         return request

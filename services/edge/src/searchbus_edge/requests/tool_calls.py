@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from opentelemetry import trace
 
 from searchbus_bus import Bus
+from searchbus_bus.loop_watch import serves
 from searchbus_contracts import (
     Actor,
     ErrorCode,
@@ -119,6 +120,7 @@ class ToolCalls:
         """The view of `/mcp`, on which call_tool works."""
         return self._registry.view(None)
 
+    @serves(lambda names: f"tool {names['request'].name}, trace {_trace_id(names['span'])}")
     async def call(self, request: ToolRequest) -> Served:
         """Serve one call and record it.
 
@@ -238,6 +240,10 @@ class ToolCalls:
             # The model chose name and arguments: an error result lets it correct them.
             hint = error.error.message.replace("tools/list shows", "find_tools finds")
             return Served(listed, _failed(Fault(ErrorCode.INVALID_ARGUMENT, hint)))
+
+
+def _trace_id(span: trace.Span) -> str:
+    return format(span.get_span_context().trace_id, "032x")
 
 
 def _failed(fault: Fault) -> Reply:

@@ -1,0 +1,148 @@
+"""A watch of the event loop: which request held it, and for how long.
+
+    @serves(lambda names: names["message"].subject)  # names a request by the local variables
+    async def handle(message): ...
+
+    watch = LoopWatch()
+    watch.start()  # in the loop that is watched
+
+A timer of the loop notes the time; a thread looks at the timer. Once the timer is late, the thread
+reads the stack of the loop's thread, where `serves` has marked the functions that serve a request.
+A request itself costs nothing. One call into C that keeps Python's lock is measured, but its
+request may stay unknown, since no other thread runs meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, TypeVar
+
+from .telemetry import meter
+
+__all__ = ["LoopWatch", "serves"]
+
+log = logging.getLogger("searchbus.loop")
+F = TypeVar("F", bound=Callable[..., Any])
+Describe = Callable[[Mapping[str, Any]], str]
+
+HELD_S = 0.25
+"""A longer turn is logged and counted."""
+LOG_EVERY_S = 10.0
+_INTERVAL_S = 0.1
+"""Of the timer and of the thread; a turn is measured from the last time of the timer on."""
+_MAX_CHARS = 200
+_served: dict[CodeType, Describe] = {}
+_held = meter.create_counter(
+    "searchbus.loop.held",
+    description="Turns of the event loop of more than 250 ms, in which nothing else was served.",
+)
+
+
+def serves(describe: Describe) -> Callable[[F], F]:
+    """Mark a function that serves a request.
+
+    Args:
+        describe: names the request, by the function's local variables; a KeyError or an
+            AttributeError means that they are not set yet.
+    """
+
+    def mark(function: F) -> F:
+        _served[function.__code__] = describe
+        return function
+
+    return mark
+
+
+class LoopWatch:
+    """Watches one event loop, from `start` until `stop`.
+
+    Args:
+        held_s: a longer turn is logged and counted.
+        log_every_s: at most one line in this time; the next line says how many were left out.
+    """
+
+    def __init__(self, *, held_s: float = HELD_S, log_every_s: float = LOG_EVERY_S) -> None:
+        self._held_s = held_s
+        self._log_every_s = log_every_s
+        self._interval_s = min(_INTERVAL_S, held_s / 2)
+        self._ended = threading.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due_s = self._cpu_s = 0.0
+        self._place = self._requests = ""
+        self._quiet_until_s = 0.0
+        self._left_out = 0
+
+    def start(self) -> None:
+        """Watch the running loop."""
+        _held.add(0)
+        self._loop = asyncio.get_running_loop()
+        self._set_timer()
+        threading.Thread(
+            target=self._look, args=(threading.get_ident(),), name="loop-watch", daemon=True
+        ).start()
+
+    def stop(self) -> None:
+        """Watch no longer."""
+        self._ended.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _set_timer(self) -> None:
+        self._cpu_s = time.thread_time()
+        self._place, self._requests = "an unknown place", ""
+        self._due_s = time.monotonic() + self._interval_s
+        self._timer = self._loop.call_later(self._interval_s, self._on_time)
+
+    def _on_time(self) -> None:
+        late_s = time.monotonic() - self._due_s
+        cpu_s = time.thread_time() - self._cpu_s
+        # Without CPU time and a request, the machine was busy with something else.
+        if late_s > self._held_s and (cpu_s > late_s / 5 or self._requests):
+            self._report(late_s, cpu_s)
+        self._set_timer()
+
+    def _report(self, late_s: float, cpu_s: float) -> None:
+        _held.add(1)
+        now_s = time.monotonic()
+        if now_s < self._quiet_until_s:
+            self._left_out += 1
+            return
+        log.warning(
+            "the event loop was held for %.0f ms (%.0f ms of CPU time) at %s (%s); "
+            "%d more since the last line",
+            1000 * late_s, 1000 * cpu_s, self._place, self._requests or "request unknown",
+            self._left_out,
+        )  # fmt: skip
+        self._quiet_until_s, self._left_out = now_s + self._log_every_s, 0
+
+    def _look(self, thread: int) -> None:
+        """Note what runs while the timer is late."""
+        while not self._ended.wait(self._interval_s):
+            if time.monotonic() - self._due_s > self._held_s / 2:
+                frame = sys._current_frames().get(thread)
+                requests = _requests(frame)
+                if frame is not None and (requests or not self._requests):
+                    file = Path(frame.f_code.co_filename).name
+                    self._place = f"{file}:{frame.f_lineno} {frame.f_code.co_qualname}"
+                    self._requests = requests
+
+
+def _requests(frame: FrameType | None) -> str:
+    """What a stack serves, the innermost first."""
+    found = []
+    while frame is not None:
+        describe = _served.get(frame.f_code)
+        if describe is not None:
+            try:
+                found.append(describe(frame.f_locals)[:_MAX_CHARS])
+            except (AttributeError, KeyError):
+                found.append(frame.f_code.co_qualname)
+        frame = frame.f_back
+    return "; ".join(found)
