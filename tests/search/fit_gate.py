@@ -60,10 +60,10 @@ _CANDIDATES = 3
 WEIGHTS = {
     "queries": 3.0,
     "spoken": 3.0,
-    "foreign": 6.0,
-    "nonsense": 2.0,
+    "foreign": 7.0,
+    "nonsense": 3.0,
     "part": 1.0,
-    "part, nonsense": 0.5,
+    "part, nonsense": 1.0,
     "part, other": 0.3,
 }
 """Of the sorts of examples. A query of another part is often served all the same; the foreign ones of
