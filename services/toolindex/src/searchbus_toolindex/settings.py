@@ -20,7 +20,7 @@ class ToolindexSettings(FollowingSettings):
         "model", description="`hash`: hashed words instead of the model, for tests and trials."
     )
     second_model: bool = Field(
-        True, description="Rank by all-MiniLM-L6-v2 as well: more is found, for 70 MB of memory."
+        True, description="Rank by all-MiniLM-L6-v2 as well: more is found, for 165 MB of memory."
     )
     model_dir: Path | None = Field(None, description="Folder of the embedding model.")
     model_download: bool = Field(False, description="May fetch the model from the hub.")
