@@ -28,9 +28,11 @@ from searchbus_bus import Bus, Worker, connect
 from searchbus_contracts import Catalog, ToolDescriptor, canonical, decode
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_testing import until
+from searchbus_toolindex.embedding import load_tool_embedder
 from searchbus_toolindex.entries import entries_of
+from searchbus_toolindex.settings import ToolindexSettings
 from searchbus_toolindex.vector_file import VectorFile, text_key
-from searchbus_vectors import Vector, load_embedder
+from searchbus_vectors import Vector
 
 from .edge import IN_FLIGHT, REVISIONS, message
 from .load import cpu_s, send
@@ -166,7 +168,7 @@ async def _finds(path: Route, query: str) -> bool:
 
 async def _word_vectors() -> tuple[str, dict[str, Vector]]:
     """The model's name, and the vectors of the words that the tools are made of."""
-    embedder = await load_embedder(query_threads=2)
+    embedder = await load_tool_embedder(query_threads=2)
     words = sorted({word for text in (*VERBS, *NOUNS, *PLACES) for word in text.lower().split()})
     try:
         vectors = await embedder.embed_short(words, urgent=True)
@@ -182,7 +184,8 @@ def _fill(file: VectorFile, workers: list[Worker], model: str, words: dict[str, 
         for entry in entries_of(decode(canonical(each.catalog), Catalog)):
             known = [words[w] for w in re.findall(r"[a-z]+", entry.text.lower()) if w in words]
             total = np.sum(known, axis=0)
-            vectors[text_key(model, entry.text)] = total / np.linalg.norm(total)
+            for text in entry.embedded:
+                vectors[text_key(model, text)] = total / np.linalg.norm(total)
         file.add(vectors)
 
 
@@ -192,7 +195,9 @@ async def _route(
 ) -> AsyncIterator[Route]:
     dice = random.Random(7)
     workers = [worker(number, TOOLS_EACH, dice) for number in range(size // TOOLS_EACH)]
-    _fill(VectorFile(folder / "toolindex" / "vectors.bin"), workers, *words)
+    dimensions = len(next(iter(words[1].values())))
+    path = ToolindexSettings(data_dir=folder).vector_file(dimensions)
+    _fill(VectorFile(path, dimensions), workers, *words)
     key, _ = KeyFile(folder / "keys.json").add("bench", ("READER",))
     port_file = folder / "port"
     async with AsyncExitStack() as stack:

@@ -17,8 +17,8 @@ from searchbus_bus import Bus, Call, Worker, connect
 from searchbus_contracts import Actor, Fault, ToolCall, ToolDescriptor, ToolReply
 from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_evaluation.evaluation import evaluate, read_catalogue
+from searchbus_toolindex.embedding import load_tool_embedder
 from searchbus_toolindex.vector_file import VectorFile
-from searchbus_vectors import load_embedder
 
 from ..search.measure import measure
 from .stack import nats, service
@@ -50,7 +50,7 @@ PLACES = (
 
 async def run_quality(reference: Path, workdir: Path) -> dict[str, Any]:
     """LiveMCPBench and StableToolBench as `searchbus tools bench` measures them, and all sets."""
-    embedder = await load_embedder(query_threads=2)
+    embedder = await load_tool_embedder(query_threads=2)
     found = {}
     try:
         for name in ("livemcpbench", "stabletoolbench"):

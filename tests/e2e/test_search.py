@@ -73,4 +73,4 @@ def test_replicas_answer_alike_and_share_the_vectors(stack):
         return next(iter(answers)) if complete else None
 
     assert set(eventually(alike, timeout_s=300)[:2]) == {"search_fomc", "research_brief"}
-    assert (stack.data / "toolindex" / "vectors.bin").stat().st_size > 0
+    assert (stack.data / "toolindex" / "vectors-768.bin").stat().st_size > 0

@@ -28,6 +28,7 @@ from searchbus_retrieval.service import build_worker as retrieval_worker
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
 from searchbus_testing.folders import quick_folder
+from searchbus_toolindex.embedding import Embeds, load_tool_embedder
 from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.follower import Follower
 from searchbus_toolindex.index import Index
@@ -83,6 +84,7 @@ class Stack:
 
 
 _embedders: list[Embedder] = []
+_tool_embedders: list[Embeds] = []
 _vectors = VectorFile(None)
 """Shared, so that each text is embedded once."""
 
@@ -92,6 +94,13 @@ async def shared_embedder() -> Embedder:
     if not _embedders:
         _embedders.append(await load_embedder(query_threads=2))
     return _embedders[0]
+
+
+async def shared_tool_embedder() -> Embeds:
+    """That of the tool index, loaded once."""
+    if not _tool_embedders:
+        _tool_embedders.append(await load_tool_embedder(query_threads=2))
+    return _tool_embedders[0]
 
 
 @pytest.fixture
@@ -104,6 +113,7 @@ async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
         store = await open_store(folder=exit_.enter_context(quick_folder()))
         exit_.push_async_callback(store.close)
         library = await Library.open(store, embedder)
+        embedder = await shared_tool_embedder()
         index = Index(embedder.model)
         follower = await exit_.enter_async_context(
             Follower(

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from searchbus_contracts.toolindex import MAX_FIND_CHARS
+from searchbus_toolindex.embedding import load_tool_embedder
 from searchbus_toolindex.finder import Finder
-from searchbus_vectors import load_embedder
 
 from .fit_gate import REFERENCE, logistic
 from .sets import EVERY_ROLE, Case, finder_of, read_sets
@@ -67,7 +67,7 @@ async def places_of(group: str, cases: Sequence[Case], finder: Finder) -> list[P
 
 async def main() -> None:
     """Print the fits."""
-    embedder = await load_embedder()
+    embedder = await load_tool_embedder()
     places = []
     for tools in read_sets(REFERENCE):
         finder = await finder_of(tools.entries, embedder)

@@ -3,7 +3,7 @@
 Writes cohort.npz and gate.json of the tool index, and prints how often the gate errs on each set when
 it was fitted on the others. Needs ../shared; the cohort's texts are in cohort.tsv.
 
-Fitted on: the public sets, the office and two of the three sets of the shipped tools, each against
+Fitted on: the public sets, requests as people say them for one of these, the office and two of the three sets of the shipped tools, each against
 queries of no tool; and parts of each catalogue, against queries whose tools are in another part, since
 a catalogue has ten tools or ten thousand.
 """
@@ -25,21 +25,30 @@ from numpy.typing import NDArray
 
 from searchbus_toolindex import cohort as cohorts
 from searchbus_toolindex import gate as gates
+from searchbus_toolindex.embedding import Embeds, load_tool_embedder
 from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.gate import FEATURES, Gate
 from searchbus_toolindex.query import is_searchable
 from searchbus_toolindex.ranking import Ranker
 from searchbus_toolindex.scope import Scope
 from searchbus_toolindex.scoring import Facet
-from searchbus_vectors import Embedder, load_embedder
 
-from .sets import EVERY_ROLE, SHIPPED, Case, ToolSet, finder_of, nonsense, read_sets, shipped_cases
+from .sets import (
+    EVERY_ROLE,
+    SHIPPED,
+    Case,
+    ToolSet,
+    finder_of,
+    nonsense,
+    read_sets,
+    shipped_cases,
+    spoken,
+)
 
 __all__ = ["REFERENCE", "Example", "fit", "logistic"]
 
 REFERENCE = Path(__file__).parents[3] / "shared"
 PACKAGE = Path(str(files("searchbus_toolindex")))
-KINDS = ("model", "hash")
 PARTS = 40
 """Parts of each catalogue."""
 _EACH = 6
@@ -50,10 +59,11 @@ _RIDGE = 1e-4
 _CANDIDATES = 3
 WEIGHTS = {
     "queries": 3.0,
-    "foreign": 6.0,
-    "nonsense": 2.0,
+    "spoken": 3.0,
+    "foreign": 7.0,
+    "nonsense": 3.0,
     "part": 1.0,
-    "part, nonsense": 0.5,
+    "part, nonsense": 1.0,
     "part, other": 0.3,
 }
 """Of the sorts of examples. A query of another part is often served all the same; the foreign ones of
@@ -121,6 +131,8 @@ async def examples_of(tools: ToolSet, finder: Finder) -> list[Example]:
     sorts += [
         ("queries" if case.right else "foreign", bool(case.right), case, scope) for case in cases
     ]
+    if tools.name == "livemcpbench":
+        sorts += [("spoken", True, case, scope) for case in spoken()]
     sorts += [("nonsense", False, case, scope) for case in nonsense("fit_nonsense")]
     if tools.name != "shipped":
         sorts += _parts(tools, finder)
@@ -176,12 +188,15 @@ async def main() -> None:
     texts = cohorts.load_texts()
     arrays: dict[str, NDArray[np.float16]] = {}
     fitted: dict[str, Gate] = {}
-    for kind in KINDS:
-        embedder = await load_embedder(kind)
+    embedders = [
+        await load_tool_embedder(),
+        await load_tool_embedder(second=False),
+        await load_tool_embedder("hash"),
+    ]
+    for embedder in embedders:
         arrays |= await _cohort(texts, embedder)
     np.savez_compressed(PACKAGE / cohorts.FILE, **arrays)
-    for kind in KINDS:
-        embedder = await load_embedder(kind)
+    for embedder in embedders:
         _add_empty_gate(embedder.model)
         examples = []
         for tools in sets:
@@ -198,7 +213,7 @@ async def main() -> None:
     (PACKAGE / "gate.json").write_bytes(msgspec.json.format(msgspec.json.encode(fitted)) + b"\n")
 
 
-async def _cohort(texts: cohorts.CohortTexts, embedder: Embedder) -> dict[str, NDArray[np.float16]]:
+async def _cohort(texts: cohorts.CohortTexts, embedder: Embeds) -> dict[str, NDArray[np.float16]]:
     asked = [embedder.query_prefix + text for text in texts.requests]
     requests = np.stack(await embedder.embed_short(asked, urgent=False))
     tools = np.stack(await embedder.embed_short(texts.tools, urgent=False))

@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import mean
 
 from searchbus_contracts.toolindex import MAX_FIND_CHARS
+from searchbus_toolindex.embedding import load_tool_embedder
 from searchbus_toolindex.finder import Finder
-from searchbus_vectors import load_embedder
 
 from ..bench.metrics import ndcg, recall
 from .sets import (
@@ -100,7 +100,7 @@ def shipped_quality(cases: Sequence[Case], found: Sequence[Result]) -> dict[str,
 
 async def measure(reference: Path) -> dict[str, dict[str, float]]:
     """By set."""
-    embedder = await load_embedder(query_threads=2)
+    embedder = await load_tool_embedder(query_threads=2)
     measured: dict[str, dict[str, float]] = {}
     try:
         for tools in (*read_sets(reference), held_out()):

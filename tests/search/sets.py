@@ -19,14 +19,14 @@ from searchbus_edge.composites.connector import Connector
 from searchbus_edge.search.lazy import LAZY_TOOLS
 from searchbus_evaluation.evaluation import entry_of, read_catalogue
 from searchbus_retrieval.tools import FomcTools
+from searchbus_toolindex.embedding import Embeds
 from searchbus_toolindex.entries import Entry, entries_of
 from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.index import Index
-from searchbus_vectors import Embedder
 from searchbus_web.tools import WebTools
 
 __all__ = ["EVERY_ROLE", "HERE", "NONSENSE", "SHIPPED", "Case", "ToolSet", "finder_of", "held_out", "nonsense",
-           "read_sets", "shipped", "shipped_cases"]  # fmt: skip
+           "read_sets", "shipped", "shipped_cases", "spoken"]  # fmt: skip
 
 HERE = Path(__file__).parent
 SHIPPED = (
@@ -95,19 +95,24 @@ def held_out() -> ToolSet:
     return replace(served, cases=(*served.cases, *nonsense("servers_foreign")))
 
 
+def spoken() -> list[Case]:
+    """Requests as people say them, for tools of LiveMCPBench; any right tool serves the request."""
+    return shipped_cases("spoken_livemcpbench")
+
+
 def nonsense(name: str = NONSENSE[0]) -> list[Case]:
     """Queries that no tool serves: one of `NONSENSE`, or `fit_nonsense` for the fit."""
     lines = (HERE / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     return [Case(line) for line in lines]
 
 
-async def finder_of(entries: Sequence[Entry], embedder: Embedder) -> Finder:
+async def finder_of(entries: Sequence[Entry], embedder: Embeds) -> Finder:
     """A search over these entries."""
-    texts = list(dict.fromkeys(text for e in entries for text in (e.text, *e.examples)))
+    texts = list(dict.fromkeys(text for e in entries for text in e.embedded))
     made = await embedder.embed_short(texts, urgent=False)
     vectors = dict(zip(texts, made, strict=True))
     index = Index(embedder.model)
-    index.replace("set", entries, lambda e: [vectors[t] for t in (e.text, *e.examples)])
+    index.replace("set", entries, lambda e: [vectors[t] for t in e.embedded])
     return Finder(index, embedder)
 
 

@@ -15,7 +15,7 @@ def example(served: bool, *rows: list[float]) -> Example:
 
 
 def row(margin: float, coverage: float) -> list[float]:
-    return [margin, margin, coverage, 0.5, 1.0, 0.0, 3.0]
+    return [margin, margin, coverage, 0.5, 1.0, 0.0, 3.0, 0.0, 0.0]
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ import pytest
 
 from searchbus_toolindex.finder import Finder
 
-from .conftest import shared_embedder
+from .conftest import shared_tool_embedder
 from .measure import results, shipped_quality
 from .sets import SHIPPED, finder_of, nonsense, shipped, shipped_cases
 
 
 @pytest.fixture
 async def finder() -> Finder:
-    return await finder_of(shipped().entries, await shared_embedder())
+    return await finder_of(shipped().entries, await shared_tool_embedder())
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_vectors import ModelNotFound, model_files, resolve_model
+from searchbus_vectors import MINILM, MODEL_NAME, ModelNotFound, model_files, resolve_model
 
 
 def test_incomplete_folder_names_what_is_missing(tmp_path):
@@ -16,15 +16,19 @@ def test_incomplete_folder_names_what_is_missing(tmp_path):
 
 def test_missing_wheel_says_what_to_do(monkeypatch):
     """Without folder, wheel and download the message lists the remedies."""
-    monkeypatch.setattr(model_files, "_WHEEL", "no-such-distribution")
+    files = {"model_optimized.onnx": ("no-such-distribution", "model.onnx")}
+    monkeypatch.setitem(model_files.CARRIED, MODEL_NAME, files)
     with pytest.raises(ModelNotFound, match="make setup"):
         resolve_model()
     assert resolve_model(allow_download=True) is None
 
 
-def test_wheel_is_found_and_linked_once(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "weights"), [(MODEL_NAME, "model_optimized.onnx"), (MINILM, "model.onnx")]
+)
+def test_wheel_is_found_and_linked_once(monkeypatch, tmp_path, name, weights):
     """The cache folder gets the names that the embedding library wants."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = resolve_model()
-    assert (folder / "model_optimized.onnx").stat().st_size > 10_000_000
-    assert resolve_model() == folder
+    folder = resolve_model(name=name)
+    assert (folder / weights).stat().st_size > 10_000_000
+    assert resolve_model(name=name) == folder

@@ -11,13 +11,14 @@ import pytest_asyncio
 from searchbus_contracts import Actor, Catalog, ToolDescriptor
 from searchbus_contracts.toolindex import FindReply
 from searchbus_toolindex.cohort import Nearness
+from searchbus_toolindex.embedding import load_tool_embedder
 from searchbus_toolindex.entries import Entry, entries_of
 from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.index import Index
-from searchbus_vectors import DIMENSIONS, Vector, load_embedder
+from searchbus_vectors import DIMENSIONS, Vector
 from searchbus_vectors.hash_embedder import HashEmbedder, hashed_vector
 
-NEARNESS = Nearness(0.6, 0.5, np.zeros(DIMENSIONS, dtype=np.float32))
+NEARNESS = Nearness(0.6, 0.5, 0.7, np.zeros(DIMENSIONS, dtype=np.float32))
 EVERY_ROLE = Actor(subject="every-role", roles=("*",))
 TOOLS = {
     "get_forecast": "Get the weather forecast for a city and a number of days.",
@@ -63,7 +64,7 @@ def index_of(*tools: ToolDescriptor) -> Index:
 
 
 def vectors_of(entry: Entry) -> list[Vector]:
-    return [hashed_vector(text) for text in (entry.text, *entry.examples)]
+    return [hashed_vector(text) for text in entry.embedded]
 
 
 def find(index: Index, query: str, **options) -> FindReply:
@@ -82,7 +83,7 @@ def floats(*values: float):
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def embedder():
-    embedder = await load_embedder(query_threads=2)
+    embedder = await load_tool_embedder(query_threads=2)
     yield embedder
     await embedder.close()
 
@@ -91,8 +92,8 @@ async def embedder():
 async def finder(embedder) -> Finder:
     """Ten tools under the real model."""
     found = entries(*(tool(name, about) for name, about in TOOLS.items()))
-    made = await embedder.embed_short([entry.text for entry in found], urgent=False)
-    by_text = {entry.text: vector for entry, vector in zip(found, made, strict=True)}
+    texts = [text for entry in found for text in entry.embedded]
+    vectors = dict(zip(texts, await embedder.embed_short(texts, urgent=False), strict=True))
     index = Index(embedder.model)
-    index.replace("office", found, lambda entry: [by_text[entry.text]])
+    index.replace("office", found, lambda entry: [vectors[t] for t in entry.embedded])
     return Finder(index, embedder)

@@ -7,7 +7,9 @@ import pytest
 
 from searchbus_toolindex.cohort import HUB_WEIGHT, Cohort, load_cohort, load_texts
 from searchbus_vectors.hash_embedder import HashEmbedder, hashed_vector
-from searchbus_vectors.model_files import MODEL_NAME
+from searchbus_vectors.model_files import MINILM, MODEL_NAME
+
+PAIR = f"{MODEL_NAME}+{MINILM}"
 
 
 def unit(*places: int):
@@ -45,7 +47,7 @@ def test_texts_near_to_every_request_count_less():
     assert cohort.penalty[0] == HUB_WEIGHT
 
 
-@pytest.mark.parametrize("model", [MODEL_NAME, HashEmbedder.model])
+@pytest.mark.parametrize("model", [PAIR, MODEL_NAME, HashEmbedder.model])
 def test_vectors_are_those_of_the_texts(model):
     """A text that is changed needs the vectors anew."""
     cohort, texts = load_cohort(model), load_texts()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
+
 from searchbus_contracts import (
     Catalog,
     PromptArgument,
@@ -13,7 +16,7 @@ from searchbus_contracts import (
 )
 from searchbus_toolindex.entries import entries_of, phrase, tool_text
 
-from .conftest import tool
+from .conftest import entries, tool
 
 SCHEMA = {
     "type": "object",
@@ -77,3 +80,22 @@ def test_long_descriptor_is_shortened():
 def test_phrase_is_lower_case_words_between_spaces():
     """So that `in` finds whole words only."""
     assert phrase("getStockPrice, now!") == " get stock price now "
+
+
+@pytest.mark.parametrize(
+    ("description", "summary"),
+    [
+        ("Send mail.", "office send. Send mail."),
+        ("Send v1.2 mail. To many.", "office send. Send v1.2 mail."),
+        ("Send mail\nArgs: to", "office send. Send mail"),
+        ("", "office send."),
+    ],
+)
+def test_summary_is_the_heading_and_the_first_sentence(description, summary):
+    """Without the inputs; of one sentence the text itself, which is embedded once."""
+    schema = {"type": "object", "properties": {"to": {}}}
+    (entry,) = entries(replace(tool("send", description), input_schema=schema))
+    assert entry.summary == summary
+    assert entry.embedded == (entry.text, summary)
+    (plain,) = entries(tool("send", "Send mail."))
+    assert plain.summary == plain.text

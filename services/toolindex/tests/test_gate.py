@@ -21,7 +21,7 @@ from .conftest import NEARNESS, floats
 
 
 def circumstances(**changed) -> Circumstances:
-    given = {"nearness": NEARNESS, "terms": 3, "corrected": 0.0, "entries": 92}
+    given = {"nearness": NEARNESS, "terms": 3, "corrected": 0.0, "strange": 0.25, "entries": 92}
     return Circumstances(**{**given, **changed})
 
 
@@ -29,13 +29,14 @@ def test_features_are_margins_coverage_agreement_and_circumstances():
     """Logarithms of the numbers of terms and of entries, of which there are never few."""
     found = features(floats(0.7, 0.4), floats(0.5, 0.0), floats(0.8, 0.3), circumstances())
     assert found.shape == (2, len(FEATURES))
-    assert found[0].tolist() == pytest.approx([0.1, 0.2, 0.5, 0.8, np.log(3), 0.0, np.log(100)])
+    expected = [0.1, 0.2, 0.5, 0.8, np.log(3), 0.0, np.log(100), 0.25, 0.2]
+    assert found[0].tolist() == pytest.approx(expected)
     assert found[1, :2].tolist() == pytest.approx([-0.2, -0.1])
 
 
 def test_logits_are_linear_in_the_features():
     """With the intercept."""
-    gate = Gate(weights=(10.0, 0.0, 2.0, 4.0, 0.0, 0.0, 0.0), intercept=-1.0)
+    gate = Gate(weights=(10.0, 0.0, 2.0, 4.0, 0.0, 0.0, 0.0, 0.0, 0.0), intercept=-1.0)
     found = gate.logits(floats(0.7), floats(0.5), floats(0.5), circumstances())
     assert found.tolist() == pytest.approx([3.0])
 

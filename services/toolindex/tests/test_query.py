@@ -108,3 +108,22 @@ def test_share_of_corrected_words_belongs_to_the_reading():
     assert parsed.corrections(parsed.whole) == 0.0
     assert parse("Wetter senden").corrected == 0.0
     assert parse("send mail").corrected == 0.0
+
+
+@pytest.mark.parametrize(
+    ("query", "strange"),
+    [
+        ("send mail", 0.0), ("flib the mail", 0.5), ("flib the wizzle", 1.0), ("fail mail", 0.0),
+        ("Priya mail", 0.0), ("b2b mail", 0.0), ("Wetter in flib", 0.0), ("天气 mail", 0.0),
+    ],
+)  # fmt: skip
+def test_words_of_no_language_are_counted(query, strange):
+    """No names, identifiers, words in use; none where the query is in another language."""
+    parsed = parse(query)
+    assert parsed.strangeness(parsed.whole) == pytest.approx(strange)
+
+
+def test_corrected_words_are_strange_in_the_query_but_not_in_the_reading():
+    """There they count as corrections."""
+    parsed = parse("wether mail")
+    assert (parsed.strangeness(parsed.whole), parsed.strangeness(parsed.readings[0])) == (0.5, 0.0)

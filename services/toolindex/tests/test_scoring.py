@@ -11,6 +11,7 @@ from searchbus_toolindex.scoring import (
     EXPECTED_WEIGHT,
     Best,
     Facet,
+    balanced,
     combine,
     fused,
     supported,
@@ -23,9 +24,9 @@ from .conftest import NEARNESS, floats
 UNIT = np.eye(1, DIMENSIONS, dtype=np.float32)[0]
 
 
-def facet(cosine, scores, coverage=(0.0, 0.0, 0.0)) -> Facet:
+def facet(cosine, scores, coverage=(0.0, 0.0, 0.0), terms=2) -> Facet:
     matches = Matches(floats(*scores), floats(*coverage))
-    return Facet(UNIT, floats(*cosine), matches, Circumstances(NEARNESS, 2, 0.0, 3))
+    return Facet(UNIT, floats(*cosine), matches, Circumstances(NEARNESS, terms, 0.0, 0.0, 3))
 
 
 def fused_alone(found: Facet, best: Best):
@@ -36,9 +37,11 @@ EVERY = np.ones(3, dtype=bool)
 
 
 def test_best_in_meaning_and_words_scores_one():
-    """A cosine .2 below the best counts nothing; without words .6 remains."""
-    found = facet((0.8, 0.6, 0.8), (5.0, 0.0, 0.0))
-    assert fused_alone(found, found.best(EVERY)) == pytest.approx([1.0, 0.0, 0.6], abs=1e-6)
+    """A cosine .2 below the best counts nothing; without words .75 remains, .675 for ten words."""
+    for terms, without in ((2, 0.75), (10, 0.675)):
+        found = facet((0.8, 0.6, 0.8), (5.0, 0.0, 0.0), terms=terms)
+        expected = pytest.approx([1.0, 0.0, without], abs=1e-6)
+        assert fused_alone(found, found.best(EVERY)) == expected
 
 
 def test_maxima_are_those_of_visible_slots():
@@ -62,8 +65,8 @@ def test_text_with_a_low_best_cosine_counts_less():
     """A quarter of the distance to the best cosine of all texts, over the span."""
     near, vague = facet((0.8, 0.6, 0.6), (0, 0, 0)), facet((0.6, 0.5, 0.5), (0, 0, 0))
     found = fused([near, vague], [near.best(EVERY), vague.best(EVERY)])
-    assert found[0][0] == pytest.approx(0.6)
-    assert found[1][0] == pytest.approx(0.6 * (1 - 0.25 * (0.8 - 0.6) / 0.2))
+    assert found[0][0] == pytest.approx(0.75)
+    assert found[1][0] == pytest.approx(0.75 * (1 - 0.25 * (0.8 - 0.6) / 0.2))
 
 
 def test_better_of_query_and_reading_counts_with_the_best_sentence():
@@ -90,3 +93,12 @@ def test_short_request_is_moved_toward_the_kind_of_tool_that_it_wants():
         moved = toward(UNIT, other, terms)
         assert np.linalg.norm(moved) == pytest.approx(1)
         assert moved[7] / moved[0] == pytest.approx(weight / (1 - weight))
+
+
+def test_long_query_counts_more_by_the_first_of_two_models():
+    """Both alike for a request for one thing; a vector of one model stays as it is."""
+    pair = np.r_[UNIT, UNIT]
+    for terms, first in ((3, 1.0), (10, 1.5)):
+        found = balanced(pair, terms)
+        assert (found[0], found[DIMENSIONS]) == pytest.approx((first, 2 - first))
+    assert balanced(UNIT, 10) is UNIT

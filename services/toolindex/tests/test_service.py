@@ -33,4 +33,4 @@ async def test_service_finds_the_tools_of_others(tmp_path):
             FindReply, service="toolindex", timeout_s=10, actor=Actor(subject="a"),
         )  # fmt: skip
         assert [found.name for found in reply.found] == ["send"]
-        assert settings.vector_file.stat().st_size > 0
+        assert settings.vector_file(384).stat().st_size > 0

@@ -14,9 +14,10 @@ from rich.table import Table
 
 from searchbus_cli.output import err, fail, print_table
 from searchbus_contracts import Fault
+from searchbus_toolindex.embedding import load_tool_embedder
 from searchbus_toolindex.settings import ToolindexSettings
 from searchbus_toolindex.vector_file import VectorFile
-from searchbus_vectors import ModelNotFound, load_embedder
+from searchbus_vectors import ModelNotFound
 
 from .evaluation import BadCatalogue, Report, evaluate, read_catalogue
 
@@ -52,10 +53,11 @@ def bench(
 
         async def measure() -> Report:
             settings = ToolindexSettings()
-            embedder = await load_embedder(
+            embedder = await load_tool_embedder(
                 settings.embedder,
                 folder=settings.model_dir,
                 allow_download=settings.model_download,
+                second=settings.second_model,
             )
             try:
                 return await evaluate(

@@ -18,8 +18,9 @@ import msgspec
 
 from searchbus_contracts import Actor
 from searchbus_contracts.toolindex import MAX_FIND_CHARS
+from searchbus_toolindex.embedding import Embeds
 from searchbus_toolindex.entries import Entry, tool_text
-from searchbus_toolindex.finder import Embeds, Finder
+from searchbus_toolindex.finder import Finder
 from searchbus_toolindex.index import Index
 from searchbus_toolindex.vector_file import VectorFile, text_key
 
@@ -112,7 +113,7 @@ async def evaluate(
     """Index the tools as the service does and run the queries."""
     progress = on_progress or (lambda stage, done, total: None)
     entries = [entry_of(tool) for tool in tools]
-    texts = list(dict.fromkeys(text for e in entries for text in (e.text, *e.examples)))
+    texts = list(dict.fromkeys(text for e in entries for text in e.embedded))
     missing = [text for text in texts if vectors.get(text_key(model, text)) is None]
     for start in range(0, len(missing), 64):
         progress("embedding", start, len(missing))
@@ -122,7 +123,7 @@ async def evaluate(
     index = Index(model)
 
     def known(entry: Entry) -> list[Any]:
-        return [vectors.get(text_key(model, text)) for text in (entry.text, *entry.examples)]
+        return [vectors.get(text_key(model, text)) for text in entry.embedded]
 
     index.replace("bench", entries, known)
     finder = Finder(index, embedder)

@@ -4,7 +4,7 @@ from .bm25 import terms
 from .embedder import Embedder
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
 from .loading import EmbedderKind, load_embedder, open_store
-from .model_files import MODEL_NAME, ModelNotFound, resolve_model
+from .model_files import MINILM, MODEL_NAME, ModelNotFound, resolve_model
 from .models import MULTILINGUAL, model_of
 from .points import Hit, Legs, Match, Page, Point, Record
 from .query_cache import QueryCache
@@ -23,6 +23,7 @@ from .vectors import DIMENSIONS, QueryVectors, Sparse, Vector, Vectors
 __all__ = [
     "CANDIDATES",
     "DIMENSIONS",
+    "MINILM",
     "MODEL_NAME",
     "MULTILINGUAL",
     "STOPWORDS",

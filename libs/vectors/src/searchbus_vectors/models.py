@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from .model_files import MODEL_NAME, ModelNotFound, resolve_model
+from .model_files import CARRIED, MINILM, MODEL_NAME, ModelNotFound, resolve_model
 from .vectors import DIMENSIONS
 
 __all__ = ["MULTILINGUAL", "MULTILINGUAL_MODEL", "Model", "model_of", "resolve_folder"]
@@ -64,6 +64,7 @@ class Model:
 
 _SURE_COSINE = 0.62
 _DEFAULT_MODEL = Model(MODEL_NAME, DIMENSIONS, _BGE_QUERY)
+_MINILM_MODEL = Model(MINILM, 384)
 # Of 100 questions in ten languages on twenty texts (tests/bench/languages.py), the right text has
 # this cosine for 93, the best wrong one for 13; unrelated texts have .74 on average.
 MULTILINGUAL_MODEL = Model(MULTILINGUAL, 384, "query: ", "passage: ", sure=0.795, steepness=0.36)
@@ -76,10 +77,10 @@ def model_of(name: str) -> Model:
     Raises:
         ModelNotFound: fastembed does not know the name.
     """
-    for model in (_DEFAULT_MODEL, MULTILINGUAL_MODEL):
+    for model in (_DEFAULT_MODEL, _MINILM_MODEL, MULTILINGUAL_MODEL):
         if name == model.name:
             return model
-    # Imported here: fastembed takes half a second, and the two above do not need it.
+    # Imported here: fastembed takes half a second, and those above do not need it.
     from fastembed import TextEmbedding
 
     for described in TextEmbedding.list_supported_models():
@@ -99,8 +100,8 @@ def resolve_folder(model: Model, folder: Path | None, *, allow_download: bool) -
     Raises:
         ModelNotFound: with what to do.
     """
-    if model.name == MODEL_NAME:
-        return resolve_model(folder, allow_download=allow_download)
+    if model.name in CARRIED:
+        return resolve_model(folder, name=model.name, allow_download=allow_download)
     if folder is None and not allow_download:
         raise ModelNotFound(
             f"The model {model.name} is not on this machine. Set SEARCHBUS_MODEL_FOLDERS to "

@@ -26,7 +26,7 @@ from .lexicon import Floats
 
 __all__ = ["HUB_WEIGHT", "Cohort", "CohortTexts", "Nearness", "load_cohort", "load_texts"]
 
-HUB_WEIGHT = 0.5
+HUB_WEIGHT = 1.0
 _NEAREST_OTHERS = 5
 _NEAREST_REQUESTS = 3
 _REQUESTS_SPAN = 0.05
@@ -41,12 +41,14 @@ class Nearness:
     Args:
         tools: the cosine with the nearest tool.
         others: the mean cosine with the five nearest other texts.
+        requests: the mean cosine with the three nearest requests.
         expected: the weighted mean of the tools of the three nearest requests: the kind of tool
             that is wanted.
     """
 
     tools: float
     others: float
+    requests: float
     expected: Vector
 
 
@@ -93,6 +95,7 @@ class Cohort:
         return Nearness(
             tools=float(tools.max()),
             others=float(np.sort(others)[-_NEAREST_OTHERS:].mean()),
+            requests=float(requests[nearest].mean()),
             expected=expected.astype(np.float32),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,6 +27,9 @@ Key = tuple[str, str, str]
 _MAX_TEXT_CHARS = 4000
 """The model reads 512 tokens only; the rest is found by its words."""
 _MAX_EXAMPLES = 20
+_MAX_SUMMARY_CHARS = 300
+_INPUTS = " Inputs: "
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,19 @@ class Entry:
         setattr_ = object.__setattr__
         setattr_(self, "phrases", phrase(f"{' | '.join(self.names)} | {self.text} | {self._extra}"))
         setattr_(self, "digest", hashlib.sha256(repr(whole).encode()).digest()[:16])
+
+    @property
+    def summary(self) -> str:
+        """The heading and the first sentence of the text, which say most about it."""
+        text = self.text.partition(_INPUTS)[0]
+        heading = text.find(". ") + 1
+        end = _SENTENCE_END.search(text, heading + 1)
+        return text[: end.start() if end else len(text)].strip()[:_MAX_SUMMARY_CHARS]
+
+    @property
+    def embedded(self) -> tuple[str, ...]:
+        """The texts that have vectors: its text, its summary and its examples."""
+        return (self.text, self.summary, *self.examples)
 
     @property
     def _extra(self) -> str:
@@ -135,7 +152,7 @@ def tool_text(
     text = f"{heading} {description}"
     inputs = _inputs(schema)
     if inputs:
-        text += f" Inputs: {'; '.join(inputs)}"
+        text += f"{_INPUTS}{'; '.join(inputs)}"
     return text[:_MAX_TEXT_CHARS]
 
 
@@ -159,7 +176,7 @@ def _prompt(prompt: PromptDescriptor) -> Entry:
         toolset=prompt.toolset,
         name=prompt.name,
         names=_names(prompt.name, prompt.title),
-        text=(text + (f" Inputs: {'; '.join(inputs)}" if inputs else ""))[:_MAX_TEXT_CHARS],
+        text=(text + (f"{_INPUTS}{'; '.join(inputs)}" if inputs else ""))[:_MAX_TEXT_CHARS],
         keywords=prompt.keywords,
         required_roles=prompt.required_roles,
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
 
 from cachetools import LRUCache
 
@@ -22,6 +21,7 @@ from searchbus_contracts.toolindex import (
 )
 from searchbus_vectors import Vector
 
+from .embedding import Embeds
 from .explaining import explanation
 from .glossary import load_glossary
 from .index import Index
@@ -30,25 +30,13 @@ from .ranking import Ranker, Ranking
 from .scope import Scope, ScopeKey
 from .scoring import Facet
 
-__all__ = ["Embeds", "Finder"]
+__all__ = ["Finder"]
 
 _VECTORS_KEPT = 8192
 _EXPLAINED = 20
 """Entries of an explanation, left out or not."""
 _MATCHES_KEPT = 1_000_000
 """Of kept rankings together; a match takes 16 bytes."""
-
-
-class Embeds(Protocol):
-    """The part of an embedder that the index uses."""
-
-    query_prefix: str
-
-    async def embed_short(self, texts: Sequence[str], *, urgent: bool) -> list[Vector]:
-        """One vector for each text."""
-
-    def is_word(self, word: str) -> bool:
-        """Whether the model knows the word, so that it is hardly misspelt."""
 
 
 class Finder:

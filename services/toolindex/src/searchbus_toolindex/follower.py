@@ -17,8 +17,8 @@ from searchbus_bus import Bus, Directory, end_task, telemetry, wait_for_event
 from searchbus_contracts import Catalog
 from searchbus_vectors import Vector
 
+from .embedding import Embeds
 from .entries import Descriptor, Entry, descriptors_of, entry_of
-from .finder import Embeds
 from .index import Difference, Index
 from .vector_file import VectorFile, text_key
 
@@ -178,12 +178,12 @@ class Follower:
             self._key(text)
             for service in self._index.services
             for entry in self._index.entries(service).values()
-            for text in (entry.text, *entry.examples)
+            for text in entry.embedded
         )
 
     def _unknown_texts(self, entries: Sequence[Entry]) -> list[str]:
         """The texts of entries that have no vector yet."""
-        texts = dict.fromkeys(text for e in entries for text in (e.text, *e.examples))
+        texts = dict.fromkeys(text for e in entries for text in e.embedded)
         return [text for text in texts if self._vectors.get(self._key(text)) is None]
 
     async def _embed(self, service: str, missing: Sequence[str]) -> None:
@@ -198,7 +198,7 @@ class Follower:
                 log.info("%s: embedded %d of %d texts", service, done, len(missing))
 
     def _known(self, entry: Entry) -> list[Vector]:
-        found = (self._vectors.get(self._key(text)) for text in (entry.text, *entry.examples))
+        found = (self._vectors.get(self._key(text)) for text in entry.embedded)
         return [vector for vector in found if vector is not None]
 
     def _key(self, text: str) -> bytes:

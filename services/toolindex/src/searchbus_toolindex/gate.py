@@ -7,8 +7,9 @@ The features of a text of the query and an entry:
   request to book a flight, a catalogue of search tools has an entry that is near to the words, but
   none that is near to the cohort's tools for flights;
 - the share of the text's words found, weighted by their rarity;
-- how many words it has, how many of them are corrections, and how many entries are visible: the
-  best of many has a higher cosine by chance.
+- how many words it has, how many of them are corrections or in no language, and how many entries
+  are visible: the best of many has a higher cosine by chance;
+- how much nearer the text is to requests than to what no tool serves, whatever the catalogue.
 
 The weights, in gate.json, are fitted by `python -m tests.search.fit_gate`, on as many queries that
 the catalogue serves as others: the probabilities are those of such a mix.
@@ -41,7 +42,8 @@ __all__ = [
 ]
 
 FEATURES = (
-    "tools_margin", "others_margin", "coverage", "agreement", "terms", "corrected", "entries"
+    "tools_margin", "others_margin", "coverage", "agreement", "terms", "corrected", "entries",
+    "strange", "requests_margin",
 )  # fmt: skip
 LEAST = 0.175
 """The probability that the best entry must have; otherwise the result is empty."""
@@ -68,12 +70,14 @@ class Circumstances:
     Args:
         terms: number of different terms of the text.
         corrected: share of its words that are corrections, 0 to 1.
+        strange: share of its words that are in no entry and in no language, 0 to 1.
         entries: number of visible ones.
     """
 
     nearness: Nearness
     terms: int
     corrected: float
+    strange: float
     entries: int
 
 
@@ -157,6 +161,8 @@ def features(
     columns[:, 4] = np.log(max(1, found.terms))
     columns[:, 5] = found.corrected
     columns[:, 6] = np.log(found.entries + 8)
+    columns[:, 7] = found.strange
+    columns[:, 8] = found.nearness.requests - found.nearness.others
     return columns
 
 

@@ -118,8 +118,7 @@ class Index:
         form, and unchanged entries stay as they are.
 
         Args:
-            vectors: called with each new entry; returns the vector of its text, then those of its
-                examples.
+            vectors: called with each new entry; returns a vector for each of its `embedded` texts.
         """
         owned = self._owned.setdefault(service, {})
         changed = difference.changed

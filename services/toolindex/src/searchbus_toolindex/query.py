@@ -50,6 +50,8 @@ class ParsedQuery:
         readings: the query with misspelt words corrected, or foreign words in English.
         unread: words that a reading in English leaves out, since they are in no table.
         corrected: share of the words of the readings that are corrections, 0 to 1.
+        strange: share of the words of the query that are in no entry and, as it seems, in no
+            language: invented or misspelt ones, 0 to 1. 0 for a query in another language.
         guessed: the readings may be wrong. They help to rank, but a match with them is no evidence.
     """
 
@@ -58,6 +60,7 @@ class ParsedQuery:
     readings: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     corrected: float = 0.0
+    strange: float = 0.0
     guessed: bool = False
 
     @property
@@ -72,6 +75,10 @@ class ParsedQuery:
     def corrections(self, text: str) -> float:
         """The share of the words of one of the texts that are corrections."""
         return self.corrected if text in self.readings else 0.0
+
+    def strangeness(self, text: str) -> float:
+        """The share of the words of one of the texts that are in no entry and no language."""
+        return max(0.0, self.strange - self.corrections(text))
 
     def terms(self, text: str) -> list[str]:
         """The terms of one of the texts; what a reading leaves out is a word without a match."""
@@ -99,20 +106,22 @@ def parse_query(
     return ParsedQuery(
         whole=query,
         sentences=tuple(sentences) if len(sentences) > 1 else (),
-        readings=() if reading is None else (reading.text,),
-        unread=() if reading is None else reading.unread,
-        corrected=0.0 if reading is None else reading.corrected,
-        guessed=reading is not None and reading.guessed,
+        readings=(reading.text,) if reading.text else (),
+        unread=reading.unread,
+        corrected=reading.corrected,
+        strange=reading.strange,
+        guessed=reading.guessed,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The query in other words; see ParsedQuery."""
+    """The query in other words, empty if it needs none; see ParsedQuery."""
 
     text: str
     unread: tuple[str, ...]
     corrected: float
+    strange: float
     guessed: bool
 
 
@@ -122,13 +131,12 @@ def _reading(
     is_word: Callable[[str], bool],
     vocabulary: Callable[[], list[str]],
     glossary: Glossary,
-) -> _Reading | None:
-    """The query in other words, if it needs them."""
+) -> _Reading:
     english: list[str] = []
     corrected: list[str] = []
     unread: list[str] = []
     translated = misread = False
-    corrections = compared = meant = 0
+    corrections = compared = meant = strange = 0
     words = split_words(query)
     # Words of an English query are words of other languages by chance: "image", "convert".
     is_english = any(word.lower() in _ENGLISH for word in words)
@@ -146,6 +154,7 @@ def _reading(
                 translated = True
                 continue
             near = None
+            strange += not in_use and _is_plain(word)
             if not (in_use or is_unspaced(word)) and compared < _MAX_TYPOS:
                 compared += 1
                 near = _nearest(fold(word), vocabulary())
@@ -163,8 +172,14 @@ def _reading(
     share = corrections / max(1, meant)
     if translated:
         text = " ".join(dict.fromkeys(english))
-        return _Reading(text, tuple(unread), share, guessed=is_english or misread)
-    return _Reading(" ".join(corrected), (), share, guessed=misread) if corrections else None
+        return _Reading(text, tuple(unread), share, 0.0, guessed=is_english or misread)
+    text = " ".join(corrected) if corrections else ""
+    return _Reading(text, (), share, strange / max(1, meant), guessed=misread)
+
+
+def _is_plain(word: str) -> bool:
+    """Whether it is written as a common word, not as a name or an identifier."""
+    return len(word) >= _MIN_TYPO_CHARS and word.islower() and word.isascii()
 
 
 def _nearest(word: str, vocabulary: list[str]) -> str | None:

@@ -26,7 +26,7 @@ from .index import Index
 from .lexicon import Floats
 from .query import ParsedQuery
 from .scope import Scope
-from .scoring import MIN_SCORE, Best, Facet, combine, fused, supported, toward
+from .scoring import MIN_SCORE, Best, Facet, balanced, combine, fused, supported, toward
 from .words import word_terms
 
 __all__ = ["Ranked", "Ranker", "Ranking"]
@@ -113,9 +113,9 @@ class Ranker:
         cohort = self._index.cohort
         number = len(set(query.terms(query.whole)))
         asked = [vectors[text] for text in query.texts]
-        nearness = [cohort.nearness(vector) for vector in asked]
+        nearness = [cohort.nearness(balanced(vector, number)) for vector in asked]
         moved = [
-            toward(vector, near.expected, number)
+            balanced(toward(vector, near.expected, number), number)
             for vector, near in zip(asked, nearness, strict=True)
         ]
         cosines = self._index.vectors.estimate(moved)
@@ -126,6 +126,7 @@ class Ranker:
                 nearness=nearness[at],
                 terms=len(set(terms)),
                 corrected=query.corrections(text),
+                strange=query.strangeness(text),
                 entries=scope.number,
             )
             matches = self._index.lexicon.match(terms, scope.lengths)

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from searchbus_vectors import Vector
+from searchbus_vectors import DIMENSIONS, Vector
 
+from .embedding import unit
 from .gate import Circumstances, brevity
 from .lexicon import Floats, Mask, Matches
 
-__all__ = ["MIN_SCORE", "Best", "Facet", "combine", "fused", "supported", "toward"]
+__all__ = ["MIN_SCORE", "Best", "Facet", "balanced", "combine", "fused", "supported", "toward"]
 
 WORDS_WEIGHT = 0.4
+SPOKEN_WORDS_WEIGHT = 0.25
+"""For a short request, which names a thing rather than the tool ("how is Apple doing")."""
 COSINE_SPAN = 0.2
 """The usual distance between bge-small's cosine of the best entry and of irrelevant ones. A fixed
 span is as good as min-max over candidates, and does not depend on the other entries."""
@@ -29,7 +32,7 @@ nothing ("I am a football fan") has a best entry, too."""
 TOOLSET_WEIGHT = 0.5
 """How much the best entry of its toolset counts beside an entry's own score, for a very long
 request; nothing for a short one, which asks for one thing."""
-EXPECTED_WEIGHT = 0.15
+EXPECTED_WEIGHT = 0.3
 """How much of the vector of a request for one thing is that of the kind of tool that it wants."""
 MIN_SCORE = 0.2
 """Entries below are left out: neither within the span of the best nor with enough common words."""
@@ -79,23 +82,41 @@ def toward(vector: Vector, expected: Vector, terms: int) -> Vector:
         terms: of the whole query.
     """
     weight = EXPECTED_WEIGHT * brevity(terms)
-    moved = (1 - weight) * vector + weight * expected
-    return np.asarray(moved / np.sqrt(np.einsum("j,j->", moved, moved)), dtype=np.float32)
+    return unit((1 - weight) * vector + weight * expected)
+
+
+def balanced(vector: Vector, terms: int) -> Vector:
+    """A vector of two models with more of the first, the longer the query is; one of one as it is.
+
+    The second model is the better one for what people say, the first for long descriptions.
+    """
+    if len(vector) == DIMENSIONS:
+        return vector
+    found = vector.copy()
+    found[:DIMENSIONS] *= 2 - brevity(terms)
+    found[DIMENSIONS:] *= brevity(terms)
+    return found
 
 
 def fused(facets: Sequence[Facet], best: Sequence[Best]) -> list[Floats]:
-    """Scores by facet and slot; 1 for an entry that is best in both meaning and words."""
+    """Scores by facet and slot; 1 for an entry that is best in both meaning and words.
+
+    Args:
+        facets: of the whole query first.
+    """
     common = max(found.cosine for found in best)
+    short = brevity(facets[0].circumstances.terms)
+    words = WORDS_WEIGHT + (SPOKEN_WORDS_WEIGHT - WORDS_WEIGHT) * short
     return [
-        _fused(facet, found, (1 - COMMON_WEIGHT) * found.cosine + COMMON_WEIGHT * common)
+        _fused(facet, found, words, (1 - COMMON_WEIGHT) * found.cosine + COMMON_WEIGHT * common)
         for facet, found in zip(facets, best, strict=True)
     ]
 
 
-def _fused(facet: Facet, best: Best, highest: float) -> Floats:
+def _fused(facet: Facet, best: Best, weight: float, highest: float) -> Floats:
     words = facet.matches.scores / best.words if best.words > 0 else facet.matches.scores
     meaning = np.maximum((facet.cosine - highest + COSINE_SPAN) / COSINE_SPAN, -1.0)
-    scores: Floats = (WORDS_WEIGHT * words + (1 - WORDS_WEIGHT) * meaning).astype(np.float32)
+    scores: Floats = (weight * words + (1 - weight) * meaning).astype(np.float32)
     return scores
 
 

@@ -9,8 +9,9 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.services import toolset_owners
 from searchbus_runtime import Process
 from searchbus_runtime.services import known_services
-from searchbus_vectors import ModelNotFound, load_embedder
+from searchbus_vectors import ModelNotFound
 
+from .embedding import load_tool_embedder
 from .endpoints import ToolindexEndpoints
 from .finder import Finder
 from .follower import Follower
@@ -44,12 +45,13 @@ async def start(process: Process[ToolindexSettings]) -> None:
     """Load the model, build the index, then serve."""
     settings = process.settings
     try:
-        embedder = await load_embedder(
+        embedder = await load_tool_embedder(
             settings.embedder,
             folder=settings.model_dir,
             allow_download=settings.model_download,
             document_threads=settings.embed_threads,
             query_threads=settings.query_threads,
+            second=settings.second_model,
         )
     except ModelNotFound as error:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
@@ -62,7 +64,7 @@ async def start(process: Process[ToolindexSettings]) -> None:
             process.bus,
             index,
             embedder,
-            VectorFile(settings.vector_file),
+            VectorFile(settings.vector_file(embedder.dimensions), embedder.dimensions),
             model=embedder.model,
             grace_s=settings.grace_s,
             lost_grace_s=settings.lost_grace_s,

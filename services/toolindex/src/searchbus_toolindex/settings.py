@@ -19,12 +19,15 @@ class ToolindexSettings(FollowingSettings):
     embedder: EmbedderKind = Field(
         "model", description="`hash`: hashed words instead of the model, for tests and trials."
     )
+    second_model: bool = Field(
+        True, description="Rank by all-MiniLM-L6-v2 as well: more is found, for 165 MB of memory."
+    )
     model_dir: Path | None = Field(None, description="Folder of the embedding model.")
     model_download: bool = Field(False, description="May fetch the model from the hub.")
     embed_threads: Annotated[int, Field(ge=1, le=256)] | None = None
     query_threads: Annotated[int, Field(ge=1, le=256)] = 2
 
-    @property
-    def vector_file(self) -> Path:
-        """Where the vectors of index texts are kept for the next start."""
-        return (self.data_dir or data_folder()) / "toolindex" / "vectors.bin"
+    def vector_file(self, dimensions: int) -> Path:
+        """Where vectors of so many numbers are kept for the next start."""
+        folder = (self.data_dir or data_folder()) / "toolindex"
+        return folder / f"vectors-{dimensions}.bin"

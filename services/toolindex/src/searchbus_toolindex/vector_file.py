@@ -1,8 +1,8 @@
 """Keeps the vectors of indexed texts on disk, so that a restart embeds only new texts.
 
-New records are appended to one file: `key[16] vector[384 × float32]`, where the key is a hash of
-model and text. An incomplete record at the end is removed; records that are not of unit length
-are ignored.
+New records are appended to one file: `key[16] vector[dimensions × float32]`, where the key is a
+hash of model and text. An incomplete record at the end is removed; records that are not of unit
+length are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ __all__ = ["VectorFile", "text_key"]
 
 log = logging.getLogger("searchbus.toolindex")
 
-_RECORD = np.dtype([("key", "V16"), ("vector", "<f4", (DIMENSIONS,))])
 _KEY_BYTES = 16
 _MAX_RECORDS = 200_000
 _READ_AT_ONCE = 4096
@@ -36,10 +35,14 @@ class VectorFile:
     """A cache of vectors, which are read from the file when they are needed.
 
     With `path` None, and where the file cannot be read or written, they are kept in memory.
+
+    Args:
+        dimensions: of every vector. A file with others is read as one without a valid record.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, dimensions: int = DIMENSIONS) -> None:
         self._path = path
+        self._record = np.dtype([("key", "V16"), ("vector", "<f4", (dimensions,))])
         self._numbers: dict[bytes, int] = {}
         self._kept: dict[bytes, Vector] = {}
         if path is not None:
@@ -60,13 +63,13 @@ class VectorFile:
             return self._kept.get(key)
         try:
             with self._path.open("rb", buffering=0) as file:
-                file.seek(number * _RECORD.itemsize)
-                data = file.read(_RECORD.itemsize)
+                file.seek(number * self._record.itemsize)
+                data = file.read(self._record.itemsize)
         except OSError as error:
             log.warning("vectors could not be read from %s: %s", self._path, error)
             data = b""
         # Another process may have replaced the file.
-        if data[:_KEY_BYTES] != key or len(data) != _RECORD.itemsize:
+        if data[:_KEY_BYTES] != key or len(data) != self._record.itemsize:
             del self._numbers[key]
             return None
         return np.frombuffer(data, dtype="<f4", offset=_KEY_BYTES)
@@ -78,7 +81,7 @@ class VectorFile:
         if self._path is None:
             self._kept.update(vectors)
             return
-        data = _records(vectors.items()).tobytes()
+        data = self._records(vectors.items()).tobytes()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             end = _append(self._path, data)
@@ -86,7 +89,7 @@ class VectorFile:
             log.warning("vectors could not be written to %s: %s", self._path, error)
             self._kept.update(vectors)
             return
-        first = end // _RECORD.itemsize - len(vectors)
+        first = end // self._record.itemsize - len(vectors)
         self._numbers.update({key: first + place for place, key in enumerate(vectors)})
 
     def keep_only(self, keys: Iterable[bytes]) -> None:
@@ -96,7 +99,7 @@ class VectorFile:
         found = ((key, self.get(key)) for key in dict.fromkeys(keys))
         wanted = [(key, vector) for key, vector in found if vector is not None]
         try:
-            write_atomically(self._path, _records(wanted).tobytes())
+            write_atomically(self._path, self._records(wanted).tobytes())
         except OSError as error:
             log.warning("vectors could not be written to %s: %s", self._path, error)
             return
@@ -106,17 +109,25 @@ class VectorFile:
     def _scan(self, path: Path) -> None:
         """Find the records of the file, and remove an incomplete one at its end."""
         size = path.stat().st_size
-        whole = size // _RECORD.itemsize
-        if whole * _RECORD.itemsize != size:
+        whole = size // self._record.itemsize
+        if whole * self._record.itemsize != size:
             with path.open("r+b") as file:
-                file.truncate(whole * _RECORD.itemsize)
+                file.truncate(whole * self._record.itemsize)
         with path.open("rb") as file:
             for start in range(0, whole, _READ_AT_ONCE):
-                records = np.fromfile(file, dtype=_RECORD, count=_READ_AT_ONCE)
+                records = np.fromfile(file, dtype=self._record, count=_READ_AT_ONCE)
                 squares = np.einsum("ij,ij->i", records["vector"], records["vector"])
                 # Vectors have unit length: anything else was not written here.
                 for place in np.flatnonzero(np.abs(squares - 1.0) < 1e-3).tolist():
                     self._numbers[records["key"][place].tobytes()] = start + place
+
+    def _records(self, vectors: Iterable[tuple[bytes, Vector]]) -> np.ndarray:
+        items = list(vectors)
+        records = np.zeros(len(items), dtype=self._record)
+        for record, (key, vector) in zip(records, items, strict=True):
+            record["key"] = np.void(key)
+            record["vector"] = vector
+        return records
 
 
 def _append(path: Path, data: bytes) -> int:
@@ -128,12 +139,3 @@ def _append(path: Path, data: bytes) -> int:
             file.truncate(end - written)
             raise OSError("the disk is full")
     return end
-
-
-def _records(vectors: Iterable[tuple[bytes, Vector]]) -> np.ndarray:
-    items = list(vectors)
-    records = np.zeros(len(items), dtype=_RECORD)
-    for record, (key, vector) in zip(records, items, strict=True):
-        record["key"] = np.void(key)
-        record["vector"] = vector
-    return records

@@ -17,7 +17,7 @@ import numkong
 import numpy as np
 from numpy.typing import NDArray
 
-from searchbus_vectors import DIMENSIONS, Vector
+from searchbus_vectors import Vector
 
 from .lexicon import Floats
 
@@ -36,8 +36,8 @@ class VectorTable:
 
     def __init__(self, penalty: Vector) -> None:
         self._penalty = penalty
-        self._full: Floats = np.zeros((64, DIMENSIONS), dtype=np.float32)
-        self._rounded: NDArray[np.int8] = np.zeros((64, DIMENSIONS), dtype=np.int8)
+        self._full: Floats = np.zeros((64, len(penalty)), dtype=np.float32)
+        self._rounded: NDArray[np.int8] = np.zeros((64, len(penalty)), dtype=np.int8)
         self._steps: Floats = np.zeros(64, dtype=np.float32)
         self._penalties: Floats = np.zeros(64, dtype=np.float32)
 

@@ -1,4 +1,4 @@
-"""The vectors of entries: that of the text, and those of the examples; the nearest counts."""
+"""The vectors of entries: the mean of text and summary, and the examples; the nearest counts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from searchbus_vectors import Vector
 
+from .embedding import unit
 from .lexicon import Floats
 from .vector_table import VectorTable
 
@@ -28,10 +29,11 @@ class EntryVectors:
         self._used: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
 
     def put(self, slot: int, vectors: Sequence[Vector]) -> None:
-        """Set the vectors of a free slot: that of its text, then those of its examples."""
+        """Set the vectors of a free slot: of its text, its summary and its examples."""
         self._size = max(self._size, slot + 1)
-        self._texts.put(slot, vectors[0])
-        for vector in vectors[1:]:
+        text, summary, *examples = vectors
+        self._texts.put(slot, unit(text + summary))
+        for vector in examples:
             if self._free:
                 row = self._free.pop()
             else:

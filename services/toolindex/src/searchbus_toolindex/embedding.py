@@ -1,0 +1,128 @@
+"""The vectors of the tool index: those of two models side by side.
+
+    embedder = await load_tool_embedder("model")
+    (vector,) = await embedder.embed_short(["send mail"], urgent=True)    # 768 numbers
+
+The models err on different texts, so that the mean of their cosines ranks better than either
+(services/toolindex/README.md has the figures). A product with such a vector is the mean of both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from searchbus_vectors import (
+    MINILM,
+    Embedder,
+    EmbedderKind,
+    ModelNotFound,
+    Vector,
+    load_embedder,
+)
+
+__all__ = ["Embeds", "PairedEmbedder", "load_tool_embedder", "unit"]
+
+log = logging.getLogger("searchbus.toolindex")
+
+
+class Embeds(Protocol):
+    """The part of an embedder that the index uses."""
+
+    model: str
+    dimensions: int
+    query_prefix: str
+
+    async def embed_short(self, texts: Sequence[str], *, urgent: bool) -> list[Vector]:
+        """One vector for each text."""
+
+    def is_word(self, word: str) -> bool:
+        """Whether the model knows the word, so that it is hardly misspelt."""
+
+    async def close(self) -> None:
+        """Wait for running batches and free the threads."""
+
+
+class PairedEmbedder:
+    """Two models as one: the first half of a vector is the first model's. Unit length.
+
+    A text that begins with the first model's query prefix is a query for both.
+    """
+
+    def __init__(self, first: Embedder, second: Embedder) -> None:
+        self._first, self._second = first, second
+        self.model = f"{first.model}+{second.model}"
+        self.dimensions = first.dimensions + second.dimensions
+        self.query_prefix = first.query_prefix
+
+    async def embed_short(self, texts: Sequence[str], *, urgent: bool) -> list[Vector]:
+        """One vector for each text."""
+        pairs = await asyncio.gather(
+            self._first.embed_short(texts, urgent=urgent),
+            self._second.embed_short([self._for_second(text) for text in texts], urgent=urgent),
+        )
+        return [unit(np.concatenate(halves)) for halves in zip(*pairs, strict=True)]
+
+    def _for_second(self, text: str) -> str:
+        plain = text.removeprefix(self.query_prefix)
+        return text if plain == text else self._second.query_prefix + plain
+
+    def is_word(self, word: str) -> bool:
+        """Whether the first model knows the word as a whole."""
+        return self._first.is_word(word)
+
+    async def close(self) -> None:
+        """Wait for running batches and free the threads."""
+        await asyncio.gather(self._first.close(), self._second.close())
+
+
+def unit(vector: Vector) -> Vector:
+    """The vector with the length 1, by a sum whose order is fixed; one of zeros stays."""
+    length = np.sqrt(np.einsum("j,j->", vector, vector))
+    return np.asarray(vector / (length or 1), dtype=np.float32)
+
+
+async def load_tool_embedder(
+    kind: EmbedderKind = "model",
+    *,
+    folder: Path | None = None,
+    allow_download: bool = False,
+    document_threads: int | None = None,
+    query_threads: int | None = None,
+    second: bool = True,
+) -> Embeds:
+    """Load what makes the vectors of the index; see `load_embedder`.
+
+    Args:
+        folder: of the first model; the second one lies in its folder `all-MiniLM-L6-v2`.
+        second: whether to use the second model. It is left out where it is not installed.
+
+    Raises:
+        ModelNotFound: the first model is missing; the message says what to do.
+    """
+    first = await load_embedder(
+        kind,
+        folder=folder,
+        allow_download=allow_download,
+        document_threads=document_threads,
+        query_threads=query_threads,
+    )
+    if kind == "hash" or not second:
+        return first
+    try:
+        other = await load_embedder(
+            model=MINILM,
+            folder=None if folder is None else folder / MINILM.rpartition("/")[2],
+            allow_download=allow_download,
+            document_threads=document_threads,
+            query_threads=query_threads,
+        )
+    except ModelNotFound as error:
+        log.warning("tools are ranked by one model (SEARCHBUS_SECOND_MODEL=false): %s", error)
+        return first
+    return PairedEmbedder(first, other)
