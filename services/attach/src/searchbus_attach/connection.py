@@ -29,6 +29,7 @@ from mcp_types import (
 
 from .auth.credentials import Credentials
 from .auth.declaration import OURSELVES
+from .budget import Budget
 from .child import Reaper
 from .child_log import ChildLog
 from .faults import Problem, ServerFault
@@ -61,6 +62,7 @@ class Surroundings:
         credentials: of remote servers.
         worker: the instance on the bus that the connections are for; empty outside of the service.
         own: files and folders of ours that no command may reach, where the kernel sees to it.
+        budgets: of the servers, by name.
     """
 
     reaper: Reaper = field(default_factory=Reaper)
@@ -69,6 +71,11 @@ class Surroundings:
     credentials: Credentials = field(default_factory=Credentials)
     worker: str = ""
     own: tuple[Path, ...] = field(default_factory=own_folders)
+    budgets: dict[str, Budget] = field(default_factory=dict)
+
+    def budget_of(self, server: str) -> Budget:
+        """The budget of all connections of a server."""
+        return self.budgets.setdefault(server, Budget(server))
 
     async def aclose(self) -> None:
         """End what connections shared."""
@@ -212,7 +219,7 @@ async def open_connection(
     transport = (
         remote_transport(expanded, notes)
         if server.url
-        else stdio_transport(expanded, around.reaper, log, around.own)
+        else stdio_transport(expanded, around.reaper, log, notes.budget, around.own)
     )
     try:
         async with (

@@ -16,12 +16,13 @@ from typing import Any
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
 
+from .budget import Budget
 from .child import MAX_LINE_BYTES, Child, Reaper
 from .child_log import ChildLog
 from .faults import ServerFault
 from .message_stream import MessageStream, is_reply_too_many
+from .messages import read_message
 from .servers import Server
 
 __all__ = ["MAX_GARBAGE_LINES", "stdio_transport"]
@@ -35,12 +36,13 @@ _EXIT_GRACE_S = 1.0
 
 @asynccontextmanager
 async def stdio_transport(
-    server: Server, reaper: Reaper, log: ChildLog, own: Iterable[Path] = ()
+    server: Server, reaper: Reaper, log: ChildLog, budget: Budget, own: Iterable[Path] = ()
 ) -> AsyncGenerator[Any]:
     """Start a command; yields the streams of a session, and ends the command afterwards.
 
     Args:
         server: its variables are expanded.
+        budget: of what it may print.
         own: see Child.start.
 
     Raises:
@@ -66,7 +68,7 @@ async def stdio_transport(
 
     async def read() -> None:
         async with to_session:
-            async for message in _messages(child, log):
+            async for message in _messages(child, log, budget):
                 try:
                     await to_session.send(message)
                 except anyio.BrokenResourceError:
@@ -93,7 +95,7 @@ async def stdio_transport(
             raise
 
 
-async def _messages(child: Child, log: ChildLog) -> AsyncGenerator[SessionMessage]:
+async def _messages(child: Child, log: ChildLog, budget: Budget) -> AsyncGenerator[SessionMessage]:
     """What the command prints, until it ends.
 
     Raises:
@@ -109,8 +111,9 @@ async def _messages(child: Child, log: ChildLog) -> AsyncGenerator[SessionMessag
             ) from None
         if not line:
             break
+        await budget.pace(len(line))
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            message = read_message(line, budget)
         except ValueError:
             if not line.strip():
                 continue
@@ -119,7 +122,8 @@ async def _messages(child: Child, log: ChildLog) -> AsyncGenerator[SessionMessag
             if garbage > MAX_GARBAGE_LINES:
                 raise ServerFault("it prints text that is not MCP to standard output") from None
             continue
-        yield SessionMessage(message)
+        if message is not None:
+            yield SessionMessage(message)
     code = await child.exit_code(_EXIT_GRACE_S)
     ended = "it closed its output" if code is None else f"it ended with code {code}"
     raise ServerFault(ended, log.told)

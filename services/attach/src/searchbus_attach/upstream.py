@@ -89,6 +89,7 @@ class Upstream:
         self.server_info = ""
         self.protocol = ""
         self._around = around
+        self._budget = around.budget_of(server.name)
         self._caller = caller
         self._grace_s = grace_s
         self._connection: Connection | None = None
@@ -107,6 +108,11 @@ class Upstream:
     def in_flight(self) -> int:
         """Calls that run or wait."""
         return len(self._calls)
+
+    @property
+    def dropped(self) -> int:
+        """Messages of the server that were dropped, in all of its connections."""
+        return self._budget.dropped
 
     @property
     def unused_s(self) -> float:
@@ -290,13 +296,15 @@ class Upstream:
             pauses = Pauses()
             while True:
                 started_s, self._proven = time.monotonic(), False
-                problem = await self._connect_and_follow()
+                problem = self._budget.problem or await self._connect_and_follow()
+                problem = self._budget.problem or problem
                 if not problem:
                     await self._rest()
                     continue
                 was_up = self._away_since_s is None
                 early = time.monotonic() - started_s < _STABLE_S and not self._proven
-                await self._be_away(problem, pauses.after(was_up=was_up, early=early))
+                pause_s = pauses.after(was_up=was_up, early=early)
+                await self._be_away(problem, max(pause_s, self._budget.held_s))
 
     async def _rest(self) -> None:
         """Wait, without a connection, for the next call."""
@@ -326,11 +334,11 @@ class Upstream:
 
     async def _connect_and_follow(self) -> str:
         """Connect and follow the connection; why it ended, empty where nobody needs it now."""
-        notes = HttpNotes()
+        notes = HttpNotes(self._budget)
         connection: Connection | None = None
         step = "start"
         try:
-            with anyio.CancelScope() as scope:
+            with anyio.CancelScope() as scope, self._budget.ending(scope):
                 scope.deadline = anyio.current_time() + self.server.start_timeout_s
                 async with open_connection(
                     self.server, self._around, notes, self._caller
