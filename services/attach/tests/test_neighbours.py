@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from searchbus_attach import connection
 from searchbus_contracts import Fault
 from searchbus_testing import until
 
@@ -81,7 +82,7 @@ async def state_of_hostile(world: World) -> Any:
         ("garbage", False), ("schema", False), ("logs", False), ("events", False),
         ("crash", False), ("forks", False), ("hang", False),
         ("flood", True), ("giant", True), ("values", True), ("logs", True), ("events", True),
-        ("cookies", True), ("redirects", True),
+        ("cookies", True), ("redirects", True), ("hang", True),
     ],
 )  # fmt: skip
 async def test_a_hostile_server_costs_the_others_nothing(new_world, hostile, way, http):
@@ -124,7 +125,22 @@ async def test_a_server_that_sends_too_much_is_held(new_world, hostile, way, htt
     with pytest.raises(Fault, match="hostile cannot be used now: it is held") as fault:
         await world.call("hostile", "act")
     assert 0 < fault.value.failure.retry_after_ms <= 60_000
-    assert (await state_of_hostile(world)).dropped > 10
+    assert (await state_of_hostile(world)).dropped >= 5
+
+
+@pytest.mark.parametrize("http", [False, True])
+async def test_a_server_that_hangs_is_named(new_world, hostile, monkeypatch, http):
+    """To its caller, long before the deadline; the operator is told what to do."""
+    monkeypatch.setattr(connection, "SILENT_S", 0.2)
+    world = await new_world(hostile={**hostile("hang", http=http), "ping_timeout_s": 0.5})
+    await world.until_up("hostile")
+    with pytest.raises(Fault, match="hostile answered neither a ping nor this call"):
+        await world.call("hostile", "act", timeout_s=600)
+
+    async def restarted() -> bool:
+        return (await state_of_hostile(world)).restarts == 1
+
+    await until(restarted)
 
 
 @pytest.mark.parametrize("http", [False, True])

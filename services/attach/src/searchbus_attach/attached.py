@@ -263,7 +263,7 @@ class Attached:
             server_info=upstream.server_info,
             protocol=upstream.protocol,
             restarts=upstream.restarts,
-            dropped=upstream.dropped,
+            dropped=upstream.budget.dropped,
             in_flight=upstream.in_flight + (sessions.callers.in_flight if sessions else 0),
             tool_list=tuple(tool_list),
         )

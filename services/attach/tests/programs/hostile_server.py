@@ -81,7 +81,8 @@ def answer(message: dict) -> str | None:
         if WAY == "crash":
             os._exit(3)
         if WAY == "hang":
-            os.kill(0 if os.getpgid(0) == os.getpid() else os.getpid(), signal.SIGSTOP)
+            os.kill(os.getpid(), signal.SIGSTOP)
+            time.sleep(600)  # another thread may get it
         if WAY == "forks":
             for _ in range(20):
                 subprocess.Popen(["sh", "-c", "sleep 300 & sleep 300 & wait"])
@@ -140,6 +141,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
+        started.wait()
         event = f"event: message\r\ndata: {notice()}\r\n\r\n".encode()
         while True:
             self.wfile.write(event * max(1, 10_000 // len(event)))

@@ -37,6 +37,7 @@ TOOLS = [
         "inputSchema": OBJECT,
         "annotations": {"readOnlyHint": True},
     },
+    {"name": "silent", "description": "Wait, and say nothing.", "inputSchema": OBJECT},
     {"name": "environment", "description": "Variables and limits.", "inputSchema": OBJECT},
 ]
 how = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
@@ -107,6 +108,9 @@ def call(number: object, name: str, arguments: dict, meta: dict) -> None:
                 sys.stdout.write(
                     f'{{"jsonrpc": "2.0", "method": "{method}", "params": {{{params}}}}}\n'
                 )
+        result = text("done")
+    elif name == "silent":
+        time.sleep(arguments["seconds"])
         result = text("done")
     elif name == "reload":
         send({"method": "notifications/tools/list_changed"})
