@@ -17,7 +17,7 @@ It answers initialize, tools/list and tools/call well, and from then on does one
     redirects   sends each request to itself again (HTTP)
     hang        stops all of its threads
     crash       ends with the first call
-    forks       starts processes that start further ones
+    forks       starts a hundred processes that start further ones
 """
 
 import http.server
@@ -35,6 +35,7 @@ WITHOUT_END = ("flood", "logs", "events", "garbage")
 LISTS = "[" + ",".join(["[]"] * 700_000) + "]"
 OBJECT = {"type": "object"}
 started = threading.Event()
+forked: list = []
 lock = threading.Lock()
 
 
@@ -83,7 +84,8 @@ def answer(message: dict) -> str | None:
         if WAY == "hang":
             os.kill(os.getpid(), signal.SIGSTOP)
             time.sleep(600)  # another thread may get it
-        if WAY == "forks":
+        if WAY == "forks" and len(forked) < 5:
+            forked.append(number)
             for _ in range(20):
                 subprocess.Popen(["sh", "-c", "sleep 300 & sleep 300 & wait"])
         result = {"content": [{"type": "text", "text": "done"}]}
