@@ -25,6 +25,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import LoggingMessageNotificationParams
 
 from searchbus_bus import Call
+from searchbus_bus.tasks import TimeLimit
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import ServerState
 
@@ -211,9 +212,8 @@ class Upstream:
             connection = await self._connected(call)
             connection.used_by(call.actor.subject)
             try:
-                with connection.asking():
-                    async with asyncio.timeout(max(0.0, call.remaining_s - _REPLY_MARGIN_S)):
-                        raw = await send(connection.session, on_progress)
+                with connection.asking(), TimeLimit(call.remaining_s - _REPLY_MARGIN_S):
+                    raw = await send(connection.session, on_progress)
                 # To expire sessions is a server's right; a command that dies is at fault.
                 self._proven = bool(self.server.url)
                 return raw
