@@ -88,14 +88,16 @@ async def test_a_server_of_which_too_much_is_dropped_is_held_for_a_while(clock):
     assert budget.held_s == HOLD_S
 
 
-def test_a_few_dropped_messages_are_no_reason_to_hold_a_server(clock):
-    """Not in an hour either, though they are counted."""
+@pytest.mark.parametrize(("events_per_s", "held"), [(2_000, False), (4_000, True)])
+def test_a_server_with_much_progress_is_not_held(clock, events_per_s, held):
+    """Some report each of their steps; what nobody could use is dropped and counted."""
     budget = Budget("x")
-    for _ in range(3600):
+    for _ in range(60):
         clock.now_s += 1
-        for _ in range(10):
-            budget.drop("event", 100)
-    assert (budget.dropped, budget.problem) == (36_000, "")
+        for _ in range(events_per_s):
+            budget.takes("event", 200)
+    assert budget.dropped > 60_000
+    assert bool(budget.problem) is held
 
 
 def test_a_refused_answer_counts_for_more_than_an_event(clock):

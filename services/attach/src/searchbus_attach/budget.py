@@ -37,10 +37,10 @@ _EVENTS_PER_S, _EVENTS = 500, 1_000
 _LOG_BYTES_PER_S, _LOG_BYTES = 64 * 1024, 512 * 1024
 MAX_EVENT_BYTES = 64 * 1024
 """Of a message that is not an answer; progress, a log line or a notice of change is far smaller."""
-_LEAST_BYTES, _ANSWER_LEAST_BYTES = 4 * 1024, 1024 * 1024
+_LEAST_BYTES, _ANSWER_LEAST_BYTES = 512, 2**20
 """What a dropped message counts for at least; a refused answer was looked through before."""
-_DROPPED_BYTES_PER_S, _DROPPED_BYTES = 256 * 1024, 20 * 2**20
-"""Above it the server is held."""
+_DROPPED_BYTES_PER_S, _DROPPED_BYTES = 2**20, 20 * 2**20
+"""Above it the server is held. Two thousand notices of progress a second are below."""
 HOLD_S = 60.0
 
 

@@ -5,7 +5,7 @@
 
 It answers initialize, tools/list and tools/call well, and from then on does one of these:
 
-    flood       writes small notifications without end
+    flood       writes notifications without end
     giant       writes a line, or an answer, of more than what one may have
     values      answers calls with eight million bytes of empty lists
     slow        writes an answer byte by byte, without an end
@@ -48,7 +48,7 @@ def notice() -> str:
     elif WAY == "events":
         params = f'{{"lists": {LISTS}}}'
     else:
-        params = '{"progressToken": 1, "progress": 1}'
+        params = json.dumps({"progressToken": 1, "progress": 1, "message": "x" * 2_000})
     method = {"logs": "message", "flood": "progress"}.get(WAY, "tools/list_changed")
     return f'{{"jsonrpc": "2.0", "method": "notifications/{method}", "params": {params}}}'
 
