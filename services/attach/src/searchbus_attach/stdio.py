@@ -18,7 +18,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 
 from .budget import Budget
-from .child import MAX_LINE_BYTES, Child, Reaper
+from .child import READ_AHEAD_BYTES, Child, Reaper
 from .child_log import ChildLog
 from .faults import ServerFault
 from .message_stream import MessageStream, is_reply_too_many
@@ -27,6 +27,8 @@ from .servers import Server
 
 __all__ = ["MAX_GARBAGE_LINES", "stdio_transport"]
 
+MAX_LINE_BYTES = 8 * 2**20
+"""Of a message that a command prints."""
 MAX_GARBAGE_LINES = 200
 """Lines of a session that are not messages; some programs print a greeting."""
 _SHOWN_CHARS = 200
@@ -102,15 +104,7 @@ async def _messages(child: Child, log: ChildLog, budget: Budget) -> AsyncGenerat
         ServerFault: it ended, or what it prints is not MCP.
     """
     garbage = 0
-    while True:
-        try:
-            line = await child.stdout.readline()
-        except ValueError:
-            raise ServerFault(
-                f"it printed a line of more than {MAX_LINE_BYTES // 2**20} MiB"
-            ) from None
-        if not line:
-            break
+    async for line in _lines(child.stdout):
         await budget.pace(len(line))
         try:
             message = read_message(line, budget)
@@ -127,3 +121,23 @@ async def _messages(child: Child, log: ChildLog, budget: Budget) -> AsyncGenerat
     code = await child.exit_code(_EXIT_GRACE_S)
     ended = "it closed its output" if code is None else f"it ended with code {code}"
     raise ServerFault(ended, log.told)
+
+
+async def _lines(output: asyncio.StreamReader) -> AsyncGenerator[bytes]:
+    """Lines of any length up to the limit; little is read ahead of them.
+
+    Raises:
+        ServerFault: a line is too long.
+    """
+    line = bytearray()
+    while chunk := await output.read(READ_AHEAD_BYTES):
+        *ended, rest = chunk.split(b"\n")
+        for part in ended:
+            yield bytes(line) + part if line else part
+            line.clear()
+        line += rest
+        if len(line) > MAX_LINE_BYTES:
+            line.clear()  # the fault is kept with this frame
+            raise ServerFault(f"it printed a line of more than {MAX_LINE_BYTES // 2**20} MiB")
+    if line:
+        yield bytes(line)
