@@ -38,7 +38,7 @@ COMMANDS = (
     "crash",
     "forks",
 )
-URLS = ("values", "logs", "events", "cookies", "redirects", "hang")
+URLS = ("giant", "values", "logs", "events", "cookies", "redirects", "hang")
 RATE_PER_S = 100.0
 
 
