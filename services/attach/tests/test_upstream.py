@@ -21,6 +21,9 @@ from .conftest import children, plain
 from .remote_server import remote_server
 
 
+SILENT = {"tools": [{"name": "silent", "inputSchema": {"type": "object"}}]}
+
+
 class Caller:
     """The part of a Call that is used."""
 
@@ -169,7 +172,7 @@ async def test_pages_of_a_list_are_joined(start):
     """In their order."""
     upstream = start(plain({"page_size": 2}))
     await until(lambda: upstream.state == "up")
-    assert len(upstream.lists.tools.descriptors) == 7
+    assert len(upstream.lists.tools.descriptors) == 6
 
 
 async def test_an_idle_command_is_ended_and_started_by_the_next_call(start):
@@ -254,7 +257,7 @@ async def test_a_call_at_a_server_that_hangs_fails_long_before_its_deadline(
 async def test_a_slow_call_goes_on_at_a_server_that_answers_pings(start, monkeypatch):
     """It says nothing until it is done."""
     monkeypatch.setattr(connection, "SILENT_S", 0.1)
-    upstream = start(plain(ping_timeout_s=5.0))
+    upstream = start(plain(SILENT, ping_timeout_s=5.0))
     assert text(await upstream.call(Caller(), "silent", {"seconds": 1.5})) == "done"
     assert upstream.restarts == 0
 
@@ -274,7 +277,7 @@ async def test_progress_is_a_sign_of_life(start, monkeypatch, deaf):
 
 async def test_a_call_that_reaches_its_deadline_names_the_server(start):
     """Not the service that attaches it."""
-    upstream = start(plain())
+    upstream = start(plain(SILENT))
     await until(lambda: upstream.state == "up")
     with pytest.raises(Fault, match="plain did not answer in time") as fault:
         await upstream.call(Caller(1.0), "silent", {"seconds": 60})

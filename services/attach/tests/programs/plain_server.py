@@ -37,7 +37,6 @@ TOOLS = [
         "inputSchema": OBJECT,
         "annotations": {"readOnlyHint": True},
     },
-    {"name": "silent", "description": "Wait, and say nothing.", "inputSchema": OBJECT},
     {"name": "environment", "description": "Variables and limits.", "inputSchema": OBJECT},
 ]
 how = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
