@@ -20,7 +20,6 @@ from searchbus_testing import until
 from .conftest import children, plain
 from .remote_server import remote_server
 
-
 SILENT = {"tools": [{"name": "silent", "inputSchema": {"type": "object"}}]}
 
 
@@ -254,22 +253,23 @@ async def test_a_call_at_a_server_that_hangs_fails_long_before_its_deadline(
     assert hung not in children()
 
 
+@pytest.mark.slow
 async def test_a_slow_call_goes_on_at_a_server_that_answers_pings(start, monkeypatch):
-    """It says nothing until it is done."""
+    """It says nothing for twice the time that a ping has."""
     monkeypatch.setattr(connection, "SILENT_S", 0.1)
     upstream = start(plain(SILENT, ping_timeout_s=5.0))
-    assert text(await upstream.call(Caller(), "silent", {"seconds": 1.5})) == "done"
+    assert text(await upstream.call(Caller(), "silent", {"seconds": 10})) == "done"
     assert upstream.restarts == 0
 
 
-@pytest.mark.parametrize("deaf", [False, True])
-async def test_progress_is_a_sign_of_life(start, monkeypatch, deaf):
-    """A server that ignores pings, or is busy, is not taken to hang while it reports."""
-    monkeypatch.setattr(connection, "SILENT_S", 1.0)
-    upstream = start(plain({"deaf": deaf}, ping_timeout_s=1.0))
+@pytest.mark.slow
+async def test_progress_is_a_sign_of_life(start, monkeypatch):
+    """A server that ignores pings is not taken to hang while it reports."""
+    monkeypatch.setattr(connection, "SILENT_S", 0.1)
+    upstream = start(plain({"deaf": True}, ping_timeout_s=5.0))
     caller = Caller()
     running = asyncio.create_task(upstream.call(caller, "slow", {}))
-    await until(lambda: len(caller.events) > 60)
+    await until(lambda: len(caller.events) > 200)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert upstream.restarts == 0
