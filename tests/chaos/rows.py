@@ -9,6 +9,7 @@ from . import (
     rows_attach,
     rows_bus,
     rows_load,
+    rows_neighbours,
     rows_network,
     rows_soak,
     rows_storage,
@@ -47,6 +48,7 @@ ROWS: dict[str, Row] = {
     "full_disk": rows_storage.full_disk,
     "damaged": rows_storage.damaged,
     "attached": rows_attach.attached,
+    "neighbours": rows_neighbours.neighbours,
     "soak": rows_soak.soak,
 }
 LONG: dict[str, Row] = {

@@ -20,7 +20,7 @@ from .left import Left, left_of
 from .scorecard import Measurement, at_least, at_most
 from .watched import holdings
 
-__all__ = ["Run", "at_searchbus", "attached", "qualified"]
+__all__ = ["Run", "at_searchbus", "attached", "qualified", "status_of", "toml"]
 
 OPERATOR = Actor(subject="chaos", roles=("*",))
 NAME = "attached"
@@ -85,11 +85,9 @@ async def at_searchbus(folder: Path, limits: Limits, *, short: bool) -> Run:
             await fleet.edge()
             bus = await connect(fleet.nats_url, name="chaos-attach")
             try:
-                await _status(bus)
+                await status_of(bus)
                 before = await _tasks(service.pid, report)
-                file.write_text(
-                    _toml({name: keys | given for name, keys in servers.keys().items()})
-                )
+                file.write_text(toml({name: keys | given for name, keys in servers.keys().items()}))
                 for name in servers.names:
                     await fleet.ready(qualified(name, "echo"))
                 held: list[str] = []
@@ -115,7 +113,8 @@ async def at_searchbus(folder: Path, limits: Limits, *, short: bool) -> Run:
             return Run(found, servers.done_twice(), len(held), left)
 
 
-def _toml(servers: dict[str, dict[str, Any]]) -> str:
+def toml(servers: dict[str, dict[str, Any]]) -> str:
+    """A file of servers."""
     lines: list[str] = []
     for name, keys in servers.items():
         lines += [f"[servers.{name}]"]
@@ -123,7 +122,7 @@ def _toml(servers: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def _status(bus: Bus) -> StatusReply:
+async def status_of(bus: Bus) -> StatusReply:
     """The servers' states, as soon as the service answers."""
     found: list[StatusReply] = []
 
@@ -143,11 +142,11 @@ async def _status(bus: Bus) -> StatusReply:
 
 async def _holds(bus: Bus, name: str) -> bool:
     """Whether a server's changes are shown as held."""
-    return any(server.held for server in (await _status(bus)).servers if server.name == name)
+    return any(server.held for server in (await status_of(bus)).servers if server.name == name)
 
 
 async def _all_removed(bus: Bus) -> bool:
-    return not (await _status(bus)).servers
+    return not (await status_of(bus)).servers
 
 
 async def _tasks(pid: int, report: Path) -> int:

@@ -100,6 +100,7 @@ def test_a_server_is_shown_as_one_writes_it():
         "state: up",
         "protocol: 2025-06-18",
         "restarts: 0",
+        "dropped: 0",
         "in_flight: 0",
     ]
     assert list(shown_server(server, {}, None))[-1] == "state: disabled"

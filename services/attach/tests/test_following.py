@@ -148,16 +148,17 @@ async def test_a_server_that_does_not_answer_a_ping_hangs(new_world):
     """Unless it answers a call meanwhile."""
     world = new_world(ping_timeout_s=0.05)
     world.session.answer = ...
-    world.connection.answered_s = float("inf")
+    world.connection.heard_s = float("inf")
     await world.following.ping(world.connection)
     assert not world.connection.over
-    world.connection.answered_s = 0.0
+    world.connection.heard_s = 0.0
     await world.following.ping(world.connection)
-    assert world.connection.problem == "it does not answer"
+    assert world.connection.problem.told == "it answered neither a call nor a ping"
+    assert world.connection.hung
 
 
 async def test_a_connection_that_is_over_does_not_wait_for_a_ping(new_world):
-    """Calls wait for the next connection, and a ping has as long as the longest call."""
+    """Calls wait for the next connection."""
     world = new_world(ping_timeout_s=600).start()
     world.session.answer = ...
     world.connection.doubt()

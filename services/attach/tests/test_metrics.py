@@ -18,7 +18,7 @@ def test_each_count_is_labelled_with_the_server(monkeypatch):
     monkeypatch.setattr(metrics, "_calls", meter.create_histogram("calls"))
     for name in (
         "_restarts", "_refused", "_changes", "_mismatches", "_file_faults", "_handovers",
-        "_sessions",
+        "_sessions", "_dropped",
     ):  # fmt: skip
         monkeypatch.setattr(metrics, name, meter.create_counter(name[1:]))
     with metrics.measured_call("files"):
@@ -31,6 +31,7 @@ def test_each_count_is_labelled_with_the_server(monkeypatch):
     metrics.count_refused("files", 3)
     metrics.count_change("files", "hold")
     metrics.count_mismatch("files")
+    metrics.count_dropped("files", "log")
     metrics.count_file_fault()
     metrics.count_handover("files", "ok")
     metrics.count_session("files", "lost")
@@ -47,6 +48,7 @@ def test_each_count_is_labelled_with_the_server(monkeypatch):
         "changes": [{"server": "files", "policy": "hold"}],
         "mismatches": [{"server": "files"}],
         "file_faults": [{}],
+        "dropped": [{"server": "files", "kind": "log"}],
         "handovers": [{"server": "files", "code": "ok"}],
         "sessions": [{"server": "files", "event": "lost"}],
     }

@@ -11,6 +11,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
+from searchbus_attach import budget
 from searchbus_attach import remote as module
 from searchbus_attach.connection import Surroundings
 from searchbus_attach.http import transport
@@ -219,10 +220,43 @@ async def test_a_stream_of_events_is_not_limited(monkeypatch, method):
     assert len(await response.aread()) == 4000
 
 
-def stream_of_events(status: int, method: str, accept: str) -> httpx2.Response:
+async def test_a_part_with_nothing_but_lines_is_read_in_pieces(monkeypatch):
+    """The SDK looks at each line; it is paid for, and other servers have their turn."""
+    paid = []
+
+    async def pace(size_bytes: int, messages: float) -> None:
+        paid.append((size_bytes, messages))
+
+    response = stream_of_events(200, "GET", "text/event-stream", b"\n" * 20_000)
+    notes = HttpNotes()
+    monkeypatch.setattr(notes.budget, "pace", pace)
+    await notes.look_at(response)
+    assert len(await response.aread()) == 80_000
+    assert max(size_bytes for size_bytes, _ in paid) <= 4096
+    assert sum(messages for _, messages in paid) == pytest.approx(10_000)
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_messages_beyond_the_budget_are_dropped(remote, start, monkeypatch, transport):
+    """Of both transports; the call goes on."""
+    monkeypatch.setattr(budget, "_EVENTS", 5)
+    monkeypatch.setattr(budget, "_EVENTS_PER_S", 0.001)
+    upstream = start(remote.sse_url if transport == "sse" else remote.url, transport=transport)
+    caller = Caller()
+    running = asyncio.create_task(upstream.call(caller, "slow", {}))
+    await until(lambda: upstream.budget.dropped > 3)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert 0 < len(caller.events) <= 5
+    assert upstream.restarts == 0
+
+
+def stream_of_events(
+    status: int, method: str, accept: str, part: bytes = b":" * 1000
+) -> httpx2.Response:
     async def parts() -> AsyncIterator[bytes]:
         for _ in range(4):
-            yield b":" * 1000
+            yield part
 
     request = httpx2.Request(method, "http://x.example/mcp", headers={"Accept": accept})
     kind = {"Content-Type": "text/event-stream"}

@@ -6,6 +6,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
+from searchbus_attach.budget import Budget
 from searchbus_attach.child import Reaper
 from searchbus_attach.child_log import ChildLog
 from searchbus_attach.connection import why
@@ -25,7 +26,10 @@ def reaper():
 async def test_messages_go_both_ways_and_other_lines_into_the_log(reaper, tmp_path):
     """The process ends with the transport."""
     log = ChildLog("plain", tmp_path)
-    async with stdio_transport(plain({"start": "greeting"}), reaper, log) as (read, write):
+    async with stdio_transport(plain({"start": "greeting"}), reaper, log, Budget("plain")) as (
+        read,
+        write,
+    ):
         request = JSONRPCRequest(jsonrpc="2.0", id=1, method="initialize", params={})
         await write.send(SessionMessage(request))
         answer = await read.receive()
@@ -39,10 +43,8 @@ async def test_messages_go_both_ways_and_other_lines_into_the_log(reaper, tmp_pa
 async def test_the_end_of_a_command_ends_the_transport(reaper, tmp_path):
     """With its exit code, and where to look."""
     with pytest.raises(ExceptionGroup) as error:
-        async with stdio_transport(plain({"start": "die"}), reaper, ChildLog("x", tmp_path)) as (
-            read,
-            _,
-        ):
+        log = ChildLog("x", tmp_path)
+        async with stdio_transport(plain({"start": "die"}), reaper, log, Budget("x")) as (read, _):
             async for _ in read:
                 pass
             await read.receive()

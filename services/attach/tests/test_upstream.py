@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp_types import LoggingMessageNotificationParams
 
-from searchbus_attach import pauses
+from searchbus_attach import connection, pauses
 from searchbus_attach import session as module
 from searchbus_attach.connection import Surroundings
 from searchbus_attach.servers import Server, parse_server
@@ -19,6 +19,8 @@ from searchbus_testing import until
 
 from .conftest import children, plain
 from .remote_server import remote_server
+
+SILENT = {"tools": [{"name": "silent", "inputSchema": {"type": "object"}}]}
 
 
 class Caller:
@@ -218,8 +220,8 @@ async def test_a_server_that_is_slow_is_not_taken_to_hang(start, deaf):
     await until(lambda: upstream.state == "up")
     ping, done = upstream._following.ping, asyncio.Event()
 
-    async def watched(connection: Any) -> None:
-        await ping(connection)
+    async def watched(pinged: Any) -> None:
+        await ping(pinged)
         done.set()
 
     upstream._following.ping = watched
@@ -231,6 +233,55 @@ async def test_a_server_that_is_slow_is_not_taken_to_hang(start, deaf):
         assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
         await asyncio.sleep(0.05)
     assert (upstream.restarts, upstream.state) == (0, "up")
+
+
+@pytest.mark.parametrize("may_repeat", [False, True])
+async def test_a_call_at_a_server_that_hangs_fails_long_before_its_deadline(
+    start, monkeypatch, may_repeat
+):
+    """It names the server; the next call has another process."""
+    monkeypatch.setattr(connection, "SILENT_S", 0.2)
+    upstream = start(plain(ping_timeout_s=0.3))
+    await until(lambda: upstream.state == "up")
+    (hung,) = children()
+    hung.suspend()
+    with pytest.raises(Fault, match=r"^unavailable: plain answered neither a ping nor") as fault:
+        await upstream.call(Caller(600.0), "echo", {"text": "x"}, may_repeat=may_repeat)
+    assert fault.value.failure.retryable is may_repeat
+    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+    assert upstream.restarts == 1
+    assert hung not in children()
+
+
+@pytest.mark.slow
+async def test_a_slow_call_goes_on_at_a_server_that_answers_pings(start, monkeypatch):
+    """It says nothing for twice the time that a ping has."""
+    monkeypatch.setattr(connection, "SILENT_S", 0.1)
+    upstream = start(plain(SILENT, ping_timeout_s=5.0))
+    assert text(await upstream.call(Caller(), "silent", {"seconds": 10})) == "done"
+    assert upstream.restarts == 0
+
+
+@pytest.mark.slow
+async def test_progress_is_a_sign_of_life(start, monkeypatch):
+    """A server that ignores pings is not taken to hang while it reports."""
+    monkeypatch.setattr(connection, "SILENT_S", 0.1)
+    upstream = start(plain({"deaf": True}, ping_timeout_s=5.0))
+    caller = Caller()
+    running = asyncio.create_task(upstream.call(caller, "slow", {}))
+    await until(lambda: len(caller.events) > 200)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert upstream.restarts == 0
+
+
+async def test_a_call_that_reaches_its_deadline_names_the_server(start):
+    """Not the service that attaches it."""
+    upstream = start(plain(SILENT))
+    await until(lambda: upstream.state == "up")
+    with pytest.raises(Fault, match="plain did not answer in time") as fault:
+        await upstream.call(Caller(1.0), "silent", {"seconds": 60})
+    assert fault.value.code == ErrorCode.DEADLINE_EXCEEDED
 
 
 async def test_a_full_server_refuses_further_calls(start):

@@ -64,6 +64,7 @@ class AttachedServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     server_info: Annotated[str, Meta(description="Name and version that it states.")] = ""
     protocol: Annotated[str, Meta(description="The revision of MCP that was negotiated.")] = ""
     restarts: Annotated[int, Meta(ge=0, description="Sessions that were lost.")] = 0
+    dropped: Annotated[int, Meta(ge=0, description="Messages that it sent beyond its budget.")] = 0
     in_flight: Annotated[int, Meta(ge=0)] = 0
     tool_list: tuple[AttachedTool, ...] = ()
 

@@ -233,14 +233,14 @@ class Attached:
             listed_as = self._shown.listed_as
             for name in dict.fromkeys([*listed, *changed]):
                 held = changed.get(name)
-                problem = "; ".join(held.reasons) if held is not None else ""
+                reason = "; ".join(held.reasons) if held is not None else ""
                 if name in listed and not self.view.allows(name):
-                    problem = problem or "the view leaves it out"
+                    reason = reason or "the view leaves it out"
                 tool_list.append(
                     AttachedTool(
                         name=tools.own_names.get(name, name),
                         listed_as=listed_as.get(name, ""),
-                        problem=problem,
+                        problem=reason,
                         sha256=held.sha256 if held is not None else "",
                     )
                 )
@@ -263,6 +263,7 @@ class Attached:
             server_info=upstream.server_info,
             protocol=upstream.protocol,
             restarts=upstream.restarts,
+            dropped=upstream.budget.dropped,
             in_flight=upstream.in_flight + (sessions.callers.in_flight if sessions else 0),
             tool_list=tuple(tool_list),
         )

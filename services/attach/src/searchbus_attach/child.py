@@ -26,7 +26,7 @@ from .confinement import restrict, rules
 from .servers import Server
 
 __all__ = [
-    "MAX_LINE_BYTES",
+    "READ_AHEAD_BYTES",
     "Child",
     "Reaper",
     "child_environment",
@@ -35,8 +35,8 @@ __all__ = [
 
 log = logging.getLogger("searchbus.attach")
 
-MAX_LINE_BYTES = 8 * 2**20
-"""Of a message that a command prints."""
+READ_AHEAD_BYTES = 256 * 1024
+"""Of what a command printed, and nobody has looked at yet."""
 _CLOSED_GRACE_S = 2.0
 _TERM_GRACE_S = 2.0
 _KILL_GRACE_S = 5.0
@@ -171,7 +171,7 @@ class Child:
                 stderr=subprocess.PIPE,
                 env=environment,
                 cwd=server.cwd or None,
-                limit=MAX_LINE_BYTES,
+                limit=READ_AHEAD_BYTES,
                 start_new_session=True,
                 preexec_fn=limit,
             )

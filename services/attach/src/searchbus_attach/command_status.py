@@ -98,6 +98,7 @@ def _row(server: Server, found: AttachedServer | None) -> tuple[str, ...]:
     numbers = {
         "changed": found.held, "refused": found.refused, "prompts": found.prompts,
         "resources": found.resources, "view problems": len(found.view_problems),
+        "dropped": found.dropped,
     }  # fmt: skip
     shown = [_count(found.tools, "tools"), *(_count(n, what) for what, n in numbers.items() if n)]
     shown += ["stale"] if found.stale else []
@@ -156,7 +157,7 @@ def shown_server(server: Server, view: Any, found: AttachedServer | None) -> Ite
     if found is None:
         yield f"state: {state_of(server)}"
         return
-    for key in ("state", "problem", "server_info", "protocol", "restarts", "in_flight"):
+    for key in ("state", "problem", "server_info", "protocol", "restarts", "dropped", "in_flight"):
         value = getattr(found, key)
         if value != "":
             yield f"{key}: {value}"

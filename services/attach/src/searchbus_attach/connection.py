@@ -29,6 +29,7 @@ from mcp_types import (
 
 from .auth.credentials import Credentials
 from .auth.declaration import OURSELVES
+from .budget import Budget
 from .child import Reaper
 from .child_log import ChildLog
 from .faults import Problem, ServerFault
@@ -46,6 +47,8 @@ _CHANGES = (
     PromptListChangedNotification,
     ResourceListChangedNotification,
 )
+SILENT_S = 5.0
+"""Without a sign of life of the server during a call; then it gets a ping."""
 _SESSION_NOT_FOUND = -32001
 _STATUS_ONLY = ("Server returned an error response", "Not Found")
 """What the SDK says for an HTTP status of 400 and more whose body is not an answer of MCP."""
@@ -61,6 +64,7 @@ class Surroundings:
         credentials: of remote servers.
         worker: the instance on the bus that the connections are for; empty outside of the service.
         own: files and folders of ours that no command may reach, where the kernel sees to it.
+        budgets: of the servers, by name.
     """
 
     reaper: Reaper = field(default_factory=Reaper)
@@ -69,6 +73,11 @@ class Surroundings:
     credentials: Credentials = field(default_factory=Credentials)
     worker: str = ""
     own: tuple[Path, ...] = field(default_factory=own_folders)
+    budgets: dict[str, Budget] = field(default_factory=dict)
+
+    def budget_of(self, server: str) -> Budget:
+        """The budget of all connections of a server."""
+        return self.budgets.setdefault(server, Budget(server))
 
     async def aclose(self) -> None:
         """End what connections shared."""
@@ -85,7 +94,9 @@ class Connection:
         list_changed: whether the server said that one of its lists changed.
         doubtful: whether a call ended without an answer, so that the server may hang.
         over: whether it is known to be of no more use; `problem` says why.
-        answered_s: when the server last answered a call, on the monotonic clock.
+        heard_s: when a call began that is alone, or the server last gave a sign of life: an answer,
+            progress, a log message; on the monotonic clock.
+        hung: whether it is over because the server answered neither a call nor a ping.
         given_up: set when it is over.
         ended: set when it is closed, after `cause`.
         cause: the exception that ended it.
@@ -101,13 +112,16 @@ class Connection:
         self.doubtful = False
         self.over = False
         self.problem = ""
-        self.answered_s = 0.0
+        self.heard_s = 0.0
+        self.hung = False
         self.given_up = asyncio.Event()
         self.ended = asyncio.Event()
         self.cause: BaseException | None = None
         self.notes = HttpNotes()
         self.shared = False
         self._caller: str | None = None
+        self._asked = 0
+        self._silence: asyncio.TimerHandle | None = None
 
     def used_by(self, caller: str) -> None:
         """Note whose call is sent next."""
@@ -125,26 +139,49 @@ class Connection:
             self.attention.set()
 
     def doubt(self) -> None:
-        """A call ended without an answer."""
+        """A call has no answer, and the server gives no sign of life."""
         self.doubtful = True
         self.attention.set()
 
     @contextmanager
     def asking(self) -> Iterator[None]:
         """Around one request: whether it was answered says whether the server lives."""
+        if not self._asked:
+            self.heard()
+            self._look_for_silence()
+        self._asked += 1
         try:
             yield
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, TimeoutError):
             self.doubt()
             raise
-        except MCPError:
-            self.answered_s = time.monotonic()
+        except MCPError as error:
+            if not is_closed(error):
+                self.heard()
             raise
-        self.answered_s = time.monotonic()
+        else:
+            self.heard()
+        finally:
+            self._asked -= 1
+            if not self._asked and self._silence is not None:
+                self._silence.cancel()
+
+    def heard(self) -> None:
+        """The server gave a sign of life."""
+        self.heard_s = time.monotonic()
+
+    def _look_for_silence(self) -> None:
+        """Doubt the server where it is silent during a call; look again later."""
+        left_s = self.heard_s + SILENT_S - time.monotonic()
+        if left_s <= 0:
+            self.doubt()
+        again_s = left_s if left_s > 0 else SILENT_S
+        self._silence = asyncio.get_running_loop().call_later(again_s, self._look_for_silence)
 
     def give_up(self, problem: str = "the session ended") -> None:
-        """The connection is of no more use."""
-        self.over, self.problem = True, problem
+        """The connection is of no more use; the first reason counts."""
+        if not self.over:
+            self.over, self.problem = True, problem
         self.given_up.set()
         self.attention.set()
 
@@ -194,6 +231,7 @@ async def open_connection(
             connection.note_change()
 
     async def on_log(params: LoggingMessageNotificationParams) -> None:
+        connection.heard()
         if connection.on_log is not None:
             await connection.on_log(params)
 
@@ -212,7 +250,7 @@ async def open_connection(
     transport = (
         remote_transport(expanded, notes)
         if server.url
-        else stdio_transport(expanded, around.reaper, log, around.own)
+        else stdio_transport(expanded, around.reaper, log, notes.budget, around.own)
     )
     try:
         async with (

@@ -3,7 +3,8 @@
 await Following(server, lists, calls, poll_s=300).follow(connection)
 
 The lists are read again from time to time, and when the server says that one changed. A server is
-asked for a sign of life only after a call that it did not answer.
+asked for a sign of life only beside a call during which it is silent, or after one that it did not
+answer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import anyio
 from mcp import MCPError
 
 from .connection import Connection, is_closed, is_refused, why
-from .faults import ServerFault
+from .faults import Problem, ServerFault
 from .lists import Lists
 from .pauses import about
 from .remote import HttpNotes
@@ -81,20 +82,24 @@ class Following:
     async def ping(self, connection: Connection) -> None:
         """Give up a connection whose server hangs: it answers neither a ping nor a call.
 
-        A server that does one thing at a time answers a ping after the calls that it has, so the
-        ping has as long as these.
+        A server that does one thing at a time answers a ping after its calls, and needs a
+        `ping_timeout_s` as long as these.
         """
         connection.doubtful = False
         asked_s = time.monotonic()
-        wait_s = max(self._server.ping_timeout_s, self._calls.remaining_s)
+        wait_s = self._server.ping_timeout_s
         with anyio.move_on_after(wait_s) as scope:
             try:
                 await connection.session.ping()
             except MCPError as error:
                 if is_closed(error) or is_refused(error):
                     connection.give_up()
-        if scope.cancelled_caught and connection.answered_s < asked_s:
-            connection.give_up("it does not answer")
+            connection.heard()
+        if scope.cancelled_caught and connection.heard_s < asked_s:
+            connection.hung = True
+            told = "it answered neither a call nor a ping"
+            advice = "if it does one thing at a time, set a larger 'ping_timeout_s'"
+            connection.give_up(Problem(f"{told} of {wait_s:g} s; {advice}", told))
 
     @property
     def _idle_in_s(self) -> float:

@@ -174,6 +174,8 @@ class Gateway:
     async def _apply(self, servers: Mapping[str, Server], views: Mapping[str, View]) -> None:
         gone = [name for name, found in self._attached.items() if servers.get(name) != found.server]
         stopped = [self._attached.pop(name) for name in gone]
+        for name in gone:
+            self._around.budgets.pop(name, None)
         for name, server in servers.items():
             view = views.get(name, View())
             known = self._attached.get(name)

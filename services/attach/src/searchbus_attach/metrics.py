@@ -14,6 +14,7 @@ from searchbus_contracts import ErrorCode, Fault
 
 __all__ = [
     "count_change",
+    "count_dropped",
     "count_file_fault",
     "count_handover",
     "count_mismatch",
@@ -44,6 +45,10 @@ _changes = meter.create_counter(
 _mismatches = meter.create_counter(
     "searchbus.attach.mismatches",
     description="Answers of attached servers that do not fit their own output schema.",
+)
+_dropped = meter.create_counter(
+    "searchbus.attach.dropped",
+    description="Messages of attached servers beyond their budget, by server and kind.",
 )
 _handovers = meter.create_counter(
     "searchbus.attach.handovers",
@@ -101,6 +106,11 @@ def count_restart(server: str) -> None:
 def count_refused(server: str, number: int) -> None:
     """Count tools that cannot be listed, once a list."""
     _refused.add(number, {"server": server})
+
+
+def count_dropped(server: str, kind: str) -> None:
+    """Count a message that is dropped: `answer`, `event` or `log`."""
+    _dropped.add(1, {"server": server, "kind": kind})
 
 
 def count_change(server: str, policy: str) -> None:

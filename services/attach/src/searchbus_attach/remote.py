@@ -1,13 +1,14 @@
 """The transports of a URL: the SDK's clients for streamable HTTP and for the older SSE.
 
 Their HTTP client is ours: it sends the declared headers and nothing of searchbus's callers, accepts
-no compressed bodies, and ends a plain body that is too large. Below it is a transport of ours, or
-httpx2's where the environment names a proxy.
+no compressed bodies, ends a plain body that is too large, and reads by the server's budget. Below
+it is a transport of ours, or httpx2's where the environment names a proxy.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -19,18 +20,37 @@ import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import StreamableHTTPTransport
 from mcp.shared.message import SessionMessage
+from mcp_types import (
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
 
 from .auth.bearer import BearerAuth, BearerClient
+from .budget import Budget
 from .http.cookies import FewCookies
 from .http.transport import Http1Transport
 from .message_stream import CallerTasks, MessageStream, is_reply_too_many
+from .messages import read_message
 from .servers import Server
 
 __all__ = ["MAX_BODY_BYTES", "HttpNotes", "remote_transport"]
 
 MAX_BODY_BYTES = 32 * 2**20
 """Of a response that is not an event stream."""
-MAX_EVENT_BYTES = 8 * 2**20
+MAX_ERROR_BODY_BYTES = 64 * 1024
+"""Of a response that is a refusal; the SDK parses it."""
+MAX_ANSWER_BYTES = 8 * 2**20
+"""Of an event; most of the older transport's have less, by the SDK's default."""
+_PIECE_BYTES = 4096
+"""Of a stream with many lines; the SDK looks at each."""
+_LINES_PER_MESSAGE = 8
+"""Of an event stream, in what our work for them costs."""
 _CONNECT_TIMEOUT_S = 10.0
 _IDLE_STREAM_S = 300.0
 _PROXIED = {"http", "https", "all"}
@@ -50,11 +70,13 @@ class HttpNotes:
     Attributes:
         status: of the last response, 0 before one.
         auth: what signs the requests; None where nothing does.
+        budget: of what the server may send.
         unanswered: whether a message that was sent may have had no answer yet when the server could
             not be reached.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget | None = None) -> None:
+        self.budget = budget or Budget("")
         self.status = 0
         self.auth: BearerAuth | None = None
         self.unanswered = False
@@ -84,9 +106,11 @@ class HttpNotes:
             raise httpx2.DecodingError(f"the response is encoded as {encoding[:40]}")
         if response.is_closed:
             return  # a small body that came with its head
-        if not _is_stream(response):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _Limited(response.stream)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        most: float = min(MAX_BODY_BYTES, MAX_ERROR_BODY_BYTES if response.is_error else math.inf)
+        response.stream = _Limited(
+            response.stream, math.inf if _is_stream(response) else most, self.budget
+        )
 
 
 def _is_stream(response: httpx2.Response) -> bool:
@@ -123,20 +147,29 @@ class _Pace:
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """A body that fails where it is larger than `MAX_BODY_BYTES`."""
+    """A body that is read by a budget, and fails where it is too large."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, max_bytes: float, budget: Budget) -> None:
         self._stream = stream
+        self._max_bytes = max_bytes
+        self._budget = budget
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size_bytes = 0
         async for chunk in self._stream:
             size_bytes += len(chunk)
-            if size_bytes > MAX_BODY_BYTES:
+            if size_bytes > self._max_bytes:
                 raise httpx2.StreamError(
-                    f"the response is larger than {MAX_BODY_BYTES // 2**20} MiB"
+                    f"the response is larger than {self._max_bytes / 2**20:g} MiB"
                 )
-            yield chunk
+            lines = chunk.count(b"\n") + chunk.count(b"\r")
+            # Pieces, so that a part with nothing but lines is not one long turn.
+            step = _PIECE_BYTES if lines > _PIECE_BYTES else len(chunk)
+            for start in range(0, len(chunk), step):
+                piece = chunk[start : start + step]
+                messages = lines * len(piece) / len(chunk) / _LINES_PER_MESSAGE
+                await self._budget.pace(len(piece), messages)
+                yield piece
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -182,17 +215,85 @@ async def remote_transport(server: Server, notes: HttpNotes) -> AsyncGenerator[A
 
     if server.transport == "sse":
         notes.unanswered = True  # answers come on another connection
-        async with sse_client(server.url, httpx_client_factory=client) as streams:
-            yield streams
+        incoming = MessageStream[SessionMessage | Exception](shows_context=False)
+        async with (
+            sse_client(server.url, httpx_client_factory=client) as (read, write),
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(_pass_on, read, incoming, notes.budget)
+            yield incoming, write
+            tasks.cancel_scope.cancel()
         return
-    async with client() as http, _streamable_http(server.url, http) as streams:
+    async with client() as http, _streamable_http(server.url, http, notes.budget) as streams:
         yield streams
 
 
+async def _pass_on(
+    read: Any, incoming: MessageStream[SessionMessage | Exception], budget: Budget
+) -> None:
+    """Pass on what the budget allows of messages that the SDK has parsed."""
+    async with incoming:
+        async for item in read:
+            message = getattr(item, "message", None)
+            if isinstance(message, JSONRPCRequest | JSONRPCNotification):
+                kind: Any = "log" if message.method == "notifications/message" else "event"
+                if not budget.takes(kind, len(message.model_dump_json())):
+                    continue
+            await incoming.send(item)
+
+
+class _Transport(StreamableHTTPTransport):
+    """The SDK's; messages are read by the budget of the server, and not by pydantic."""
+
+    def __init__(self, url: str, budget: Budget) -> None:
+        super().__init__(url, max_sse_event_size=MAX_ANSWER_BYTES)
+        self._budget = budget
+
+    async def _handle_sse_event(
+        self,
+        sse: Any,
+        read_stream_writer: Any,
+        original_request_id: RequestId | None = None,
+        resumption_callback: Any = None,
+    ) -> bool:
+        """Pass on an event; whether it is the answer to the request whose stream it is."""
+        message = None
+        if sse.event == "message" and sse.data:
+            message = self._read(sse.data.encode(), original_request_id)
+            if message is not None:
+                await read_stream_writer.send(SessionMessage(message))
+        if sse.id and resumption_callback is not None:
+            await resumption_callback(sse.id)
+        return isinstance(message, JSONRPCResponse | JSONRPCError)
+
+    async def _handle_json_response(
+        self, response: httpx2.Response, read_stream_writer: Any, *, request_id: RequestId
+    ) -> None:
+        """Pass on the answer to a request, or an error in its place."""
+        try:
+            message = self._read(await response.aread(), request_id)
+            problem = "it is not an answer"
+        except httpx2.StreamError as error:
+            message, problem = None, str(error)
+        if not isinstance(message, JSONRPCResponse | JSONRPCError):
+            failure = ErrorData(code=PARSE_ERROR, message=f"Not read: {problem}")
+            message = JSONRPCError(jsonrpc="2.0", id=request_id, error=failure)
+        await read_stream_writer.send(SessionMessage(message))
+
+    def _read(self, data: bytes, request: RequestId | None) -> JSONRPCMessage | None:
+        try:
+            return read_message(data, self._budget, answers=request)
+        except ValueError:
+            self._budget.drop("event", len(data))
+            return None
+
+
 @asynccontextmanager
-async def _streamable_http(url: str, http: httpx2.AsyncClient) -> AsyncGenerator[Any]:
+async def _streamable_http(
+    url: str, http: httpx2.AsyncClient, budget: Budget
+) -> AsyncGenerator[Any]:
     """What the SDK's `streamable_http_client` does, with streams and tasks of ours."""
-    transport = StreamableHTTPTransport(url, max_sse_event_size=MAX_EVENT_BYTES)
+    transport = _Transport(url, budget)
     incoming = MessageStream[SessionMessage | Exception](shows_context=True)
     outgoing = MessageStream[SessionMessage](shows_context=False, refused=is_reply_too_many)
     # The transport names the SDK's own streams, and uses no more than their protocols.

@@ -41,11 +41,6 @@ class RunningCalls:
         return 0.0 if self._calls else time.monotonic() - self._used_s
 
     @property
-    def remaining_s(self) -> float:
-        """The time that is left to the one that has most; 0 without calls."""
-        return max((call.remaining_s for call in self._calls), default=0.0)
-
-    @property
     def only(self) -> Call | None:
         """The call, where it is the only one."""
         return next(iter(self._calls)) if len(self._calls) == 1 else None

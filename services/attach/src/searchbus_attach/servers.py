@@ -68,8 +68,8 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
         required_roles: a caller needs all of these for its tools.
         start_timeout_s: from the start of the command, or the connection, to the end of initialize.
         list_timeout_s: for the whole of tools/list, all pages.
-        ping_timeout_s: for the ping that follows a call without an answer; a server that does not
-            answer it hangs, and its connection is replaced.
+        ping_timeout_s: for the ping beside a call during which the server is silent; one that does
+            not answer it hangs, and its connection is replaced.
         idle_s: without calls for that long a command is ended, until the next call; 0: never.
         max_in_flight: calls at once; further ones fail with `overloaded`.
         memory_mib: that each process of a command may have (RLIMIT_DATA).
@@ -96,7 +96,7 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_timeout_s: _Seconds = 60.0
     list_timeout_s: _Seconds = 30.0
     call_timeout_s: _Seconds = 60.0
-    ping_timeout_s: _Seconds = 10.0
+    ping_timeout_s: _Seconds = 5.0
     idle_s: Annotated[float, Meta(ge=0, le=7 * 86_400)] = 1800.0
     max_in_flight: Annotated[int, Meta(ge=1, le=1000)] = 32
     memory_mib: Annotated[int, Meta(ge=16, le=1_048_576)] = 2048

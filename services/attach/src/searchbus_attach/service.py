@@ -7,6 +7,7 @@ import logging
 from searchbus_bus import Call, Worker, endpoint
 from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_runtime import Process
+from searchbus_runtime.heap import keep_freed_memory
 from searchbus_runtime.pin_file import PinFile
 from searchbus_runtime.server import bind
 from searchbus_runtime.services import known_services
@@ -44,6 +45,7 @@ class AttachEndpoints:
 async def start(process: Process[AttachSettings]) -> None:
     """Start the servers of the file, serve their tools, follow all of it."""
     settings = process.settings
+    keep_freed_memory(2**20)  # what one server made us need once is of no use to the others
     for name in QUIET_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     worker = Worker(

@@ -16,16 +16,19 @@ from typing import Any
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
 
-from .child import MAX_LINE_BYTES, Child, Reaper
+from .budget import Budget
+from .child import READ_AHEAD_BYTES, Child, Reaper
 from .child_log import ChildLog
 from .faults import ServerFault
 from .message_stream import MessageStream, is_reply_too_many
+from .messages import read_message
 from .servers import Server
 
 __all__ = ["MAX_GARBAGE_LINES", "stdio_transport"]
 
+MAX_LINE_BYTES = 8 * 2**20
+"""Of a message that a command prints."""
 MAX_GARBAGE_LINES = 200
 """Lines of a session that are not messages; some programs print a greeting."""
 _SHOWN_CHARS = 200
@@ -35,12 +38,13 @@ _EXIT_GRACE_S = 1.0
 
 @asynccontextmanager
 async def stdio_transport(
-    server: Server, reaper: Reaper, log: ChildLog, own: Iterable[Path] = ()
+    server: Server, reaper: Reaper, log: ChildLog, budget: Budget, own: Iterable[Path] = ()
 ) -> AsyncGenerator[Any]:
     """Start a command; yields the streams of a session, and ends the command afterwards.
 
     Args:
         server: its variables are expanded.
+        budget: of what it may print.
         own: see Child.start.
 
     Raises:
@@ -66,7 +70,7 @@ async def stdio_transport(
 
     async def read() -> None:
         async with to_session:
-            async for message in _messages(child, log):
+            async for message in _messages(child, log, budget):
                 try:
                     await to_session.send(message)
                 except anyio.BrokenResourceError:
@@ -93,24 +97,17 @@ async def stdio_transport(
             raise
 
 
-async def _messages(child: Child, log: ChildLog) -> AsyncGenerator[SessionMessage]:
+async def _messages(child: Child, log: ChildLog, budget: Budget) -> AsyncGenerator[SessionMessage]:
     """What the command prints, until it ends.
 
     Raises:
         ServerFault: it ended, or what it prints is not MCP.
     """
     garbage = 0
-    while True:
+    async for line in _lines(child.stdout):
+        await budget.pace(len(line))
         try:
-            line = await child.stdout.readline()
-        except ValueError:
-            raise ServerFault(
-                f"it printed a line of more than {MAX_LINE_BYTES // 2**20} MiB"
-            ) from None
-        if not line:
-            break
-        try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            message = read_message(line, budget)
         except ValueError:
             if not line.strip():
                 continue
@@ -119,7 +116,28 @@ async def _messages(child: Child, log: ChildLog) -> AsyncGenerator[SessionMessag
             if garbage > MAX_GARBAGE_LINES:
                 raise ServerFault("it prints text that is not MCP to standard output") from None
             continue
-        yield SessionMessage(message)
+        if message is not None:
+            yield SessionMessage(message)
     code = await child.exit_code(_EXIT_GRACE_S)
     ended = "it closed its output" if code is None else f"it ended with code {code}"
     raise ServerFault(ended, log.told)
+
+
+async def _lines(output: asyncio.StreamReader) -> AsyncGenerator[bytes]:
+    """Lines of any length up to the limit; little is read ahead of them.
+
+    Raises:
+        ServerFault: a line is too long.
+    """
+    line = bytearray()
+    while chunk := await output.read(READ_AHEAD_BYTES):
+        *ended, rest = chunk.split(b"\n")
+        for part in ended:
+            yield bytes(line) + part if line else part
+            line.clear()
+        line += rest
+        if len(line) > MAX_LINE_BYTES:
+            line.clear()  # the fault is kept with this frame
+            raise ServerFault(f"it printed a line of more than {MAX_LINE_BYTES // 2**20} MiB")
+    if line:
+        yield bytes(line)

@@ -25,6 +25,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import LoggingMessageNotificationParams
 
 from searchbus_bus import Call
+from searchbus_bus.tasks import TimeLimit
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import ServerState
 
@@ -67,6 +68,7 @@ class Upstream:
 
     Attributes:
         lists: what the server offers, as it was read last.
+        budget: of what the server may send, in all of its connections.
         problem: why it is not up; empty otherwise.
         restarts: connections that were lost.
     """
@@ -89,6 +91,7 @@ class Upstream:
         self.server_info = ""
         self.protocol = ""
         self._around = around
+        self.budget = around.budget_of(server.name)
         self._caller = caller
         self._grace_s = grace_s
         self._connection: Connection | None = None
@@ -198,6 +201,7 @@ class Upstream:
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             nonlocal last
+            connection.heard()
             # On the bus it must increase; and "1e999", which is JSON, is not a number there.
             if progress > last and math.isfinite(progress):
                 last = progress
@@ -208,20 +212,27 @@ class Upstream:
             connection = await self._connected(call)
             connection.used_by(call.actor.subject)
             try:
-                with connection.asking():
+                with connection.asking(), TimeLimit(call.remaining_s - _REPLY_MARGIN_S):
                     raw = await send(connection.session, on_progress)
                 # To expire sessions is a server's right; a command that dies is at fault.
                 self._proven = bool(self.server.url)
                 return raw
+            except TimeoutError:
+                raise Fault(
+                    ErrorCode.DEADLINE_EXCEEDED,
+                    f"{self.server.name} did not answer in time. Try again with more time.",
+                ) from None
             except MCPError as error:
                 if not (is_refused(error) or is_closed(error)):
                     raise await self._failure(connection, error) from None
                 connection.give_up()
+                if connection.hung:
+                    raise self._lost("answered neither a ping nor this call", may_repeat) from None
                 if is_closed(error) and not may_repeat:
                     if self.server.url:
                         await connection.ended.wait()
                     if not connection.never_reached:
-                        raise self._lost() from None
+                        raise self._lost("ended its connection during the call", False) from None
                 if is_last:
                     raise self._unavailable() from None
         raise AssertionError("unreachable")
@@ -271,12 +282,14 @@ class Upstream:
     def _next_try_in_s(self) -> float:
         return self._next_try_s - time.monotonic()
 
-    def _lost(self) -> Fault:
+    def _lost(self, what: str, may_repeat: bool) -> Fault:
+        advice = (
+            ". Try again."
+            if may_repeat
+            else ", which may have been done. Look before you repeat it."
+        )
         return Fault(
-            ErrorCode.UNAVAILABLE,
-            f"The connection to {self.server.name} ended during the call, which may have been "
-            "done. Look before you repeat it.",
-            retryable=False,
+            ErrorCode.UNAVAILABLE, f"{self.server.name} {what}{advice}", retryable=may_repeat
         )
 
     def _become(self, state: ServerState, problem: str = "") -> None:
@@ -290,13 +303,15 @@ class Upstream:
             pauses = Pauses()
             while True:
                 started_s, self._proven = time.monotonic(), False
-                problem = await self._connect_and_follow()
+                problem = self.budget.problem or await self._connect_and_follow()
+                problem = self.budget.problem or problem
                 if not problem:
                     await self._rest()
                     continue
                 was_up = self._away_since_s is None
                 early = time.monotonic() - started_s < _STABLE_S and not self._proven
-                await self._be_away(problem, pauses.after(was_up=was_up, early=early))
+                pause_s = pauses.after(was_up=was_up, early=early)
+                await self._be_away(problem, max(pause_s, self.budget.held_s))
 
     async def _rest(self) -> None:
         """Wait, without a connection, for the next call."""
@@ -326,22 +341,18 @@ class Upstream:
 
     async def _connect_and_follow(self) -> str:
         """Connect and follow the connection; why it ended, empty where nobody needs it now."""
-        notes = HttpNotes()
+        server, around, notes = self.server, self._around, HttpNotes(self.budget)
         connection: Connection | None = None
         step = "start"
         try:
-            with anyio.CancelScope() as scope:
-                scope.deadline = anyio.current_time() + self.server.start_timeout_s
-                async with open_connection(
-                    self.server, self._around, notes, self._caller
-                ) as connection:
+            with anyio.CancelScope() as scope, self.budget.ending(scope):
+                scope.deadline = anyio.current_time() + server.start_timeout_s
+                async with open_connection(server, around, notes, self._caller) as connection:
                     await connection.session.open_session()
-                    if self._around.worker:
-                        await connection.session.check_not_itself(
-                            self.server.name, self._around.worker
-                        )
+                    if around.worker:
+                        await connection.session.check_not_itself(server.name, around.worker)
                     step = "list its tools"
-                    scope.deadline = anyio.current_time() + self.server.list_timeout_s
+                    scope.deadline = anyio.current_time() + server.list_timeout_s
                     await self.lists.read(connection.session)
                     scope.deadline = math.inf
                     self._be_up(connection)
@@ -349,9 +360,7 @@ class Upstream:
                         await self._following.follow(connection)
                     finally:
                         self._connection = None
-                    if not connection.over:
-                        return ""
-                    return connection.problem
+                    return connection.problem if connection.over else ""
             return f"it did not {step} in time"
         except Exception as error:
             if connection is not None:

@@ -101,12 +101,15 @@ def call(number: object, name: str, arguments: dict, meta: dict) -> None:
         result = text("done")
     elif name == "endless_progress":
         for far in ("1", "1e999"):  # the latter is infinite
-            params = f'"progressToken": {json.dumps(token)}, "progress": {far}, "total": 1e999'
+            params = f'"progressToken": {json.dumps(token)}, "progress": {far}'
             method = "notifications/progress"
             with lock:
                 sys.stdout.write(
                     f'{{"jsonrpc": "2.0", "method": "{method}", "params": {{{params}}}}}\n'
                 )
+        result = text("done")
+    elif name == "silent":
+        time.sleep(arguments["seconds"])
         result = text("done")
     elif name == "reload":
         send({"method": "notifications/tools/list_changed"})
