@@ -64,7 +64,7 @@ def read_message(
             becomes an error in its place.
 
     Raises:
-        ValueError: it is not a message of JSON-RPC; never where it `answers` a request.
+        ValueError: it is not a message of JSON-RPC.
     """
     try:
         found = _decoded(_ENVELOPE, data)

@@ -41,7 +41,7 @@ from .servers import Server
 
 __all__ = ["MAX_BODY_BYTES", "HttpNotes", "remote_transport"]
 
-MAX_BODY_BYTES = 32 * 2**20
+MAX_BODY_BYTES = 16 * 2**20
 """Of a response that is not an event stream."""
 MAX_ERROR_BODY_BYTES = 64 * 1024
 """Of a response that is a refusal; the SDK parses it."""
