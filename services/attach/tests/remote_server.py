@@ -24,6 +24,7 @@ class Remote:
         sse_url: of the older transport.
         headers: of the requests so far.
         forget: `True` once: the next request with a session is answered 404.
+        disowns: whether each call is answered 404 once it was done.
         legacy: whether it knows no server/discover, as before revision 2026-07-28.
         spoil: (status, content type, body) of all answers.
     """
@@ -32,6 +33,7 @@ class Remote:
     sse_url: str = ""
     headers: list[dict[str, str]] = field(default_factory=list)
     forget: bool = False
+    disowns: bool = False
     legacy: bool = False
     spoil: tuple[int, str, bytes] | None = None
     called: int = 0
@@ -48,6 +50,12 @@ async def remote_server() -> AsyncIterator[Remote]:
         """Say a text again."""
         remote.called += 1
         return text
+
+    @server.tool()
+    def book() -> str:
+        """Book a table: each call books another one."""
+        remote.called += 1
+        return "booked"
 
     @server.tool()
     async def slow(ctx: Context) -> str:
@@ -68,15 +76,27 @@ async def remote_server() -> AsyncIterator[Remote]:
         if remote.forget and "mcp-session-id" in headers and scope["method"] == "POST":
             remote.forget = False
             spoil = (404, "text/plain", b"no such session")
+        serve_it = sse if scope["path"].startswith(("/sse", "/messages")) else streamable
+        if remote.disowns and "mcp-session-id" in headers:
+            before = remote.called
+            answer: list[Any] = []
+
+            async def keep(event: Any) -> None:
+                answer.append(event)
+
+            await serve_it(scope, receive, keep)
+            if remote.called == before:
+                for event in answer:
+                    await send(event)
+                return
+            spoil = (404, "text/plain", b"no such session")
         if spoil is not None:
             status, kind, body = spoil
             head = [(b"content-type", kind.encode())]
             await send({"type": "http.response.start", "status": status, "headers": head})
             await send({"type": "http.response.body", "body": body})
             return
-        await (sse if scope["path"].startswith(("/sse", "/messages")) else streamable)(
-            scope, receive, send
-        )
+        await serve_it(scope, receive, send)
 
     started, over = asyncio.Event(), asyncio.Event()
 

@@ -91,6 +91,17 @@ async def test_an_expired_session_is_replaced_inside_the_call(remote, start):
     assert upstream.protocol < "2026"
 
 
+async def test_work_whose_session_is_refused_again_is_not_repeated_further(remote, start):
+    """A server that did the work and answers 404: neither this service nor the bus goes on."""
+    remote.legacy = True
+    upstream = start(remote.url)
+    await until(lambda: upstream.state == "up")
+    remote.disowns = True
+    with pytest.raises(Fault, match="may have been done") as caught:
+        await upstream.call(Caller(), "book", {})
+    assert (caught.value.failure.retryable, remote.called) == (False, 2)
+
+
 async def test_a_proxy_of_the_environment_is_used(start, monkeypatch):
     """By httpx2's own transport."""
     async with scripted() as proxy:

@@ -55,6 +55,7 @@ _WORTH_WAITING_S = 2.0
 """A call waits for the next try if that is so soon; otherwise it fails at once."""
 _REPLY_MARGIN_S = 0.25
 """Left of a caller's time for the reply that the server is not there."""
+_REFUSED_SESSION = "refused the session of this call"
 
 
 class Upstream:
@@ -209,7 +210,12 @@ class Upstream:
                 await call.progress(progress, total, message and clean_line(message, 500))
 
         for is_last in (False, True):
-            connection = await self._connected(call)
+            try:
+                connection = await self._connected(call)
+            except Fault:
+                if is_last and not may_repeat:
+                    raise self._lost(_REFUSED_SESSION, False) from None
+                raise
             connection.used_by(call.actor.subject)
             try:
                 with connection.asking(), TimeLimit(call.remaining_s - _REPLY_MARGIN_S):
@@ -234,7 +240,10 @@ class Upstream:
                     if not connection.never_reached:
                         raise self._lost("ended its connection during the call", False) from None
                 if is_last:
-                    raise self._unavailable() from None
+                    # Not every server refuses before it works: nobody repeats it once more.
+                    raise (
+                        self._unavailable() if may_repeat else self._lost(_REFUSED_SESSION, False)
+                    ) from None
         raise AssertionError("unreachable")
 
     async def _connected(self, call: Call) -> Connection:
