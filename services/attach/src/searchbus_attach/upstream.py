@@ -209,11 +209,13 @@ class Upstream:
                 total = total if total is not None and math.isfinite(total) else None
                 await call.progress(progress, total, message and clean_line(message, 500))
 
+        # Not every server refuses a session before it works.
+        maybe_done = False
         for is_last in (False, True):
             try:
                 connection = await self._connected(call)
             except Fault:
-                if is_last and not may_repeat:
+                if maybe_done:
                     raise self._lost(_REFUSED_SESSION, False) from None
                 raise
             connection.used_by(call.actor.subject)
@@ -239,11 +241,11 @@ class Upstream:
                         await connection.ended.wait()
                     if not connection.never_reached:
                         raise self._lost("ended its connection during the call", False) from None
+                maybe_done = maybe_done or (is_refused(error) and not may_repeat)
+                if is_last and maybe_done:
+                    raise self._lost(_REFUSED_SESSION, False) from None
                 if is_last:
-                    # Not every server refuses before it works: nobody repeats it once more.
-                    raise (
-                        self._unavailable() if may_repeat else self._lost(_REFUSED_SESSION, False)
-                    ) from None
+                    raise self._unavailable() from None
         raise AssertionError("unreachable")
 
     async def _connected(self, call: Call) -> Connection:
