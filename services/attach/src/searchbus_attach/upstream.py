@@ -214,10 +214,8 @@ class Upstream:
         for is_last in (False, True):
             try:
                 connection = await self._connected(call)
-            except Fault:
-                if maybe_done:
-                    raise self._lost(_REFUSED_SESSION, False) from None
-                raise
+            except Fault as fault:
+                raise self._lost(_REFUSED_SESSION, False) if maybe_done else fault from None
             connection.used_by(call.actor.subject)
             try:
                 with connection.asking(), TimeLimit(call.remaining_s - _REPLY_MARGIN_S):
@@ -242,16 +240,13 @@ class Upstream:
                     if not connection.never_reached:
                         raise self._lost("ended its connection during the call", False) from None
                 maybe_done = maybe_done or (is_refused(error) and not may_repeat)
-                if is_last and maybe_done:
-                    raise self._lost(_REFUSED_SESSION, False) from None
                 if is_last:
-                    raise self._unavailable() from None
+                    lost = self._lost(_REFUSED_SESSION, False)
+                    raise lost if maybe_done else self._unavailable() from None
         raise AssertionError("unreachable")
 
     async def _connected(self, call: Call) -> Connection:
-        """The connection, as soon as there is one; raises Fault(unavailable) where there is none
-        in time.
-        """
+        """The connection, once there is one; raises Fault(unavailable) where none comes in time."""
         if self._connection is not None and not self._connection.over:
             return self._connection
         try:
@@ -294,14 +289,9 @@ class Upstream:
         return self._next_try_s - time.monotonic()
 
     def _lost(self, what: str, may_repeat: bool) -> Fault:
-        advice = (
-            ". Try again."
-            if may_repeat
-            else ", which may have been done. Look before you repeat it."
-        )
-        return Fault(
-            ErrorCode.UNAVAILABLE, f"{self.server.name} {what}{advice}", retryable=may_repeat
-        )
+        done = ", which may have been done. Look before you repeat it."
+        text = f"{self.server.name} {what}{'. Try again.' if may_repeat else done}"
+        return Fault(ErrorCode.UNAVAILABLE, text, retryable=may_repeat)
 
     def _become(self, state: ServerState, problem: str = "") -> None:
         """Change the state, and wake who waits for that."""
