@@ -38,6 +38,21 @@ async def test_discovery_ignores_services_of_others(transport):
     )
 
 
+async def test_worker_of_another_version_is_left_out_and_said_once(transport, caplog):
+    """Its tools would be missing without a word."""
+
+    async def reply(message):
+        metadata = {"searchbus": "v2"}
+        body = {"name": "new", "id": "N1", "version": "1", "metadata": metadata}
+        await transport.reply(message, json.dumps(body).encode())
+
+    transport.on_publish = reply
+    bus = Bus(transport)
+    assert await bus.workers(quiet_s=0) == await bus.workers(quiet_s=0) == []
+    (line,) = caplog.messages
+    assert "'new' ('N1') speaks version 'v2' of the wire, this process v1" in line
+
+
 async def test_known_services_are_asked_though_nobody_named_them(transport):
     """They may have been too busy for the first question."""
 

@@ -7,14 +7,16 @@ and may reply.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import msgspec
 
 from searchbus_contracts import CATALOG_KEY, CONTRACT_KEY, Fault, decode, is_token
+from searchbus_contracts.catalog import CONTRACT_VERSION
 from searchbus_contracts.inboxes import DISCOVERY
 
 from .inbox import Question
@@ -22,6 +24,8 @@ from .presence import started_ms
 from .requests import Requester
 
 __all__ = ["WorkerInfo", "discover"]
+
+log = logging.getLogger("searchbus.bus")
 
 _MOST_SERVICES = 1000
 """A worker that names more services than exist makes discovery no longer than this."""
@@ -71,7 +75,10 @@ def _workers(replies: Sequence[bytes]) -> list[WorkerInfo]:
             info = decode(reply, _Info)
         except Fault:
             continue
-        if CONTRACT_KEY in info.metadata:
+        version = info.metadata.get(CONTRACT_KEY, CONTRACT_VERSION)
+        if version != CONTRACT_VERSION:
+            _say_left_out(info.name, info.id, version)
+        elif CONTRACT_KEY in info.metadata:
             found.append(
                 WorkerInfo(
                     service=info.name,
@@ -82,6 +89,19 @@ def _workers(replies: Sequence[bytes]) -> list[WorkerInfo]:
                 )
             )
     return found
+
+
+@lru_cache(_MOST_SERVICES)
+def _say_left_out(service: str, instance: str, version: str) -> None:
+    """Logged once for each instance: every round of discovery meets it again."""
+    log.warning(
+        "the worker %.64r (%.64r) speaks version %.16r of the wire, this process %s: its tools are "
+        "left out. Run one release of searchbus on a bus.",
+        service,
+        instance,
+        version,
+        CONTRACT_VERSION,
+    )
 
 
 class _Info(msgspec.Struct):

@@ -28,6 +28,7 @@ from searchbus_contracts import (
     decode,
     encode,
 )
+from searchbus_contracts.catalog import CONTRACT_VERSION
 from searchbus_contracts.inboxes import INBOX
 
 from . import telemetry
@@ -105,7 +106,7 @@ class Serving:
         self._control.append(await self._transport.subscribe(cancel, self._on_cancel))
         started_ms = time.time_ns() // 10**6
         self._record.metadata.update(
-            {CONTRACT_KEY: "v1", ACKS_KEY: "1", "started_ms": str(started_ms)}
+            {CONTRACT_KEY: CONTRACT_VERSION, ACKS_KEY: "1", "started_ms": str(started_ms)}
         )
         _in_flight.watch(self)
         _limit.watch(self)

@@ -19,6 +19,7 @@ __all__ = [
     "ACKS_KEY",
     "CATALOG_KEY",
     "CONTRACT_KEY",
+    "CONTRACT_VERSION",
     "Catalog",
     "CatalogEvent",
     "CatalogPart",
@@ -35,6 +36,8 @@ ACKS_KEY = "acks"
 CATALOG_KEY = "catalog"
 """Key of the catalogue hash in a worker's `$SRV.INFO` metadata."""
 CONTRACT_KEY = "searchbus"
+CONTRACT_VERSION = "v1"
+"""Of the wire (proto/README.md), in the metadata of workers and in each subject."""
 """Key of the wire's version in the metadata; marks a service as a searchbus service."""
 
 
