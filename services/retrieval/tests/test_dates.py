@@ -165,6 +165,28 @@ def test_days_quarters_seasons_and_ranges(question, start, end):
 
 
 @pytest.mark.parametrize(
+    ("question", "day", "before"),
+    [
+        ("inflation as given at the first meeting of 2022", date(2022, 1, 1), False),
+        ("the first FOMC meeting in the year 2022?", date(2022, 1, 1), False),
+        ("What was decided at the last meeting of 2015?", date(2016, 1, 1), True),
+        ("final policy meeting of Q2 2019", date(2019, 7, 1), True),
+    ],
+)
+def test_first_and_last_meeting_of_a_period_are_beside_its_ends(question, day, before):
+    """And no order of what documents say, nor the period itself."""
+    assert mentioned_neighbours(question) == [NextTo(Period(day, day), before)]
+    assert mentioned_periods(question) == []
+
+
+def test_first_meeting_that_did_something_is_an_order():
+    """Of all that did so in the period."""
+    question = "the first meeting of 2022 at which members spoke of rents"
+    assert mentioned_neighbours(question) == []
+    assert mentioned_periods(question) == [Period(date(2022, 1, 1), date(2023, 1, 1))]
+
+
+@pytest.mark.parametrize(
     "question", ["1/2 percent", "5/16 percent", "a 25/75 split", "may 20 people vote", "on Dec 8"]
 )
 def test_fractions_and_days_are_no_years(question):

@@ -45,6 +45,26 @@ def test_numbers_with_a_unit_are_quantities(query, text):
     assert quantities.share_in(text) == 1.0
 
 
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("a jobless rate of six and a half percent", "above 6-1/2 percent"),
+        ("twenty-five basis points", "by 1/4 percentage point"), ("two per cent", "2 percent"),
+        ("cut by half a point", "by 50 basis points"), ("a quarter of a point", "by 1/4 percentage point"),
+        ("Three-quarters of a percentage point", "by 3/4 percentage point"),
+    ],
+)  # fmt: skip
+def test_numbers_of_a_query_may_be_words(query, text):
+    """As people say them."""
+    assert Quantities(query).share_in(text) == 1.0
+
+
+@pytest.mark.parametrize("query", ["at this point", "a five point plan", "the first half of 2019"])
+def test_words_that_are_no_amounts_are_no_quantities(query):
+    """Though they are beside such words."""
+    assert not Quantities(query)
+
+
 @pytest.mark.parametrize("query", ["meeting of March 16, 2022", "9/11", "3/3", "page 12", "none"])
 def test_years_and_pages_are_no_quantities(query):
     """They are in the dates, or say nothing."""

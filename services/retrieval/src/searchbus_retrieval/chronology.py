@@ -12,7 +12,7 @@ from typing import Literal
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import Hit, terms
 
-from .dates import Period, mentioned_limits, mentioned_periods
+from .dates import Period, mentioned_limits, mentioned_neighbours, mentioned_periods
 from .intent import wanted_type
 from .literal import Phrase
 from .names import has_word, name_words, quoted
@@ -190,8 +190,10 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
     if profile.date_field is None or profile.date_field not in fields:
         return None
     first, latest = _FIRST.search(question), _LATEST.search(question)
-    if bool(first) == bool(latest):
+    # "The last meeting before July 2023" has a date; nothing is to be put in an order.
+    if bool(first) == bool(latest) or mentioned_neighbours(question):
         return None
+    periods = tuple(mentioned_periods(question))
     rest = question
     for pattern in profile.named.values():
         rest = pattern.sub(" ", rest)
@@ -205,11 +207,16 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
         "first" if first else "latest",
         beginnings,
         tuple(quoted(question)),
-        tuple(mentioned_periods(question)),
+        periods,
         frozenset(capitals),
         {pair: _near(*pair) for pair in pairwise(beginnings)},
         wanted.value if wanted is not None and wanted.named else None,
-        tuple(str(limit.last_day.year) for limit in mentioned_limits(question) if limit.before),
+        tuple(
+            str(limit.last_day.year)
+            for limit in mentioned_limits(question)
+            # What ended before is reported, not promised: "inflation through November".
+            if limit.before and all(period.start <= limit.last_day for period in periods)
+        ),
     )
 
 

@@ -94,6 +94,13 @@ _NEXT_TO = re.compile(
     re.I,
 )
 """The meeting before or after that of a date; "the statement after" it is its own."""
+_END_OF = re.compile(
+    rf"\b(?:(?P<first>first)|last|final)\s+{_EVENT}\s+(?:of|in)\s+(?:the\s+year\s+)?$", re.I
+)
+"""The first or last meeting of a period, unless a clause follows that says what was said there."""
+_CLAUSE = re.compile(
+    r"\W*\s(?:that|which|where|when|(?:in|at|on) which|to|mention\w*|with)\b", re.I
+)
 _RANGE_FROM = re.compile(r"\b(?:between|from)\s+(?:the\s+)?(?:meetings?\s+(?:in|of)\s+)?$", re.I)
 _RANGE_TO = re.compile(
     rf"\s*(?:{_EVENT})?\s*(?:and|to|through|until|till|-|\u2013)\s+(?:the\s+)?$", re.I
@@ -218,6 +225,10 @@ def _meant(question: str, start: int, end: int, period: Period) -> Period | Limi
     near = max(0, start - _REACH_CHARS)
     if beside := _NEXT_TO.search(question, near, start):
         return NextTo(period, before=not (beside["after"] or beside["just_after"]))
+    ending = _END_OF.search(question, near, start)
+    if ending is not None and not _CLAUSE.match(question, end):
+        day = period.start if ending["first"] else period.end
+        return NextTo(Period(day, day), before=not ending["first"])
     limiting = _LIMITING.search(question, near, start)
     if limiting is None:
         return period

@@ -2,7 +2,8 @@
 
 `5.25 to 5.5 percent` stands in "5-1/4 to 5-1/2 percent" and in "5¼ to 5½ %": to words and vectors,
 these are different texts. A range is one quantity, and so is each of its ends. 75 basis points are
-.75 percentage point, and 1 percent is neither.
+.75 percentage point, and 1 percent is neither. A query may have them in words: "six and a half
+percent", "half a point".
 
     Quantities("a cut of 50 basis points").share_in("lowered by 1/2 percentage point")    # 1.0
 """
@@ -16,7 +17,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
-__all__ = ["Quantities"]
+__all__ = ["Quantities", "with_digits"]
 
 _HYPHENS = "-\u2010\u2011\u2012\u2013\u2212"
 _VULGAR = {
@@ -38,6 +39,21 @@ _UNIT = re.compile(
 )
 _RANGE = re.compile(rf"\s*(?:to|and|[{_HYPHENS}])\s*(?=\$?[\d{''.join(_VULGAR)}])", re.I)
 """Between the ends of a range, or two amounts: the second one's unit is the first one's, too."""
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+    " sixteen seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_WORDS = {word: n for n, word in enumerate(_ONES)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
+_PARTS = {"half": "1/2", "quarter": "1/4", "three quarters": "3/4", "three quarter": "3/4"}
+_PART_WORDS = r"half|three[\s-]quarters?|quarter"
+_IN_WORDS = re.compile(
+    rf"\b(?:(?:(?P<tens>{'|'.join(_TENS)})(?:[\s-](?P<ones>{'|'.join(_ONES)}))?"
+    rf"|(?P<alone>{'|'.join(_ONES)}))(?:\sand\s(?:an?|one)[\s-](?P<part>{_PART_WORDS}))?"
+    rf"|(?:(?:an?|one)[\s-])?(?P<only>{_PART_WORDS})(?:\sof)?(?:\san?)?)[\s-]"
+    r"(?P<unit>percent|per ?cent|basis|points?\b)",
+    re.I,
+)
 _SCALES = {"m": 10**6, "b": 10**9, "tr": 10**12}
 _SENTENCE_END = re.compile(r"[.;!?](?=\s)")
 _MAX_QUANTITIES = 8
@@ -75,6 +91,7 @@ class Quantities:
     """The numbers of a query that have a unit, a fraction or a currency sign."""
 
     def __init__(self, query: str) -> None:
+        query = with_digits(query)
         found: dict[_Quantity, None] = {}
         end_of_range: Fraction | None = None
         for match in _NUMBER.finditer(query):
@@ -134,6 +151,23 @@ class Quantities:
         if known is None:
             known = self._may_be[match[0]] = _number(match) in self._meant
         return known
+
+
+def with_digits(query: str) -> str:
+    """The query with its amounts in digits: "six and a half percent" becomes "6-1/2 percent"."""
+    return _IN_WORDS.sub(_in_digits, query)
+
+
+def _in_digits(match: re.Match[str]) -> str:
+    words = [match[name].lower() for name in ("tens", "ones", "alone") if match[name]]
+    part, unit = match["part"] or match["only"], match["unit"]
+    if unit.lower().startswith("point"):
+        if not part:
+            return match[0]  # "a five point plan"
+        unit = f"percentage {unit}"
+    whole = [str(sum(_WORDS[word] for word in words))] if words else []
+    fraction = [_PARTS[re.sub(r"[\s-]", " ", part.lower())]] if part else []
+    return f"{'-'.join(whole + fraction)} {unit}"
 
 
 def _read(text: str, match: re.Match[str]) -> _Quantity | None:

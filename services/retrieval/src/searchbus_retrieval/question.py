@@ -20,7 +20,7 @@ from .intent import dated, preferences, wanted_type
 from .literal import Phrase
 from .names import has_word, is_name_in, name_words, opening_words, quoted
 from .profiles import Profile
-from .quantities import Quantities
+from .quantities import Quantities, with_digits
 from .ranking import in_order
 from .synonyms import Synonyms
 
@@ -76,7 +76,7 @@ class Question:
         self._quoted = quoted(query)
         self._quantities = Quantities(query)
         self._directions = Directions(profile.opposites, query)
-        self._order = order_of(profile, fields, query)
+        self._order = order_of(profile, fields, with_digits(query))
         self.synonyms = Synonyms(profile.phrases, query)
         self._opening = opening_words(query)
         order_words = self._order.words.values() if self._order is not None else ()
