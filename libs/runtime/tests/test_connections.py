@@ -171,6 +171,36 @@ async def test_refusal_reaches_a_client_that_is_still_sending():
             assert await loop.sock_recv(client, 100) == b""
 
 
+@pytest.mark.parametrize("started", [False, True])
+async def test_refusal_ends_the_request_in_progress_without_an_error(started, caplog):
+    """What it responds later is for nobody, and no fault of the application."""
+    reached, go, over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def slow(scope, receive, send):
+        first = {"type": "http.response.start", "status": 200, "headers": []}
+        if started:
+            await send(first)
+            await send({"type": "http.response.body", "body": b"a", "more_body": True})
+        reached.set()
+        await go.wait()
+        try:
+            if not started:
+                await send(first)
+            await send({"type": "http.response.body", "body": b"a"})
+        finally:
+            over.set()
+
+    async with HttpServer.serving(slow, lifespan="off") as server, asyncio.timeout(60):
+        reader, writer = await connect(server, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reached.wait()
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n")
+        assert (b"HTTP/1.1 400 " in await reader.read()) is not started
+        go.set()
+        await over.wait()
+        writer.close()
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
 @pytest.mark.parametrize(
     "lengths",
     [

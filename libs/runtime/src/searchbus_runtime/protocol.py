@@ -192,8 +192,9 @@ class Connection(HttpToolsProtocol):
         if unanswered or not self.cycle.response_started:
             self.transport.write(REFUSED % status)
         self._refused = True
-        # TLS cannot end one direction only.
-        if not self.transport.can_write_eof() or Connection._lingering >= _MAX_LINGERING:
+        # TLS cannot end one direction only, and a request in progress would write after the end.
+        may_linger = unanswered and self.transport.can_write_eof()
+        if not may_linger or Connection._lingering >= _MAX_LINGERING:
             self.transport.close()
             return
         self.transport.write_eof()
