@@ -73,7 +73,7 @@ async def test_a_block_keeps_reservations_until_its_end():
         assert block is not None
         reservation = budget.reserve(block.caller, 5)
         assert reservation is not None
-        block.held.append(reservation)
+        block.keep(reservation)
 
     with Transit():
         Transit.name("a")
@@ -82,3 +82,24 @@ async def test_a_block_keeps_reservations_until_its_end():
     assert budget.used_bytes == 0
     assert Transit.current() is None
     Transit.name("outside of a block, nobody is named")
+
+
+async def test_a_task_that_outlives_its_block_keeps_nothing():
+    """Several requests may wait for one reply, of which the first has left."""
+    budget = TransitBudget()
+    over = asyncio.Event()
+
+    async def receive() -> None:
+        block = Transit.current()
+        assert block is not None
+        await over.wait()
+        reservation = budget.reserve(block.caller, 5)
+        assert reservation is not None
+        block.keep(reservation)
+
+    with Transit():
+        receiving = asyncio.create_task(receive())
+        await asyncio.sleep(0)
+    over.set()
+    await receiving
+    assert budget.used_bytes == 0

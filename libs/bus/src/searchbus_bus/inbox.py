@@ -263,7 +263,7 @@ class Inbox:
         )
         if pending.reservation is not None:
             if complete and transit is not None:
-                transit.held.append(pending.reservation)
+                transit.keep(pending.reservation)
             else:
                 pending.reservation.release()
         if not complete and pending.credit_subject:

@@ -88,12 +88,13 @@ class Transit:
         held: the reservations.
     """
 
-    __slots__ = ("_token", "caller", "held")
+    __slots__ = ("_ended", "_token", "caller", "held")
     _token: Token[Transit | None]
 
     def __init__(self, caller: str = "") -> None:
         self.caller = caller
         self.held: list[Reservation] = []
+        self._ended = False
 
     def __enter__(self) -> Transit:
         self._token = _current.set(self)
@@ -106,8 +107,16 @@ class Transit:
         traceback: TracebackType | None,
     ) -> None:
         _current.reset(self._token)
+        self._ended = True
         for reservation in self.held:
             reservation.release()
+
+    def keep(self, reservation: Reservation) -> None:
+        """Keep a reservation until the end of the block; release it if a task outlives that."""
+        if self._ended:
+            reservation.release()
+        else:
+            self.held.append(reservation)
 
     @staticmethod
     def name(caller: str) -> None:

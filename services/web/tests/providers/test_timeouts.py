@@ -55,11 +55,11 @@ class Searches:
         self._numbers = itertools.count()
         self._metasearch = Metasearch(providers, SharedCache(), clock=lambda: EPOCH_S + loop.time())
 
-    async def one(self) -> tuple[float, dict[str, str], tuple[str, ...]]:
+    async def one(self, timeout_s: float = TIMEOUT_S) -> tuple[float, dict[str, str], tuple[str, ...]]:
         """The seconds of a search, the state of each provider, and the notes."""
         started_s = self._loop.time()
         query = Query(f"q {next(self._numbers)}", 5)
-        found = await self._metasearch.search(query, actor=Actor(), timeout_s=TIMEOUT_S)
+        found = await self._metasearch.search(query, actor=Actor(), timeout_s=timeout_s)
         states = {part.source: part.state for part in found.coverage}
         return self._loop.time() - started_s, states, found.notes
 
@@ -208,6 +208,19 @@ def test_searches_that_are_cancelled_count_for_nothing():
             await asyncio.sleep(0.5)
             leaving.cancel()
             await asyncio.wait([leaving])
+        await searches.many(5)
+
+    run(scenario)
+
+
+def test_searches_with_little_time_count_for_nothing():
+    """One caller must not switch a provider off for all others."""
+
+    async def scenario(loop):
+        searches = Searches(loop, Provider("a", 0.4))
+        for _ in range(5):
+            with pytest.raises(Fault, match="did not answer in time"):
+                await searches.one(timeout_s=0.3)
         await searches.many(5)
 
     run(scenario)

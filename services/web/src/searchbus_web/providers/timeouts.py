@@ -63,12 +63,12 @@ class ProviderTimeouts:
         try:
             async with asyncio.timeout(timeout_s):
                 reply = await request()
-        except TimeoutError:
-            raise self.silent(loop.time() - started_s) from None
-        except Fault:
-            if loop.time() - started_s >= _MOST_S:  # its own attempts timed out
-                self.silent(loop.time() - started_s)
-            raise
+        except (TimeoutError, Fault) as error:
+            waited_s = loop.time() - started_s
+            # Less says nothing about the provider: the caller had little time, or it refused.
+            if waited_s >= _MOST_S:
+                self.silent(waited_s)
+            raise (error if isinstance(error, Fault) else self._late()) from None
         else:
             self._in_a_row = 0
             self._times.add(loop.time() - started_s)
@@ -111,9 +111,11 @@ class ProviderTimeouts:
             cooldown_s = self._breaker.refused(_COOLDOWN_S)
             if self._breaker.open_until_s != open_until_s:
                 log.warning("%s is silent and not asked for %.0f s", self._name, cooldown_s)
+        return self._late()
+
+    def _late(self) -> Fault:
         return Fault(
-            ErrorCode.UPSTREAM_FAILED,
-            f"{self._name} did not answer in time. Try again shortly.",
+            ErrorCode.UPSTREAM_FAILED, f"{self._name} did not answer in time. Try again shortly."
         )
 
     def _usual_s(self) -> float:
