@@ -121,7 +121,7 @@ async def test_our_files_are_taken_out_of_a_folder_that_is_named(elsewhere):
         elsewhere / "home" / "mine", elsewhere / "home" / "cache" / "x",
     ]  # fmt: skip
     found = await tried(
-        *asked, confine="files", paths=[str(elsewhere / "home"), str(ours)],
+        *asked, confine="files", paths=[str(elsewhere / "home"), str(ours), str(ours / "key")],
         own=(ours, elsewhere / "home" / "file.toml", elsewhere / "missing"),
     )  # fmt: skip
     written = [found[f"write {path}"] for path in asked]

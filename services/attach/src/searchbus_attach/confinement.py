@@ -76,16 +76,16 @@ def rules(server: Server, environment: Mapping[str, str], own: Iterable[Path]) -
     if not abi:
         raise DeclarationFault(f'confine = "files": {NO_LANDLOCK}; it is not started without')
     by_signal = _SCOPE_SIGNAL if abi >= 6 else 0
+    rights = (1 << _rights_known(abi)) - 1
     if server.confine == "processes":
         # A domain must restrict something: before signals, to make devices, which is allowed again.
-        rights = 0 if by_signal else _MAKE_CHAR | _REFER
-        found = _Rules(abi, rights, by_signal, ())
-        if rights:
-            found.allow(Path("/"), rights)
-        return found.descriptor
-    found = _Rules(abi, (1 << _rights_known(abi)) - 1, by_signal, own)
+        rights, own = 0 if by_signal else _MAKE_CHAR | _REFER, ()
+    found = _Rules(abi, rights, by_signal, own)
     try:
-        _allow_files(found, server, environment)
+        if server.confine == "files":
+            _allow_files(found, server, environment)
+        elif rights:
+            found.allow(Path("/"), rights)
     except BaseException:
         os.close(found.descriptor)
         raise
@@ -151,7 +151,7 @@ class _Rules:
             OSError: it cannot be opened.
         """
         path = path.resolve(strict=True)
-        if path in self._own:
+        if any(path.is_relative_to(one) for one in self._own):
             return
         if any(one.is_relative_to(path) for one in self._own):
             # No rule takes a part of a folder out: one for each entry, and the list of them.
