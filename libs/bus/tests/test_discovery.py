@@ -50,7 +50,7 @@ async def test_worker_of_another_version_is_left_out_and_said_once(transport, ca
     bus = Bus(transport)
     assert await bus.workers(quiet_s=0) == await bus.workers(quiet_s=0) == []
     (line,) = caplog.messages
-    assert "'new' ('N1') speaks version 'v2' of the wire, this process v1" in line
+    assert "'new' ('N1') uses version 'v2' of the wire, this process v1" in line
 
 
 async def test_known_services_are_asked_though_nobody_named_them(transport):

@@ -124,7 +124,7 @@ async def test_those_who_wait_can_be_turned_away():
     await pace.slot("a", 1)
     waiting = [asyncio.create_task(pace.slot(c, 1e6)) for c in "aabb"]
     await asyncio.sleep(0)
-    pace.turn_away(Fault("upstream_blocked", "no"))
+    pace.fail_waiting(Fault("upstream_blocked", "no"))
     found = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 60)
     assert [fault.code for fault in found] == ["upstream_blocked"] * 4
     assert 3500 < pace.wait_s("a") <= 3600

@@ -148,10 +148,10 @@ async def test_a_server_that_does_not_answer_a_ping_hangs(new_world):
     """Unless it answers a call meanwhile."""
     world = new_world(ping_timeout_s=0.05)
     world.session.answer = ...
-    world.connection.heard_s = float("inf")
+    world.connection.active_s = float("inf")
     await world.following.ping(world.connection)
     assert not world.connection.over
-    world.connection.heard_s = 0.0
+    world.connection.active_s = 0.0
     await world.following.ping(world.connection)
     assert world.connection.problem.told == "it answered neither a call nor a ping"
     assert world.connection.hung

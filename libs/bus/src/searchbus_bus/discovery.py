@@ -77,7 +77,7 @@ def _workers(replies: Sequence[bytes]) -> list[WorkerInfo]:
             continue
         version = info.metadata.get(CONTRACT_KEY, CONTRACT_VERSION)
         if version != CONTRACT_VERSION:
-            _say_left_out(info.name, info.id, version)
+            _log_left_out(info.name, info.id, version)
         elif CONTRACT_KEY in info.metadata:
             found.append(
                 WorkerInfo(
@@ -92,10 +92,10 @@ def _workers(replies: Sequence[bytes]) -> list[WorkerInfo]:
 
 
 @lru_cache(_MOST_SERVICES)
-def _say_left_out(service: str, instance: str, version: str) -> None:
+def _log_left_out(service: str, instance: str, version: str) -> None:
     """Logged once for each instance: every round of discovery meets it again."""
     log.warning(
-        "the worker %.64r (%.64r) speaks version %.16r of the wire, this process %s: its tools are "
+        "the worker %.64r (%.64r) uses version %.16r of the wire, this process %s: its tools are "
         "left out. Run one release of searchbus on a bus.",
         service,
         instance,

@@ -6,10 +6,10 @@
     delegation.headers(actor, other)                  # a worker's request for the same caller
 
 A signature covers the subject, the request's id and its body, and is valid until the request's
-deadline, at most five minutes, so a
-copy of the headers is worth nothing for another service or another request. With it comes a key of
-the edge's own making, which the receiving worker uses to pass the caller on: to one further
-request at a time, with no role that it did not receive, and not beyond the service that it asks.
+deadline, at most five minutes, so a copy of the headers is worth nothing for another service or
+another request. With it comes a key of the edge's own making, which the receiving worker uses to
+pass the caller on: to one further request at a time, with no role that it did not receive, and not
+beyond the service that it asks.
 The wire is in proto/README.md §4.4.
 """
 
@@ -124,7 +124,7 @@ class ActorSigner:
         """The headers of a request on the actor's behalf.
 
         Args:
-            timeout_s: until the deadline of the request, after which nobody needs them.
+            timeout_s: until the deadline of the request; the headers expire soon after it.
         """
         pair = self._keys.get(sent.subject)
         if pair is None:

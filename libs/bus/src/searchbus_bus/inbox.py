@@ -270,7 +270,7 @@ class Inbox:
             self._give_credit(pending, 0)
 
     def _give_credit(self, pending: Pending, parts: int) -> None:
-        """Tell the sender of a large reply how many parts it may send; 0: no more."""
+        """Allow the sender of a large reply to send so many parts in all; 0 ends the transfer."""
 
         async def publish() -> None:
             try:

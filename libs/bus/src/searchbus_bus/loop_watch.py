@@ -36,7 +36,7 @@ HELD_S = 0.25
 """A longer turn is logged and counted."""
 LOG_EVERY_S = 10.0
 _INTERVAL_S = 0.1
-"""Of the timer and of the thread; a turn is measured from the last time of the timer on."""
+"""How often the timer and the thread run; a turn is measured from when the timer was due."""
 _MAX_CHARS = 200
 _served: dict[CodeType, Describe] = {}
 _held = meter.create_counter(

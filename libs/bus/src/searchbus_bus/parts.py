@@ -99,7 +99,7 @@ class Credit:
         self._changed.set()
 
     async def covers(self, index: int) -> bool:
-        """Wait until a part may be sent; False where the receiver wants no more."""
+        """Wait until a part may be sent; False where the receiver takes no more."""
         while not self._ended and self._parts <= index:
             self._changed.clear()
             await self._changed.wait()

@@ -74,7 +74,7 @@ class Pending(Struct):
     allowed: int = 0
 
     def credit(self) -> int:
-        """How many parts the sender may send from now on; 0 where that was said already."""
+        """How many parts the sender may send from now on; 0 where that was sent already."""
         received = self.assembly.received if self.assembly is not None else 0
         allowed = received + WINDOW_PARTS
         # Half a window at once: each credit is a message.

@@ -39,7 +39,7 @@ log = logging.getLogger("searchbus.bus")
 
 _ATTEMPTS = 2
 _ATTEMPTS_IF_LOST = 4
-"""Of an idempotent request, each with a worker or connection that was lost."""
+"""An idempotent request is sent so often if its worker or connection is lost each time."""
 _DID_NO_WORK = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED})
 """Codes after which another worker may take the request."""
 _RECONNECTING_S = 2.0

@@ -59,7 +59,7 @@ class Child:
         verbose: whether its lines are printed; otherwise only the first errors are.
         command: program and arguments.
         environment: added to our own.
-        inherits: whether it gets our own; else of it only what is no secret.
+        inherits: whether it gets all of our own; else only the variables without secrets.
         color: of the name, in rich's terms; by default chosen by the name.
         service: arguments of `python -m searchbus_runtime`, where the command is that: then
             `launcher` starts it while it is open, which takes a fraction of the time.

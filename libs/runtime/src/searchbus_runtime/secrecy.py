@@ -1,6 +1,6 @@
 """Secrets in settings: kept from other processes of the same user.
 
-take_settings()         # first of all, in a service
+take_settings()         # in a service, before other modules are imported
 hide_environment()      # in another process that holds secrets
 
 /proc/PID/environ shows the environment with which a program was started, for all of its life, to
@@ -71,7 +71,7 @@ def take_settings() -> None:
 
 
 def public_environment() -> dict[str, str]:
-    """What a program gets of our environment that needs no secret of it."""
+    """The part of our environment for programs that need none of its secrets."""
     return {name: os.environ[name] for name in PUBLIC_VARIABLES if name in os.environ}
 
 

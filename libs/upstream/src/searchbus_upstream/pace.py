@@ -66,7 +66,7 @@ class Pace:
 
         Raises:
             Fault: overloaded with retry_after_ms where the wait would be longer, at once; or what
-                `turn_away` was given.
+                `fail_waiting` was given.
         """
         if self._set_interval_s <= 0:
             return
@@ -111,7 +111,7 @@ class Pace:
         self._set_interval_s = min(self._max_interval_s, self.interval_s * _SLOW_DOWN)
         self._set_at_s = asyncio.get_running_loop().time()
 
-    def turn_away(self, fault: Fault) -> None:
+    def fail_waiting(self, fault: Fault) -> None:
         """End every wait with a failure, because the upstream takes no more requests for now."""
         for turns in self._waiting.values():
             for turn in turns:

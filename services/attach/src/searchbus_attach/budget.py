@@ -26,7 +26,7 @@ __all__ = ["HOLD_S", "MAX_EVENT_BYTES", "Budget", "Dropped"]
 Dropped = Literal["answer", "event", "log"]
 
 _COST_BYTES_PER_S, _COST_BYTES = 8 * 2**20, 32 * 2**20
-"""Of all that a server sends, with what the costs below add; a burst."""
+"""The rate and the burst of all that a server sends, with what the costs below add."""
 _MESSAGE_COST_BYTES = 2048
 """Our work for one message, in bytes of a long one."""
 _VALUE_COST_BYTES = 32
@@ -36,7 +36,7 @@ _TURN_COST_BYTES = 64 * 1024
 _EVENTS_PER_S, _EVENTS = 500, 1_000
 _LOG_BYTES_PER_S, _LOG_BYTES = 64 * 1024, 512 * 1024
 MAX_EVENT_BYTES = 64 * 1024
-"""Of a message that is not an answer; progress, a log line or a notice of change is far smaller."""
+"""The limit of a message that is not an answer; progress or a log line is far smaller."""
 _LEAST_BYTES, _ANSWER_LEAST_BYTES = 512, 2**20
 """What a dropped message counts for at least; a refused answer was looked through before."""
 _DROPPED_BYTES_PER_S, _DROPPED_BYTES = 2**20, 20 * 2**20
@@ -85,7 +85,7 @@ class Budget:
         self._cost = _Bucket(_COST_BYTES_PER_S, _COST_BYTES)
         self._events = _Bucket(_EVENTS_PER_S, _EVENTS)
         self._log_bytes = _Bucket(_LOG_BYTES_PER_S, _LOG_BYTES)
-        self._patience = _Bucket(_DROPPED_BYTES_PER_S, _DROPPED_BYTES)
+        self._dropped_bytes = _Bucket(_DROPPED_BYTES_PER_S, _DROPPED_BYTES)
         self._turn_bytes = 0.0
         self._held_until_s = 0.0
         self._problem = ""
@@ -126,7 +126,7 @@ class Budget:
         least_bytes = _ANSWER_LEAST_BYTES if kind == "answer" else _LEAST_BYTES
         self.dropped += 1
         count_dropped(self._server, kind)
-        if not self._patience.take(max(size_bytes, least_bytes)) and not self.problem:
+        if not self._dropped_bytes.take(max(size_bytes, least_bytes)) and not self.problem:
             self._held_until_s = time.monotonic() + HOLD_S
             self._problem = (
                 f"it is held for {HOLD_S:.0f} s, because it sent far more than a server may "

@@ -36,7 +36,7 @@ __all__ = [
 log = logging.getLogger("searchbus.attach")
 
 READ_AHEAD_BYTES = 256 * 1024
-"""Of what a command printed, and nobody has looked at yet."""
+"""The most that is read of a command's output before it is processed."""
 _CLOSED_GRACE_S = 2.0
 _TERM_GRACE_S = 2.0
 _KILL_GRACE_S = 5.0

@@ -94,8 +94,8 @@ class Connection:
         list_changed: whether the server said that one of its lists changed.
         doubtful: whether a call ended without an answer, so that the server may hang.
         over: whether it is known to be of no more use; `problem` says why.
-        heard_s: when a call began that is alone, or the server last gave a sign of life: an answer,
-            progress, a log message; on the monotonic clock.
+        active_s: when the first of the running calls began, or the server last sent an answer,
+            progress or a log message; on the monotonic clock.
         hung: whether it is over because the server answered neither a call nor a ping.
         given_up: set when it is over.
         ended: set when it is closed, after `cause`.
@@ -112,7 +112,7 @@ class Connection:
         self.doubtful = False
         self.over = False
         self.problem = ""
-        self.heard_s = 0.0
+        self.active_s = 0.0
         self.hung = False
         self.given_up = asyncio.Event()
         self.ended = asyncio.Event()
@@ -147,7 +147,7 @@ class Connection:
     def asking(self) -> Iterator[None]:
         """Around one request: whether it was answered says whether the server lives."""
         if not self._asked:
-            self.heard()
+            self.note_activity()
             self._look_for_silence()
         self._asked += 1
         try:
@@ -157,22 +157,22 @@ class Connection:
             raise
         except MCPError as error:
             if not is_closed(error):
-                self.heard()
+                self.note_activity()
             raise
         else:
-            self.heard()
+            self.note_activity()
         finally:
             self._asked -= 1
             if not self._asked and self._silence is not None:
                 self._silence.cancel()
 
-    def heard(self) -> None:
-        """The server gave a sign of life."""
-        self.heard_s = time.monotonic()
+    def note_activity(self) -> None:
+        """Note that the server sent something, which shows that it does not hang."""
+        self.active_s = time.monotonic()
 
     def _look_for_silence(self) -> None:
         """Doubt the server where it is silent during a call; look again later."""
-        left_s = self.heard_s + SILENT_S - time.monotonic()
+        left_s = self.active_s + SILENT_S - time.monotonic()
         if left_s <= 0:
             self.doubt()
         again_s = left_s if left_s > 0 else SILENT_S
@@ -231,7 +231,7 @@ async def open_connection(
             connection.note_change()
 
     async def on_log(params: LoggingMessageNotificationParams) -> None:
-        connection.heard()
+        connection.note_activity()
         if connection.on_log is not None:
             await connection.on_log(params)
 

@@ -94,8 +94,8 @@ class Following:
             except MCPError as error:
                 if is_closed(error) or is_refused(error):
                     connection.give_up()
-            connection.heard()
-        if scope.cancelled_caught and connection.heard_s < asked_s:
+            connection.note_activity()
+        if scope.cancelled_caught and connection.active_s < asked_s:
             connection.hung = True
             told = "it answered neither a call nor a ping"
             advice = "if it does one thing at a time, set a larger 'ping_timeout_s'"

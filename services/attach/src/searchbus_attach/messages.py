@@ -27,7 +27,7 @@ from .session import MAX_DEPTH, is_deeper
 __all__ = ["MAX_VALUES", "count_values", "read_message"]
 
 MAX_VALUES = 200_000
-"""Of a message: as many as a list of 5,000 tools has."""
+"""The limit of a message: a list of 5,000 tools has as many."""
 _LOG = "notifications/message"
 _NULL = b"null"
 T = TypeVar("T")
@@ -94,8 +94,8 @@ def read_message(
         return _refusal(answered, f"the answer has more than {MAX_VALUES:,} values")
     try:
         if answered is None or is_error:
-            said = _decoded(_ERROR, found.error)
-            failure = ErrorData(code=said.code, message=said.message, data=said.data)
+            error = _decoded(_ERROR, found.error)
+            failure = ErrorData(code=error.code, message=error.message, data=error.data)
             return JSONRPCError(jsonrpc="2.0", id=answered, error=failure)
         result = _decoded(_RESULT, found.result)
     except ValueError as error:

@@ -44,13 +44,13 @@ __all__ = ["MAX_BODY_BYTES", "HttpNotes", "remote_transport"]
 MAX_BODY_BYTES = 16 * 2**20
 """Of a response that is not an event stream."""
 MAX_ERROR_BODY_BYTES = 64 * 1024
-"""Of a response that is a refusal; the SDK parses it."""
+"""The limit of a response with an error status, which the SDK parses."""
 MAX_ANSWER_BYTES = 8 * 2**20
-"""Of an event; most of the older transport's have less, by the SDK's default."""
+"""The limit of an event of streamable HTTP; the SDK has a limit of its own for the older SSE."""
 _PIECE_BYTES = 4096
-"""Of a stream with many lines; the SDK looks at each."""
+"""A part with many lines is passed on in pieces of this size: the SDK processes each line."""
 _LINES_PER_MESSAGE = 8
-"""Of an event stream, in what our work for them costs."""
+"""So many lines of an event stream cost as much work as one message."""
 _CONNECT_TIMEOUT_S = 10.0
 _IDLE_STREAM_S = 300.0
 _PROXIED = {"http", "https", "all"}

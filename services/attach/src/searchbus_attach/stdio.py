@@ -28,7 +28,7 @@ from .servers import Server
 __all__ = ["MAX_GARBAGE_LINES", "stdio_transport"]
 
 MAX_LINE_BYTES = 8 * 2**20
-"""Of a message that a command prints."""
+"""The limit of a message that a command prints."""
 MAX_GARBAGE_LINES = 200
 """Lines of a session that are not messages; some programs print a greeting."""
 _SHOWN_CHARS = 200

@@ -202,7 +202,7 @@ class Upstream:
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             nonlocal last
-            connection.heard()
+            connection.note_activity()
             # On the bus it must increase; and "1e999", which is JSON, is not a number there.
             if progress > last and math.isfinite(progress):
                 last = progress

@@ -153,7 +153,7 @@ class Egress:
         cooldown_s = self.breaker.refused(self._cooldowns.after(error))
         log.warning("%s: %s; cooldown of %.0f s", self.name, error.detail, cooldown_s)
         # They can go to other workers. A suspicion may be over before their turns.
-        self.pace.turn_away(blocked(cooldown_s))
+        self.pace.fail_waiting(blocked(cooldown_s))
         self.on_refused()
 
     def _require_closed(self) -> None:

@@ -55,7 +55,9 @@ class Searches:
         self._numbers = itertools.count()
         self._metasearch = Metasearch(providers, SharedCache(), clock=lambda: EPOCH_S + loop.time())
 
-    async def one(self, timeout_s: float = TIMEOUT_S) -> tuple[float, dict[str, str], tuple[str, ...]]:
+    async def one(
+        self, timeout_s: float = TIMEOUT_S
+    ) -> tuple[float, dict[str, str], tuple[str, ...]]:
         """The seconds of a search, the state of each provider, and the notes."""
         started_s = self._loop.time()
         query = Query(f"q {next(self._numbers)}", 5)

@@ -35,7 +35,7 @@ _count = metrics.get_meter("searchbus.web").create_counter(
 
 
 class ProviderTimeouts:
-    """What this process knows of the response times of one provider.
+    """The response times of one provider, as this process measured them.
 
     Args:
         name: of the provider, in messages and metrics.
