@@ -94,8 +94,8 @@ def read_message(
         return _refusal(answered, f"the answer has more than {MAX_VALUES:,} values")
     try:
         if answered is None or is_error:
-            error = _decoded(_ERROR, found.error)
-            failure = ErrorData(code=error.code, message=error.message, data=error.data)
+            refused = _decoded(_ERROR, found.error)
+            failure = ErrorData(code=refused.code, message=refused.message, data=refused.data)
             return JSONRPCError(jsonrpc="2.0", id=answered, error=failure)
         result = _decoded(_RESULT, found.result)
     except ValueError as error:
