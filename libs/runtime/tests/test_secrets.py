@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from searchbus_bus import new_actor_keys
 from searchbus_runtime import ServiceSettings, SigningSettings, load_settings
+from searchbus_runtime.settings import forget_secrets
 
 SEED = "SU" + "A" * 56
 
@@ -55,3 +58,15 @@ def test_private_key_is_read_by_those_who_sign_only(monkeypatch):
     """Any other service ignores it, also where it is set by mistake."""
     monkeypatch.setenv("SEARCHBUS_ACTOR_PRIVATE_KEY", "not a key at all")
     assert "actor_private_key" not in load_settings(ServiceSettings).model_dump()
+
+
+@pytest.mark.parametrize("name", ["SEARCHBUS_NATS_NKEY_SEED", "searchbus_nats_nkey_seed"])
+def test_secret_that_was_read_is_not_in_the_environment_of_children(monkeypatch, name):
+    """Names are read in any case; other settings stay."""
+    monkeypatch.setenv(name, SEED)
+    monkeypatch.setenv("SEARCHBUS_SUBJECT_PREFIX", "other")
+    loaded = load_settings(ServiceSettings)
+    assert loaded.nats_nkey_seed is not None
+    forget_secrets(ServiceSettings)
+    assert name not in os.environ
+    assert os.environ["SEARCHBUS_SUBJECT_PREFIX"] == "other"

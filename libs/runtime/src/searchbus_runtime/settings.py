@@ -174,9 +174,9 @@ def load_settings(cls: type[S], **overrides: Any) -> S:
 
 def forget_secrets(cls: type[ServiceSettings]) -> None:
     """Remove secrets from `os.environ` once they are read: no child process inherits them."""
-    for name, field in cls.model_fields.items():
-        if _is_secret(field):
-            os.environ.pop(f"{PREFIX}{name.upper()}", None)
+    secret = {f"{PREFIX}{n}".lower() for n, field in cls.model_fields.items() if _is_secret(field)}
+    for name in [name for name in os.environ if name.lower() in secret]:  # read in any case
+        del os.environ[name]
 
 
 def _is_secret(field: FieldInfo | None) -> bool:
