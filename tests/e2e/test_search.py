@@ -72,5 +72,5 @@ def test_replicas_answer_alike_and_share_the_vectors(stack):
         complete = len(answers) == 1 and "research_brief" in next(iter(answers))
         return next(iter(answers)) if complete else None
 
-    assert set(eventually(alike, timeout_s=300)[:2]) == {"search_fomc", "research_brief"}
+    assert {"search_fomc", "research_brief"} <= set(eventually(alike, timeout_s=300)[:3])
     assert (stack.data / "toolindex" / "vectors-768.bin").stat().st_size > 0
