@@ -25,6 +25,13 @@ def test_key_is_kept_in_the_data_folder(tmp_path):
     assert (folder / "edge.key").stat().st_mode & 0o077 == 0
 
 
+def test_key_of_a_read_only_folder_is_read(tmp_path):
+    """Nothing is written where the key is there."""
+    (tmp_path / "edge.key").write_bytes(b"k" * 32)
+    assert load_key(None, tmp_path) == b"k" * 32
+    assert [path.name for path in tmp_path.iterdir()] == ["edge.key"]
+
+
 def test_edges_that_start_together_read_one_key(tmp_path):
     """The first one wins, and nothing but the key is left in the folder."""
     with ThreadPoolExecutor(8) as threads:

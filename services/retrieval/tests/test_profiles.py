@@ -37,6 +37,7 @@ def test_profile_of_a_folder_comes_before_the_shipped_one(tmp_path):
         "types = 3",
         '[events]\n"2001-9/x" = ["fire"]',
         '[events]\n"2001" = ["fire"]',
+        '[events]\n"2001-12/2001-09" = ["fire"]',
     ],
 )
 def test_file_that_is_no_profile_is_named(tmp_path, text):

@@ -73,6 +73,25 @@ async def test_changes_and_departures_are_followed():
         await until(lambda: len(index) == 0)
 
 
+async def test_vectors_that_another_process_removed_are_made_again(tmp_path):
+    """Between their making and their use: the tool is indexed all the same."""
+    path = tmp_path / "vectors.bin"
+
+    class Shared(VectorFile):
+        whole = True
+
+        def add(self, vectors) -> None:
+            super().add(vectors)
+            if self.whole:
+                self.whole = False
+                path.write_bytes(b"")
+
+    broker = MemoryBroker()
+    await broker.connect().serve(worker(tool("send", "send mail")))
+    async with following(broker, Shared(path)) as (index, _):
+        await until(lambda: names(index) == {"send"})
+
+
 async def test_unchanged_services_are_not_read_again(monkeypatch):
     """A change costs what has changed, however large the other catalogues are."""
     broker = MemoryBroker()

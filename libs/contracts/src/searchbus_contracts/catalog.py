@@ -36,9 +36,9 @@ ACKS_KEY = "acks"
 CATALOG_KEY = "catalog"
 """Key of the catalogue hash in a worker's `$SRV.INFO` metadata."""
 CONTRACT_KEY = "searchbus"
-CONTRACT_VERSION = "v1"
-"""Of the wire (proto/README.md), in the metadata of workers and in each subject."""
 """Key of the wire's version in the metadata; marks a service as a searchbus service."""
+CONTRACT_VERSION = "v1"
+"""The wire's version (proto/README.md), in the metadata of workers and in each subject."""
 
 
 class PromptArgument(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from searchbus_runtime.files import write_atomically
@@ -32,8 +33,10 @@ def load_key(given: str | None, folder: Path | None) -> bytes:
             "no SEARCHBUS_STATE_KEY and no data folder: ids and cursors end with this process"
         )
         return secrets.token_bytes(_KEY_BYTES)
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / KEY_FILE
+    with suppress(FileNotFoundError, ValueError):
+        return read_key(path)  # without the lock, since the folder may be read-only
+    folder.mkdir(parents=True, exist_ok=True)
     # The first of several edges makes the key, and the others read it.
     with (folder / ".edge.key.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

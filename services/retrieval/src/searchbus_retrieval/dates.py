@@ -174,8 +174,14 @@ def mentioned_neighbours(question: str) -> list[NextTo]:
 
 
 def months_between(first: str, last: str) -> Period:
-    """From the beginning of a month to the end of another: "2001-09", "2001-12"."""
+    """From the beginning of a month to the end of another: "2001-09", "2001-12".
+
+    Raises:
+        ValueError: one is not a month, or the last is before the first.
+    """
     start, end = date.fromisoformat(f"{first}-01"), date.fromisoformat(f"{last}-01")
+    if end < start:
+        raise ValueError(f"{last} is before {first}")
     return Period(start, _months(end.year, end.month, end.month).end)
 
 

@@ -43,7 +43,7 @@ TYPE_LIFT = 0.4
 ASKED_LIFT = 0.25
 """Less than where the question names the type: its words may mean another one."""
 DATE_NAMES = ("date", "near date")
-"""Of preferences for documents of dates, and for those around them."""
+"""The names of the preferences for documents of a date, and for those around it."""
 _EARLIER, _LATER = timedelta(days=45), timedelta(days=15)
 """Of the documents around a date that none has."""
 

@@ -198,8 +198,16 @@ class Follower:
                 log.info("%s: embedded %d of %d texts", service, done, len(missing))
 
     def _known(self, entry: Entry) -> list[Vector]:
-        found = (self._vectors.get(self._key(text)) for text in entry.embedded)
-        return [vector for vector in found if vector is not None]
+        """The vectors of an entry.
+
+        Raises:
+            LookupError: another process removed one meanwhile; `_follow` tries it again.
+        """
+        found = [self._vectors.get(self._key(text)) for text in entry.embedded]
+        known = [vector for vector in found if vector is not None]
+        if len(known) < len(found):
+            raise LookupError(f"the file of vectors no longer has those of {entry.name}")
+        return known
 
     def _key(self, text: str) -> bytes:
         return text_key(self._model, text)

@@ -122,18 +122,20 @@ class Index:
         """
         owned = self._owned.setdefault(service, {})
         changed = difference.changed
-        for number, key in enumerate((*difference.gone, *changed), 1):
-            if key in owned:
-                self._remove(owned.pop(key))
-            if key in changed:
-                self._add(changed[key], vectors(changed[key]))
-                owned[key] = changed[key]
-            if number % _SLICE == 0:
-                self._has_changed()
-                yield
-        if not owned:
-            del self._owned[service]
-        self._has_changed()
+        try:
+            for number, key in enumerate((*difference.gone, *changed), 1):
+                if key in owned:
+                    self._remove(owned.pop(key))
+                if key in changed:
+                    self._add(changed[key], vectors(changed[key]))
+                    owned[key] = changed[key]
+                if number % _SLICE == 0:
+                    self._has_changed()
+                    yield
+        finally:  # also where `vectors` raises: the slots of removed entries are in no scope
+            if not owned:
+                del self._owned[service]
+            self._has_changed()
 
     def _has_changed(self) -> None:
         self._scopes.clear()

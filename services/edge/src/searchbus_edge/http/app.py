@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from searchbus_bus.transit import Transit
 from searchbus_contracts import VERSION, Actor, ErrorCode, Fault
+from searchbus_contracts.subjects import is_token
 from searchbus_runtime import Health
 from searchbus_runtime.health import respond
 from searchbus_runtime.protocol import drained
@@ -18,7 +19,6 @@ from searchbus_runtime.protocol import drained
 from ..auth.authenticator import METADATA_PATH, metadata
 from ..calls.telemetry import count_refused
 from ..edge import Edge
-from ..requests.endpoint import is_toolset_name
 from ..requests.head import Refusal, parse_head
 
 __all__ = ["EdgeApp", "build_app"]
@@ -92,7 +92,7 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
         Strangers read them: they are the same for a toolset that does not exist.
         """
         root, _, toolset = path.partition("/")
-        possible = path in ("", "mcp") or (root == "mcp" and is_toolset_name(toolset))
+        possible = path in ("", "mcp") or (root == "mcp" and is_token(toolset))
         if not signed_in or not possible:
             return _not_found()
         issuer = edge.settings.issuer if edge.settings.mode == "jwt" else None

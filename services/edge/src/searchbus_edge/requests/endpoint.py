@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.subjects import is_token
 
 from ..calls.faults import raise_for
 from ..endpoint import EndpointServer, EndpointServers
@@ -31,11 +31,10 @@ from .messages import Invalid, Notification, Request, encode_error, parse_body
 from .running import RunningRequests
 from .tool_calls import ToolCalls
 
-__all__ = ["Endpoint", "Endpoints", "is_toolset_name"]
+__all__ = ["Endpoint", "Endpoints"]
 
 
 Message = Request | Notification | Invalid
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CANCELLED = Fault(ErrorCode.CANCELLED, "The client cancelled the request.")
 
 
@@ -189,11 +188,6 @@ async def _admit(policy: HttpPolicy, path: str, scope: Any, send: Any) -> Receiv
     return received
 
 
-def is_toolset_name(text: str) -> bool:
-    """Whether a toolset could have this name; then strangers may read it in a header."""
-    return _NAME.fullmatch(text) is not None
-
-
 def _id_of(message: Message) -> Any:
     return None if isinstance(message, Notification) else message.id
 
@@ -241,6 +235,6 @@ class Endpoints:
         """Serve a request to an unknown toolset: strangers get the answer of a known one."""
         path = scope["path"].rstrip("/")
         toolset = path.removeprefix("/mcp/")
-        if is_toolset_name(toolset) and await _admit(self._policy, path, scope, send) is None:
+        if is_token(toolset) and await _admit(self._policy, path, scope, send) is None:
             return
         await json_rpc_error(send, 404, -32600, unknown_toolset(toolset))
