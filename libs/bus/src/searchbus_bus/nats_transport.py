@@ -34,8 +34,8 @@ log = logging.getLogger("searchbus.bus")
 
 PING_INTERVAL_S = 1
 MAX_OUTSTANDING_PINGS = 2
-"""A server that hangs is left after two to three seconds: a call whose deadline is five seconds away
-is then sent once more through another server."""
+"""A server that hangs is left after two to three seconds: a call with a deadline of five seconds is
+then sent once more through another server."""
 RECONNECT_WAIT_S = 0.25
 
 
