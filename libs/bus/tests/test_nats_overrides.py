@@ -226,6 +226,28 @@ async def test_a_pong_may_come_after_its_flush_gave_up(client_type):
         assert next_one.result() is True
 
 
+@pytest.mark.parametrize("client_type", [Client, BusClient])
+async def test_a_lost_server_is_tried_after_all_others(client_type):
+    """One that hangs still accepts connections, and each attempt takes seconds."""
+    client = client_type()
+    client.options = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0}
+    lost, *others = (SimpleNamespace(last_attempt=None, reconnects=0) for _ in range(3))
+    client._server_pool = [lost, *others]
+    client._current_server = lost
+    tried = []
+
+    async def connect(server) -> None:
+        tried.append(server)
+
+    client._connect_to_server = connect
+    for _ in range(3):
+        await client._select_next_server()
+    if client_type is Client:  # where this fails, the override can go
+        assert tried[0] is lost
+    else:
+        assert tried == [*others, lost]
+
+
 async def test_a_failing_direct_callback_does_not_end_the_read_loop(caplog):
     """It is logged, and the next message is delivered."""
     client = BusClient()

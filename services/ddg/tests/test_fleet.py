@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from contextlib import AsyncExitStack
@@ -225,6 +226,32 @@ async def test_store_that_is_away_does_not_stop_the_worker(leases, refusals):
         fleet.manage(serving)
         leases.away = refusals.away = True
         egress.breaker.refused(1000.0)
-        assert not await fleet.leave_to_others()
+        assert await fleet.leave_to_others() is None
         assert serving.steps == []
         leases.away = refusals.away = False
+
+
+async def test_a_store_that_does_not_answer_in_time_does_not_say_that_nobody_is_there(
+    leases, refusals, monkeypatch
+):
+    """As while it elects a leader; a request is not kept waiting for it."""
+    fleet, egress = member(leases, refusals, "a", probe_succeeds=False)
+    await fleet._others.start(egress.breaker)
+    egress.breaker.refused(1000.0)
+    assert await fleet.leave_to_others() is False
+    elected = asyncio.Event()
+    keys = leases.keys
+
+    async def keys_later() -> list[str]:
+        await elected.wait()
+        return await keys()
+
+    monkeypatch.setattr(leases, "keys", keys_later)
+    fleet._others._looked_s = -math.inf
+    assert await fleet.leave_to_others() is None
+    elected.set()
+
+    async def knows() -> bool:
+        return await fleet.leave_to_others() is False
+
+    await until(knows)

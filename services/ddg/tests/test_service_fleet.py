@@ -117,6 +117,32 @@ async def test_one_blocked_address_fails_no_call_and_rejoins(nats_fleet):
     assert any(address == "127.0.0.32" for _, address, _ in fleet.fake.requests[start:])
 
 
+async def test_a_refused_worker_passes_requests_on_while_the_store_is_away(fleet):
+    """Nobody knows then who is healthy: the others are asked."""
+    for _ in range(2):
+        await fleet.start_worker(ddg_cache_ttl_s=0.0)
+    for bucket in fleet.bus.transport.broker.buckets.values():
+        bucket.away = True
+    fleet.fake.blocked = {"127.0.0.31"}
+    for number in range(30):
+        assert "10 results" in await fleet.search(f"cats {number}")
+    assert fleet.fake.challenges == 1
+
+
+async def test_the_only_worker_says_that_it_is_refused_while_the_store_is_away(fleet):
+    """A request that it passes on comes back to it, a few times."""
+    await fleet.start_worker(ddg_cache_ttl_s=0.0)
+    for bucket in fleet.bus.transport.broker.buckets.values():
+        bucket.away = True
+    fleet.fake.blocked = {"127.0.0.31"}
+    for number in range(3):
+        with pytest.raises(Fault) as caught:
+            await fleet.search(f"cats {number}")
+        assert caught.value.code == "upstream_blocked"
+        assert caught.value.failure.retry_after_ms
+    assert fleet.fake.challenges == 1
+
+
 def requests_of(fleet, address: str, times: int) -> bool:
     return sum(a == address for _, a, _ in fleet.fake.requests) >= times
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 
 import pytest
 
 from searchbus_contracts import Actor, Fault
 from searchbus_toolindex.finder import Finder
+from searchbus_vectors import DIMENSIONS
+from searchbus_vectors.hash_embedder import hashed_vector
 
 from .conftest import EVERY_ROLE, RecordingEmbedder, entries, find, index_of, tool, vectors_of
 
@@ -131,6 +134,48 @@ async def test_repeated_query_is_embedded_and_ranked_once():
     index.replace("office", entries(tool("send", "send mail")), vectors_of)
     assert (await finder.find("mail", actor=EVERY_ROLE)).generation != first.generation
     assert embedder.embedded == ["mail"]
+
+
+async def test_vectors_of_earlier_queries_are_kept_up_to_their_bytes():
+    """Counted with their keys; the least recently used is embedded again."""
+    embedder = RecordingEmbedder()
+    finder = Finder(
+        index_of(tool("send", "send mail")), embedder,
+        vectors_kept_bytes=10 * (512 + 4 * DIMENSIONS), rankings_kept_bytes=2000,
+    )  # fmt: skip
+    queries = [f"word{'x' * number}" for number in range(11)]
+    for query in [*queries, *queries[1:]]:
+        await finder.find(query, actor=EVERY_ROLE)
+    assert len(embedder.embedded) == 11
+    await finder.find(queries[0], actor=EVERY_ROLE)
+    assert embedder.embedded[11:] == queries[:1]
+
+
+async def test_a_search_leaves_no_task_behind():
+    """Only its vector is kept: a finished task also keeps the context of its first caller."""
+
+    def tasks() -> int:
+        gc.collect()
+        return sum(isinstance(found, asyncio.Task) for found in gc.get_objects())
+
+    finder = Finder(index_of(tool("send", "send mail")), RecordingEmbedder())
+    before = tasks()
+    for number in range(50):
+        await finder.find(f"mail{'x' * number}", actor=EVERY_ROLE)
+    assert tasks() == before
+
+
+async def test_a_kept_ranking_holds_no_more_than_its_matches():
+    """An array that is a part of another one keeps all of that."""
+    index = index_of(*(tool(f"mail{n}", "send mail to a person") for n in range(15)))
+    finder = Finder(index, RecordingEmbedder())
+    scope = index.scope(EVERY_ROLE, "tool")
+    parsed, _ = await finder.facets("send mail to a person", scope)
+    vectors = {text: hashed_vector(text) for text in parsed.texts}
+    ranking = finder.ranker.rank(parsed, vectors, scope)
+    for kept in (ranking.slots, ranking.probabilities, ranking.cosines):
+        assert len(kept) == 15
+        assert kept.base is None
 
 
 async def test_change_of_the_catalogue_during_a_search_is_seen():

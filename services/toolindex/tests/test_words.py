@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_toolindex.words import fold, is_unspaced, split_words, terms, word_terms
+from searchbus_toolindex.words import fold, is_unspaced, split_words, stem, terms, word_terms
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,12 @@ def test_unspaced_scripts_give_pairs_of_characters():
     assert terms("天") == ["天"]
     assert is_unspaced("天気")
     assert not is_unspaced("weather")
+
+
+def test_a_run_of_letters_that_is_too_long_for_a_word_is_not_stemmed():
+    """Its stem is not kept either: a caller chooses how long it is."""
+    assert stem("planning") == "plan"
+    assert stem("x" * 100 + "ing") == "x" * 100 + "ing"
 
 
 def test_accents_are_folded():

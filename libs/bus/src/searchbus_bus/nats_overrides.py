@@ -26,6 +26,8 @@ its PONG says nothing of an UNSUB among them, and a drain lost requests | sends 
 the read loop: nothing more is received until a ping is missed | ignores such a PONG |
 | `Client._process_connect_init` | what was left while there was no server is subscribed to \
 again on the next connection: a worker on standby got requests | can drop it without a connection |
+| `Client._select_next_server` | tries a lost server at any place among the others; one that hangs \
+accepts the connection, and costs the two seconds of its greeting | tries a lost server last |
 | `Client._close` | writes what is pending to a connection that was lost; the error \
 leaves the rest undone | closes without a connection too |
 | `Service.info` (public) | lists only endpoints that micro subscribes to; these run one callback \
@@ -198,6 +200,10 @@ class BusClient(Client):
             subscription._stop_processing()
             self._remove_sub(subscription._id)
         self.leaving.clear()
+
+    async def _select_next_server(self) -> None:
+        self._server_pool.sort(key=lambda server: server is self._current_server)
+        await super()._select_next_server()
 
     async def _close(self, status: int, do_cbs: bool = True) -> None:
         if not self.is_connected:

@@ -32,8 +32,10 @@ __all__ = ["NatsTransport"]
 
 log = logging.getLogger("searchbus.bus")
 
-PING_INTERVAL_S = 3
-MAX_OUTSTANDING_PINGS = 1
+PING_INTERVAL_S = 1
+MAX_OUTSTANDING_PINGS = 2
+"""A server that hangs is left after two to three seconds: a call with a deadline of five seconds is
+then sent once more through another server."""
 RECONNECT_WAIT_S = 0.25
 
 

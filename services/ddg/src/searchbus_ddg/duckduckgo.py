@@ -139,7 +139,8 @@ class DuckDuckGo:
                 raise await self._refused.add(request) from None
             if call.remaining_s < _MIN_LEFT_S:
                 raise
-            if request.hops >= _MAX_HOPS or not await self._fleet.leave_to_others():
+            # Where nobody knows who is healthy, the others are asked: up to _MAX_HOPS workers.
+            if request.hops >= _MAX_HOPS or await self._fleet.leave_to_others() is False:
                 if isinstance(fault, Refused) and fault.outcome is Outcome.QUERY_REFUSED:
                     raise await self._refused.add(request) from None
                 raise self._refused_everywhere(fault) from None

@@ -106,16 +106,21 @@ class Fleet:
         first_s = min(self._egress.breaker.open_until_s, self._others.first_probe_s)
         return max(0.0, first_s - time.time())
 
-    async def leave_to_others(self) -> bool:
-        """Leave the queue group now if refused; True where a healthy worker can take a request."""
+    async def leave_to_others(self) -> bool | None:
+        """Leave the queue group now if refused, and whether a healthy worker can take a request.
+
+        Returns:
+            None while that is not known: the store is away, or does not answer in time.
+        """
+        known = False
         try:
             await self._others.publish(self._egress.breaker)
-            await self._others.look(younger_than_s=_FRESH_S, timeout_s=_LOOK_TIMEOUT_S)
+            known = await self._others.look(younger_than_s=_FRESH_S, timeout_s=_LOOK_TIMEOUT_S)
             self._note(None)
         except Fault as fault:
             self._note(fault)
         await self._join_or_leave()
-        return self._others.healthy
+        return self._others.healthy or (False if known else None)
 
     async def _run(self) -> None:
         while True:

@@ -124,17 +124,20 @@ class Others:
         if breaker.closed:
             await self._refusals.put(self._key, encode(_Refusal(left=True)))
 
-    async def look(self, *, younger_than_s: float, timeout_s: float = math.inf) -> None:
+    async def look(self, *, younger_than_s: float, timeout_s: float = math.inf) -> bool:
         """Read who is there, unless the last look is younger; callers at the same time share one.
 
         Args:
-            timeout_s: afterwards the look goes on, and what is known counts.
+            timeout_s: afterwards the look goes on.
+
+        Returns:
+            False after the timeout: what is known is from an earlier look.
 
         Raises:
             Fault: the store is unreachable; nobody is then known to be there.
         """
         if time.monotonic() - self._looked_s < younger_than_s:
-            return
+            return True
         if self._looking is None or self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._look())
             self._looking.add_done_callback(_note_failure)
@@ -142,6 +145,7 @@ class Others:
         await asyncio.wait({looking}, timeout=None if timeout_s == math.inf else timeout_s)
         if looking.done():
             looking.result()
+        return looking.done()
 
     async def close(self) -> None:
         """End a look that is under way."""

@@ -7,8 +7,10 @@ page = await finder.find("send an e-mail", kind="tool", actor=actor, limit=10)
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 
+import numpy as np
 from cachetools import LRUCache
 
 from searchbus_contracts import Actor, ErrorCode, Fault, check_query
@@ -32,27 +34,45 @@ from .scoring import Facet
 
 __all__ = ["Finder"]
 
-_VECTORS_KEPT = 8192
 _EXPLAINED = 20
 """Entries of an explanation, left out or not."""
-_MATCHES_KEPT = 1_000_000
-"""Of kept rankings together; a match takes 16 bytes."""
+_VECTORS_KEPT_BYTES = 24 * 2**20
+_RANKINGS_KEPT_BYTES = 8 * 2**20
+_ENTRY_BYTES = 512
+"""Of a kept vector beside its numbers: key, array and the cache's own records, as measured."""
+_RANKING_BYTES = 1200
+"""The same of a ranking, with the ten nearest entries where nothing matches."""
+_MATCH_BYTES = 16
 
 
 class Finder:
     """Ranks entries for a query and returns a page of the ranking.
 
+    Args:
+        vectors_kept_bytes, rankings_kept_bytes: of earlier queries; the least recently used go.
+
     Raises:
         ValueError: the gate was not fitted to the model of the index.
     """
 
-    def __init__(self, index: Index, embedder: Embeds) -> None:
+    def __init__(
+        self,
+        index: Index,
+        embedder: Embeds,
+        *,
+        vectors_kept_bytes: int = _VECTORS_KEPT_BYTES,
+        rankings_kept_bytes: int = _RANKINGS_KEPT_BYTES,
+    ) -> None:
         self.index = index
         self.ranker = Ranker(index)
         self._embedder = embedder
-        self._vectors: LRUCache[str, asyncio.Task[Vector]] = LRUCache(_VECTORS_KEPT)
-        self._rankings: LRUCache[tuple[int, str, ScopeKey], Ranking] = LRUCache(
-            _MATCHES_KEPT, getsizeof=lambda ranking: 100 + len(ranking)
+        self._embeddings: dict[str, asyncio.Task[Vector]] = {}
+        self._vectors: LRUCache[bytes, Vector] = LRUCache(
+            vectors_kept_bytes, getsizeof=lambda vector: _ENTRY_BYTES + vector.nbytes
+        )
+        self._rankings: LRUCache[tuple[int, bytes, ScopeKey], Ranking] = LRUCache(
+            rankings_kept_bytes,
+            getsizeof=lambda ranking: _RANKING_BYTES + _MATCH_BYTES * len(ranking),
         )
 
     async def find(
@@ -139,7 +159,7 @@ class Finder:
         while True:
             version = self.index.version
             scope = self.index.scope(actor, kind, toolsets)
-            key = (version, query, scope.key)
+            key = (version, _digest(query), scope.key)
             ranking = self._rankings.get(key)
             if ranking is not None:
                 return ranking, scope.fingerprint
@@ -152,8 +172,7 @@ class Finder:
                 # a catalogue that changes all the time does not keep a search waiting.
                 continue
             ranking = self.ranker.rank(parsed, vectors, scope)
-            if len(ranking) < _MATCHES_KEPT // 4:
-                self._rankings[key] = ranking
+            self._rankings[key] = ranking
             return ranking, scope.fingerprint
 
     def _parse(self, query: str, scope: Scope) -> ParsedQuery:
@@ -167,26 +186,34 @@ class Finder:
 
     async def _embed(self, texts: Sequence[str]) -> dict[str, Vector]:
         """Vectors of texts; concurrent requests for one text embed it once."""
-        tasks = {text: self._embedding(text) for text in dict.fromkeys(texts)}
+        vectors: dict[str, Vector] = {}
+        tasks: dict[str, asyncio.Task[Vector]] = {}
+        for text in texts:
+            if (kept := self._vectors.get(_digest(text))) is not None:
+                vectors[text] = kept
+            else:
+                tasks[text] = self._embedding(text)
         # Shielded: if the first caller is cancelled, the others still need the vector.
-        vectors = await asyncio.gather(*(asyncio.shield(task) for task in tasks.values()))
-        return dict(zip(tasks, vectors, strict=True))
+        made = await asyncio.gather(*(asyncio.shield(task) for task in tasks.values()))
+        return vectors | dict(zip(tasks, made, strict=True))
 
     def _embedding(self, text: str) -> asyncio.Task[Vector]:
-        task = self._vectors.get(text)
+        task = self._embeddings.get(text)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._embed_one(text))
-            self._vectors[text] = task
-            task.add_done_callback(lambda done: self._forget_failed(text, done))
+            self._embeddings[text] = task
+            task.add_done_callback(lambda _: self._embeddings.pop(text))
         return task
 
     async def _embed_one(self, text: str) -> Vector:
         (vector,) = await self._embedder.embed_short(
             [self._embedder.query_prefix + text], urgent=True
         )
-        return vector
+        # A copy: the vector may be a row of the matrix of a whole batch.
+        kept = self._vectors[_digest(text)] = np.array(vector)
+        return kept
 
-    def _forget_failed(self, text: str, task: asyncio.Task[Vector]) -> None:
-        failed = task.cancelled() or task.exception() is not None
-        if failed and self._vectors.get(text) is task:
-            del self._vectors[text]
+
+def _digest(text: str) -> bytes:
+    """The key of a text of any length, of 16 bytes."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

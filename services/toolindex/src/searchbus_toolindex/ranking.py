@@ -267,7 +267,7 @@ def _first(judged: _Judged, number: int, *, first_page: int) -> Ranking:
     rows = judged.rows[:number]
     return Ranking(
         slots=judged.slots[rows],
-        probabilities=judged.verdict.probabilities[:number],
+        probabilities=judged.verdict.probabilities[:number].copy(),  # else all of them are kept
         cosines=np.max([facet.cosine[rows] for facet in judged.facets], axis=0),
         first_page=first_page,
     )

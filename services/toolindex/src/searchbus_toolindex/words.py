@@ -31,6 +31,8 @@ STOPWORDS = frozenset(
         "please want need help like know find get give tell show using use provide let"
     ).split()
 )
+_MAX_WORD_CHARS = 64
+"""A longer one is no word: were it kept, texts of any size would fill the cache of stems."""
 _stemmer = SnowballStemmer("english")
 
 
@@ -50,9 +52,13 @@ def is_unspaced(word: str) -> bool:
     return _UNSPACED.match(word) is not None
 
 
-@lru_cache(100_000)
 def stem(word: str) -> str:
-    """The stem of a lower-cased English word."""
+    """The stem of a lower-cased English word; a run of letters that is too long for one stays."""
+    return _stem(word) if len(word) <= _MAX_WORD_CHARS else word
+
+
+@lru_cache(100_000)
+def _stem(word: str) -> str:
     return str(_stemmer.stem_word(word))
 
 
