@@ -48,6 +48,19 @@ async def test_a_silent_instance_is_avoided_until_it_answers():
     assert found.pick("echo", avoid={"a"}) == "b"
 
 
+async def test_silence_before_a_lost_connection_says_nothing():
+    """It may have been that of the server; who still does not answer is found anew."""
+    found, _ = following(a=State.ALIVE, b=State.SILENT)
+    await found.probe("echo")
+    assert found.troubled
+    found.forget_silence()
+    assert not found.troubled
+    assert {found.pick("echo") for _ in range(100)} == {"a", "b"}
+    await found.probe("echo")
+    assert found.around("echo") == "a"
+    await found.close()
+
+
 async def test_an_instance_that_is_gone_is_forgotten():
     """Until discovery finds it again."""
     found, _ = following(a=State.GONE)

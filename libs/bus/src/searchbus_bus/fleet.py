@@ -145,6 +145,12 @@ class Fleet:
             instances = random.sample(instances, _MOST_PROBED)
         return set(await asyncio.gather(*(self.check(service, name) for name in instances)))
 
+    def forget_silence(self) -> None:
+        """Avoid nobody: the connection was lost, and may have been why instances did not answer."""
+        self._silent.clear()
+        for task in self._background:
+            task.cancel()
+
     async def close(self) -> None:
         """End the pings of instances that do not answer."""
         for task in list(self._background):

@@ -269,6 +269,7 @@ class Requester:
     def _connection_lost(self) -> None:
         self._was_lost = True
         self._lost_at_s = time.monotonic()
+        self.fleet.forget_silence()
 
     def _cancel(self, service: str, req_id: str) -> None:
         async def publish() -> None:
