@@ -199,6 +199,23 @@ def test_an_only_provider_that_hangs_fails_at_once_after_some_searches():
     run(scenario)
 
 
+def test_searches_that_wait_at_the_same_time_meet_one_silence():
+    """A moment without replies does not switch the provider off for all callers."""
+
+    async def run(loop):
+        quick, slow = Provider("quick"), Provider("slow")
+        searches = Searches(loop, quick, slow)
+        await searches.many(30)
+        slow.seconds = 60.0
+        found = await asyncio.gather(*(searches.one() for _ in range(10)))
+        assert all(states["slow"] != "ok" for _, states, _ in found)
+        slow.seconds = 0.2
+        _, states, _ = await searches.one()
+        assert states["slow"] == "ok"
+
+    virtual_time(run)
+
+
 def test_searches_that_are_cancelled_count_for_nothing():
     """Their callers left; the provider may be as quick as ever."""
 

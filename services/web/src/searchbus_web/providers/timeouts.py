@@ -47,6 +47,7 @@ class ProviderTimeouts:
         self._times = RecentTimes(quantile=0.95)
         self._breaker = Breaker(f"web-{name}", max_cooldown_s=_MAX_COOLDOWN_S, clock=clock)
         self._in_a_row = 0
+        self._silent_at_s = 0.0
 
     async def ask(self, request: Callable[[], Awaitable[T]], timeout_s: float) -> T:
         """Send a request to the provider, unless it has been silent lately.
@@ -105,7 +106,11 @@ class ProviderTimeouts:
         """Record that there was no reply in this time; returns the failure of the search."""
         _count.add(1, {"provider": self._name})
         self._times.add(min(seconds, _MOST_S))
-        self._in_a_row += 1
+        now_s = asyncio.get_running_loop().time()
+        # Searches that waited at the same time met one silence.
+        if now_s - seconds >= self._silent_at_s:
+            self._in_a_row += 1
+            self._silent_at_s = now_s
         open_until_s = self._breaker.open_until_s
         if self._in_a_row >= _TIMEOUTS_TO_OPEN:
             cooldown_s = self._breaker.refused(_COOLDOWN_S)
