@@ -13,6 +13,8 @@ from pathlib import Path
 
 import psutil
 
+from searchbus_contracts.inboxes import INBOX
+
 from .fleet import Fleet, monitor
 from .watched import holdings
 
@@ -88,9 +90,12 @@ class Kept:
             counts["tasks", name] = sum(found["tasks"].values())
             counts["descriptors", name] = psutil.Process(pid).num_fds()
         # A scraper on standby has one subscription, a working one many: the most of each service.
-        for connection in monitor(port, "connz?limit=10000")["connections"]:
+        for connection in monitor(port, "connz?subs=1&limit=10000")["connections"]:
             key = ("subscriptions", connection.get("name", ""))
-            counts[key] = max(counts.get(key, 0), connection["subscriptions"])
+            subjects = connection.get("subscriptions_list", [])
+            # Our inbox and that of nats-py are opened by the first request, which may be late.
+            inboxes = sum(subject.startswith(INBOX) for subject in subjects)
+            counts[key] = max(counts.get(key, 0), len(subjects) - min(2, inboxes))
         counts["consumers", "nats"] = int(monitor(port, "jsz").get("consumers", 0))
         return Held(memory_mib, blocks, objects, counts)
 
