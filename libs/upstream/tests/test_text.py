@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from searchbus_testing.growth import work_ends
-from searchbus_upstream.text import inert, plain, visible
+from searchbus_contracts.visible import visible
+from searchbus_upstream.text import inert, plain
 
 WORST = [
     "![", "!", "[", "](", "![](", '![](a "', "![](a ", "<a ", "<a", "<", "]:", "]:a", "](&", "a",

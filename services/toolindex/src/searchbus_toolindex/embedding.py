@@ -4,7 +4,7 @@
     (vector,) = await embedder.embed_short(["send mail"], urgent=True)    # 768 numbers
 
 The models err on different texts, so that the mean of their cosines ranks better than either
-(services/toolindex/README.md has the figures). A product with such a vector is the mean of both.
+(services/toolindex/README.md has the figures). The dot product of two such vectors is that mean.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import secrets
 
-from searchbus_upstream.text import inert, visible
+from searchbus_contracts.visible import visible
+from searchbus_upstream.text import inert
 
 __all__ = [
     "MAX_CHARS", "START_FRAGMENT", "clean_text", "envelope", "part_of", "rest_of", "start_of",
