@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_testing.growth import work_ends
 from searchbus_contracts.visible import visible
+from searchbus_testing.growth import work_ends
 from searchbus_upstream.text import inert, plain
 
 WORST = [
