@@ -1,4 +1,4 @@
-"""Unit tests mirror modules, so that one finds them."""
+"""Unit tests lie beside the code, so that one finds them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,21 @@ def test_there_are_packages():
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
-def test_every_module_has_a_test_module(package: Path):
-    """src/<package>/a/b.py is tested by tests/a/test_b.py."""
+def test_every_folder_is_tested(package: Path):
+    """The behaviour of src/<package>/a is tested in tests/a, or in tests/test_a.py."""
     (source,) = (package / "src").glob("searchbus_*")
     missing = []
-    for module in sorted(source.rglob("*.py")):
-        expected = package / "tests" / module.parent.relative_to(source) / f"test_{module.name}"
-        if not module.name.startswith("__") and not expected.exists():
-            missing.append(str(expected.relative_to(ROOT)))
+    for folder in {module.parent for module in source.rglob("*.py")}:
+        tests = package / "tests" / folder.relative_to(source)
+        file = tests.with_name(f"test_{tests.name}.py")
+        if not any(tests.glob("test_*.py")) and not file.exists():
+            missing.append(str(tests.relative_to(ROOT)))
     assert missing == []
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_names_of_test_files_name_a_folder_that_exists(package: Path):
+    """A folder of tests has a folder of code of the same name; so nothing is tested elsewhere."""
+    (source,) = (package / "src").glob("searchbus_*")
+    for path in (package / "tests").rglob("test_*.py"):
+        assert (source / path.parent.relative_to(package / "tests")).is_dir(), path
