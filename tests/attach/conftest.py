@@ -18,8 +18,8 @@ from searchbus_attach.pinning import Approvals
 from searchbus_bus import MemoryBroker, Worker
 from searchbus_contracts import Actor
 from searchbus_contracts.attach import StatusRequest
+from searchbus_edge.app import build_app
 from searchbus_edge.bootstrap import open_edge
-from searchbus_edge.http.app import build_app
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.pin_file import PinFile

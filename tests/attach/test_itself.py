@@ -8,8 +8,8 @@ from pathlib import Path
 from mcp import Client
 
 from searchbus_bus import MemoryBroker
+from searchbus_edge.app import build_app
 from searchbus_edge.bootstrap import open_edge
-from searchbus_edge.http.app import build_app
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer

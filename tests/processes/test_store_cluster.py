@@ -11,7 +11,7 @@ import pytest
 
 from searchbus_bus import Bus, KeyValue, connect
 from searchbus_contracts import Fault
-from searchbus_edge.calls.limits import SharedLimiter
+from searchbus_edge.tools.limits import SharedLimiter
 from searchbus_testing import NatsServer, until
 
 from .nats_cluster import nats_cluster

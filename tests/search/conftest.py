@@ -18,9 +18,9 @@ from searchbus_contracts import (
     ToolDescriptor,
     ToolReply,
 )
+from searchbus_edge.app import build_app
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.edge import Edge
-from searchbus_edge.http.app import build_app
 from searchbus_edge.settings import EdgeSettings
 from searchbus_ingest.chunking import cut
 from searchbus_retrieval.library import Library

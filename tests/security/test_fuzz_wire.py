@@ -29,8 +29,8 @@ from searchbus_contracts.headers import (
     TIMEOUT_MS,
     TRACEPARENT,
 )
-from searchbus_edge.lists.cursors import BadCursor, Cursors
-from searchbus_edge.lists.view import validator
+from searchbus_edge.catalog.cursors import BadCursor, Cursors
+from searchbus_edge.catalog.view import validator
 from searchbus_testing import until
 
 

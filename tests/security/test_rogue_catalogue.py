@@ -15,8 +15,8 @@ from msgspec.structs import force_setattr, replace
 
 from searchbus_bus import MemoryBroker, Serving, Worker
 from searchbus_contracts import TextContent, ToolDescriptor, ToolReply
+from searchbus_edge.app import build_app
 from searchbus_edge.bootstrap import open_edge
-from searchbus_edge.http.app import build_app
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.pin_file import PinFile

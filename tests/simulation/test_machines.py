@@ -22,8 +22,8 @@ from searchbus_bus.parts import Assembly, split
 from searchbus_contracts import Fault
 from searchbus_ddg.egress import egress_id
 from searchbus_ddg.lease import LEASE_TTL_S, Lease, claim
-from searchbus_edge.calls.limits import SharedLimiter
-from searchbus_edge.lists.cursors import BadCursor, Cursors
+from searchbus_edge.catalog.cursors import BadCursor, Cursors
+from searchbus_edge.tools.limits import SharedLimiter
 from searchbus_upstream.breaker import Breaker
 
 from .seeds import quick_steps, slow_steps

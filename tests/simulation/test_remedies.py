@@ -18,7 +18,7 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.ingest import IngestReply, IngestRequest, IngestResult
 from searchbus_contracts.retrieval import ListReply, ListRequest
 from searchbus_edge.bootstrap import open_edge
-from searchbus_edge.requests.running import RunningRequests
+from searchbus_edge.mcp.running import RunningRequests
 from searchbus_edge.settings import EdgeSettings
 from searchbus_ingest import sending
 from searchbus_ingest.sources.item import Item, make_document

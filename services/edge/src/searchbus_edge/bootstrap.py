@@ -20,42 +20,42 @@ from searchbus_runtime.pin_file import PinFile
 from .auth.authenticator import Authenticator
 from .auth.identity import ANONYMOUS
 from .auth.static_keys import KeyFile, StaticKeys
-from .calls.audit import AuditLog
-from .calls.limits import LocalLimiter, SharedLimiter
-from .calls.telemetry import Tracing
-from .compat.app import INTERFACES, OtherApis
+from .catalog.changes import ListChanges
+from .catalog.cursors import Cursors
+from .catalog.pages import Pages
+from .catalog.pinning import Pinning
+from .catalog.prompts import Prompts
+from .catalog.registry import Registry
+from .catalog.resources import Resources
 from .composites.connector import Connector, build_worker
 from .composites.documents import Documents
 from .composites.ids import Ids
 from .composites.lazy import add_lazy_tools
+from .composites.own_worker import OwnWorker
 from .composites.similarity import Similarity
 from .composites.sources import Source
 from .composites.web import Web
 from .edge import ASGI, Edge
-from .endpoint import EndpointServers, Handlers
-from .http.calls import HttpCalls
-from .http_api.app import SEGMENTS, HttpApi
-from .http_api.openapi import OpenApi
-from .http_api.tool_list import ToolList
-from .lists.changes import ListChanges
-from .lists.cursors import Cursors
-from .lists.pages import Pages
-from .lists.pinning import Pinning
-from .lists.prompts import Prompts
-from .lists.registry import Registry
-from .lists.resources import Resources
-from .requests.admission import HttpPolicy
-from .requests.body import BodyLimits
-from .requests.endpoint import Endpoints
-from .requests.head import AddressRules
-from .requests.own_worker import OwnWorker
-from .requests.running import RunningRequests
-from .requests.tool_calls import ToolCalls
+from .http.admission import HttpPolicy
+from .http.body import BodyLimits
+from .http.head import AddressRules
+from .interfaces.api.app import SEGMENTS, HttpApi
+from .interfaces.api.openapi import OpenApi
+from .interfaces.api.tool_list import ToolList
+from .interfaces.calls import HttpCalls
+from .interfaces.compat.app import INTERFACES, OtherApis
+from .mcp.endpoint import Endpoints
+from .mcp.running import RunningRequests
+from .mcp.servers import EndpointServers, Handlers
 from .search.finder import Finder
 from .search.lazy import LazyTools, lazy_tools
 from .search.methods import SearchMethods
 from .settings import EdgeSettings
 from .state_key import load_key
+from .tools.audit import AuditLog
+from .tools.call import ToolCalls
+from .tools.limits import LocalLimiter, SharedLimiter
+from .tools.telemetry import Tracing
 
 if TYPE_CHECKING:
     from .auth.jwks import Jwks

@@ -9,15 +9,15 @@ from typing import Any
 from searchbus_bus import Bus, Directory, Worker
 
 from .auth.authenticator import Authenticator
-from .calls.audit import AuditLog
+from .catalog.changes import ListChanges
+from .catalog.registry import Registry
 from .composites.documents import Documents
-from .endpoint import EndpointServers
-from .http.calls import HttpCalls
-from .lists.changes import ListChanges
-from .lists.registry import Registry
-from .requests.admission import HttpPolicy
-from .requests.endpoint import Endpoints
+from .http.admission import HttpPolicy
+from .interfaces.calls import HttpCalls
+from .mcp.endpoint import Endpoints
+from .mcp.servers import EndpointServers
 from .settings import EdgeSettings
+from .tools.audit import AuditLog
 
 __all__ = ["ASGI", "Edge"]
 

@@ -12,8 +12,8 @@ from searchbus_runtime.heap import keep_freed_memory
 from searchbus_runtime.server import bind
 from searchbus_runtime.services import known_services
 
+from .app import build_app
 from .bootstrap import open_edge
-from .http.app import build_app
 from .settings import EdgeSettings
 
 __all__ = ["start"]

@@ -19,14 +19,14 @@ from searchbus_contracts.retrieval import (
     SimilarityReply,
     SimilarityRequest,
 )
-from searchbus_edge.calls.audit import AuditLog
-from searchbus_edge.calls.limits import LocalLimiter
+from searchbus_edge.catalog.registry import Registry
 from searchbus_edge.composites.documents import Documents
 from searchbus_edge.composites.ids import Ids
 from searchbus_edge.composites.similarity import Similarity
 from searchbus_edge.composites.web import Web
-from searchbus_edge.lists.registry import Registry
-from searchbus_edge.requests.tool_calls import ToolCalls
+from searchbus_edge.tools.audit import AuditLog
+from searchbus_edge.tools.call import ToolCalls
+from searchbus_edge.tools.limits import LocalLimiter
 from searchbus_passages import find_quote
 
 IDS = Ids(b"k" * 32)

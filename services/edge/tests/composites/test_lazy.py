@@ -7,12 +7,12 @@ import pytest
 
 from searchbus_bus import Worker
 from searchbus_contracts import ErrorCode, Fault, ToolCall
-from searchbus_edge.calls.faults import invalid_params
-from searchbus_edge.calls.reply import Reply
+from searchbus_edge.catalog.view import View
 from searchbus_edge.composites.lazy import add_lazy_tools
-from searchbus_edge.lists.view import View
-from searchbus_edge.requests.tool_calls import Served
 from searchbus_edge.search.lazy import LAZY, LAZY_TOOLS
+from searchbus_edge.tools.call import Served
+from searchbus_edge.tools.faults import invalid_params
+from searchbus_edge.tools.reply import Reply
 
 
 class Calls:

@@ -8,10 +8,10 @@ import pytest
 
 from searchbus_contracts import ErrorCode, Failure, Fault, TextContent, ToolReply
 from searchbus_contracts.tools import InputRequired
-from searchbus_edge.calls.faults import failed_reply, internal_error, invalid_params, raise_for
-from searchbus_edge.calls.reply import Reply
+from searchbus_edge.http.head import Refusal
 from searchbus_edge.http.problems import CODES, Problem, ProblemError, send_problem
-from searchbus_edge.requests.head import Refusal
+from searchbus_edge.tools.faults import failed_reply, internal_error, invalid_params, raise_for
+from searchbus_edge.tools.reply import Reply
 
 BLOCKED = Fault(ErrorCode.UPSTREAM_BLOCKED, "Blocked. Wait.", retry_after_ms=1500)
 

@@ -22,9 +22,9 @@ from searchbus_contracts.toolindex import (
     FindRequest,
     Found,
 )
-from searchbus_edge.calls.limits import LocalLimiter
-from searchbus_edge.lists.cursors import Cursors
+from searchbus_edge.catalog.cursors import Cursors
 from searchbus_edge.search.finder import Finder
+from searchbus_edge.tools.limits import LocalLimiter
 
 
 class Index:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_edge.lists.view import View
+from searchbus_edge.catalog.view import View
 from searchbus_edge.search.lazy import LAZY, LAZY_TOOLS, LazyTools, lazy_tools
 
 

@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 from searchbus_contracts.explanation import EXPLANATION
 from searchbus_contracts.toolindex import FindExplanation
-from searchbus_edge.lists.view import View
+from searchbus_edge.catalog.view import View
 from searchbus_edge.search.methods import EXTENSION, SearchMethods, SearchParams
 
 VIEW = View((0, True))

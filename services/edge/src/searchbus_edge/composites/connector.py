@@ -20,14 +20,7 @@ from searchbus_contracts.queries import check_query
 from searchbus_contracts.text_parts import Part
 from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, holds
 
-from .briefing import (
-    Brief,
-    BriefAnswer,
-    fit_brief,
-    focused,
-    offset_of,
-    source_of,
-)
+from .briefing import Brief, BriefAnswer, fit_brief, focused, offset_of, source_of
 from .coverage import Coverage, Failures, cover, described, with_meta
 from .fanout import Request, request_all
 from .fetching import UNTRUSTED, Fetch, FetchedDocument, fit

@@ -13,8 +13,8 @@ from mcp.shared.exceptions import MCPError
 from searchbus_bus import Call, Worker
 from searchbus_contracts import ErrorCode, Fault, ToolCall, ToolReply
 
-from ..requests.tool_calls import ToolCalls, ToolRequest
 from ..search.lazy import LAZY, LAZY_TOOLS
+from ..tools.call import ToolCalls, ToolRequest
 
 __all__ = ["add_lazy_tools"]
 

@@ -16,10 +16,10 @@ from searchbus_contracts.coverage import SourceCoverage
 from searchbus_contracts.queries import MAX_TOKENS
 from searchbus_passages import Comparisons
 
-from ..calls.reply import Reply
-from ..lists.registry import Registry
-from ..lists.visible import missing_role, visible
-from ..requests.tool_calls import ToolCalls, ToolRequest
+from ..catalog.registry import Registry
+from ..catalog.visible import missing_role, visible
+from ..tools.call import ToolCalls, ToolRequest
+from ..tools.reply import Reply
 from .ids import Ids, unknown_id
 from .passages import candidates, chosen, marked
 from .quoting import QuoteFound, found_in

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ..calls.telemetry import count_refused
-from ..requests.head import Refusal
+from ..tools.telemetry import count_refused
+from .head import Refusal
 
 __all__ = ["json_rpc_error", "refuse"]
 

@@ -21,10 +21,10 @@ from msgspec import Meta, Struct
 
 from searchbus_contracts import ErrorCode, Failure, TextContent, encode
 
-from ..calls.input_required import MISSING_CAPABILITY
-from ..calls.reply import Reply
-from ..calls.telemetry import count_refused
-from ..requests.head import Refusal
+from ..tools.input_required import MISSING_CAPABILITY
+from ..tools.reply import Reply
+from ..tools.telemetry import count_refused
+from .head import Refusal
 
 __all__ = ["CODES", "Problem", "ProblemError", "send_problem", "unknown_toolset"]
 

@@ -28,10 +28,10 @@ from searchbus_contracts.coverage import SourceCoverage
 from searchbus_contracts.queries import check_query
 from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindExplanation, FindRequest, Kind
 
-from ..calls.limits import Limiter
-from ..lists.cursors import BadCursor, Cursors
-from ..lists.view import ListedTool, View
-from ..lists.visible import visible
+from ..catalog.cursors import BadCursor, Cursors
+from ..catalog.view import ListedTool, View
+from ..catalog.visible import visible
+from ..tools.limits import Limiter
 
 __all__ = ["PAGE_SIZE", "Finder"]
 

@@ -27,9 +27,9 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.toolindex import MAX_FIND_CHARS
 
-from ..calls.faults import failed_reply
-from ..lists.view import ListedTool, View
-from ..lists.visible import visible
+from ..catalog.view import ListedTool, View
+from ..catalog.visible import visible
+from ..tools.faults import failed_reply
 from .finder import PAGE_SIZE, Finder
 
 __all__ = ["CALL_TOOL", "LAZY", "LAZY_TOOLS", "CallTool", "LazyTools", "is_call_tool",

@@ -21,8 +21,8 @@ from searchbus_contracts import Actor
 from searchbus_contracts.coverage import COVERAGE
 from searchbus_contracts.explanation import EXPLANATION
 
-from ..calls import render
-from ..lists.view import ListedTool, View
+from ..catalog.view import ListedTool, View
+from ..tools import render
 from .finder import PAGE_SIZE, Finder
 
 __all__ = ["EXTENSION", "FEATURES", "ListToolsParams", "SearchMethods", "SearchParams"]

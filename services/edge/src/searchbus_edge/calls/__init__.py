@@ -1,1 +1,0 @@
-"""tools/call: limits, arguments, the request on the bus, rendering, audit and telemetry."""

@@ -1,0 +1,1 @@
+"""What the edge offers: views of the catalogue, prompts, resources, pages and pins."""

@@ -1,0 +1,75 @@
+"""tools/list, prompts/list and resources/templates/list, page by page."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import mcp_types as types
+
+from searchbus_contracts import Actor
+
+from ..tools import render
+from ..tools.faults import invalid_params
+from .cursors import UNKNOWN_CURSOR, BadCursor, Cursors
+from .view import ListedTool, View
+from .visible import visible
+
+__all__ = ["Pages"]
+
+T = TypeVar("T")
+
+
+class Pages:
+    """Pages of what a view holds.
+
+    Args:
+        page_size: items per page.
+    """
+
+    def __init__(self, cursors: Cursors, *, page_size: int) -> None:
+        self._cursors = cursors
+        self._page_size = page_size
+
+    def tools(self, actor: Actor, view: View, cursor: str | None) -> types.ListToolsResult:
+        """A page of the tools that the actor may call."""
+        page, following = self.listed_tools(actor, view, cursor)
+        return types.ListToolsResult(tools=[render.tool(t) for t in page], next_cursor=following)
+
+    def listed_tools(
+        self, actor: Actor, view: View, cursor: str | None
+    ) -> tuple[list[ListedTool], str | None]:
+        """The same as the edge lists them, and the next cursor."""
+        tools = [tool for tool in view.tools.values() if visible(actor, tool.descriptor)]
+        return self._page(tools, cursor, "tools", view.toolset)
+
+    def prompts(self, actor: Actor, view: View, cursor: str | None) -> types.ListPromptsResult:
+        """A page of the prompts that the actor may use."""
+        prompts = [(name, p) for name, p in view.prompts.items() if visible(actor, p)]
+        page, following = self._page(prompts, cursor, "prompts", view.toolset)
+        return types.ListPromptsResult(
+            prompts=[render.prompt(name, p) for name, p in page], next_cursor=following
+        )
+
+    def templates(
+        self, actor: Actor, view: View, cursor: str | None
+    ) -> types.ListResourceTemplatesResult:
+        """A page of the resource templates that the actor may use."""
+        templates = [t for _, t in view.templates if t.listed and visible(actor, t)]
+        page, following = self._page(templates, cursor, "templates", view.toolset)
+        return types.ListResourceTemplatesResult(
+            resource_templates=[render.template(t) for t in page], next_cursor=following
+        )
+
+    def _page(
+        self, items: list[T], cursor: str | None, *bound_to: object
+    ) -> tuple[list[T], str | None]:
+        """A page and the next cursor; where the list has changed, the position still counts."""
+        start = 0
+        if cursor is not None:
+            try:
+                start = int(self._cursors.read(cursor, *bound_to)["o"])
+            except BadCursor:
+                raise invalid_params(UNKNOWN_CURSOR) from None
+        end = start + self._page_size
+        following = self._cursors.issue({"o": end}, *bound_to) if end < len(items) else None
+        return items[start:end], following

@@ -1,0 +1,221 @@
+"""prompts/get and completion/complete.
+
+A prompt with messages is filled in and completed from its descriptor; any other by its worker.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import mcp_types as types
+import msgspec
+
+from searchbus_bus import Bus
+from searchbus_contracts import Actor, PromptDescriptor, PromptMessage, ResourceTemplate
+from searchbus_contracts.prompts import (
+    CompleteReply,
+    CompleteRequest,
+    PromptGetReply,
+    PromptGetRequest,
+)
+
+from ..tools.faults import invalid_params
+from ..tools.render import content_block, marked_untrusted
+from .view import View
+from .visible import visible
+
+__all__ = ["Prompts", "complete", "fill"]
+
+GET_TIMEOUT_S = 30.0
+MAX_ARGUMENT_CHARS = 100_000
+MAX_PROMPT_CHARS = 1_000_000
+"""Of a whole prompt: one that repeats a long argument would be many times the request."""
+_PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_-]+)\}")
+_MAX_COMPLETIONS = 100
+
+
+class Prompts:
+    """Fills in and completes the prompts of a view, and completes its resource templates."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def get(
+        self, actor: Actor, view: View, name: str, arguments: Mapping[str, str]
+    ) -> types.GetPromptResult:
+        """A prompt with its arguments.
+
+        Raises:
+            MCPError: -32602; no such prompt, or wrong arguments.
+            Fault: its worker cannot fill it in.
+        """
+        descriptor = _prompt(actor, view, name)
+        if descriptor.messages:
+            return fill(descriptor, arguments, tools=view.prompt_tools(actor))
+        _check(descriptor, arguments)
+        reply = await self._bus.request(
+            self._bus.subjects.prompt(descriptor.toolset, "get"),
+            PromptGetRequest(prompt=descriptor.name, arguments=dict(arguments)),
+            PromptGetReply,
+            service=view.services.get(descriptor.toolset, descriptor.toolset),
+            timeout_s=GET_TIMEOUT_S,
+            actor=actor,
+        )
+        return types.GetPromptResult(
+            description=reply.description,
+            messages=[
+                types.PromptMessage(role=message.role, content=content_block(message.content))
+                for message in reply.messages
+            ],
+            _meta=marked_untrusted(reply.meta) if descriptor.untrusted else reply.meta,
+        )
+
+    async def complete(
+        self, actor: Actor, view: View, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
+        """Suggested values of an argument; none for a template that does not complete.
+
+        Raises:
+            MCPError: -32602; no such prompt.
+            Fault: the worker cannot be asked.
+        """
+        argument, ref = params.argument, params.ref
+        if isinstance(ref, types.PromptReference):
+            prompt = _prompt(actor, view, ref.name)
+            if not prompt.completes:
+                return complete(prompt, argument.name, argument.value)
+            subject = self._bus.subjects.prompt(prompt.toolset, "complete")
+            toolset, name = prompt.toolset, prompt.name
+        else:
+            template = _template(actor, view, ref.uri)
+            if template is None:
+                return complete(None, argument.name, argument.value)
+            subject = self._bus.subjects.resource(template.toolset, "complete")
+            toolset, name = template.toolset, template.uri_template
+        known = params.context.arguments if params.context is not None else None
+        reply = await self._bus.request(
+            subject,
+            CompleteRequest(
+                name=name, argument=argument.name, value=argument.value, arguments=known or {}
+            ),
+            CompleteReply,
+            service=view.services.get(toolset, toolset),
+            timeout_s=GET_TIMEOUT_S,
+            actor=actor,
+        )
+        return types.CompleteResult(
+            completion=types.Completion(
+                values=list(reply.values), total=reply.total, has_more=reply.has_more
+            )
+        )
+
+
+def _prompt(actor: Actor, view: View, name: str) -> PromptDescriptor:
+    descriptor = view.prompts.get(name)
+    if descriptor is None or not visible(actor, descriptor):
+        raise invalid_params(f"Unknown prompt: {name[:64]}. Take a name from prompts/list.")
+    return descriptor
+
+
+def _template(actor: Actor, view: View, uri_template: str) -> ResourceTemplate | None:
+    """The template of that text, if it completes."""
+    for _, template in view.templates:
+        if template.uri_template == uri_template and template.completes:
+            return template if template.listed and visible(actor, template) else None
+    return None
+
+
+def fill(
+    descriptor: PromptDescriptor, arguments: Mapping[str, str], *, tools: Sequence[str] = ()
+) -> types.GetPromptResult:
+    """A prompt with its arguments in place of `{name}`.
+
+    Args:
+        tools: named at the end, so that the model knows which ones it may call.
+
+    Raises:
+        MCPError: -32602 naming the argument that is missing, unknown or too long.
+    """
+    _check(descriptor, arguments)
+    values = {argument.name: arguments.get(argument.name, "") for argument in descriptor.arguments}
+    if _filled_chars(msgspec.to_builtins(descriptor.messages), values) > MAX_PROMPT_CHARS:
+        raise invalid_params(
+            f"Prompt {descriptor.name} would have over {MAX_PROMPT_CHARS} characters. Shorten its "
+            "arguments."
+        )
+    messages = [_message(message, values) for message in descriptor.messages]
+    if tools:
+        _append(messages, f"Tools that you may call for this: {', '.join(tools)}.")
+    return types.GetPromptResult(description=descriptor.description, messages=messages)
+
+
+def _check(descriptor: PromptDescriptor, arguments: Mapping[str, str]) -> None:
+    """Raise MCPError(-32602) for an argument that is missing, unknown or too long."""
+    known = {argument.name: argument for argument in descriptor.arguments}
+    for argument in descriptor.arguments:
+        if argument.required and argument.name not in arguments:
+            raise invalid_params(
+                f"Prompt {descriptor.name} needs the argument {argument.name}. Give it."
+            )
+    for name, value in arguments.items():
+        if name not in known:
+            allowed = ", ".join(known) or "none"
+            raise invalid_params(f"Unknown prompt argument {name[:64]!r}. Allowed: {allowed}.")
+        if len(value) > MAX_ARGUMENT_CHARS:
+            raise invalid_params(
+                f"Prompt argument {name} is over {MAX_ARGUMENT_CHARS} characters. Shorten it."
+            )
+
+
+def _append(messages: list[types.PromptMessage], text: str) -> None:
+    """Add to the last text of the user; as a message of its own where that is no text."""
+    last = messages[-1]
+    if last.role == "user" and isinstance(last.content, types.TextContent):
+        last.content.text += f"\n\n{text}"
+    else:
+        content = types.TextContent(type="text", text=text)
+        messages.append(types.PromptMessage(role="user", content=content))
+
+
+def complete(
+    descriptor: PromptDescriptor | None, argument: str, typed: str
+) -> types.CompleteResult:
+    """The declared values of an argument that begin with `typed`, ignoring case."""
+    values: list[str] = []
+    if descriptor is not None:
+        for declared in descriptor.arguments:
+            if declared.name == argument:
+                values = [v for v in declared.values if v.lower().startswith(typed.lower())]
+    shown = values[:_MAX_COMPLETIONS]
+    return types.CompleteResult(
+        completion=types.Completion(
+            values=shown, total=len(values), has_more=len(values) > len(shown)
+        )
+    )
+
+
+def _message(message: PromptMessage, values: Mapping[str, str]) -> types.PromptMessage:
+    filled = msgspec.convert(_replace(msgspec.to_builtins(message), values), PromptMessage)
+    return types.PromptMessage(role=filled.role, content=content_block(filled.content))
+
+
+def _filled_chars(node: Any, values: Mapping[str, str]) -> int:
+    """Characters of all texts after the replacement, before anything is made of that size."""
+    if isinstance(node, str):
+        known = [name for name in _PLACEHOLDER.findall(node) if name in values]
+        return len(node) + sum(len(values[name]) - len(name) - len("{}") for name in known)
+    inner = (
+        node.values() if isinstance(node, dict) else node if isinstance(node, list | tuple) else ()
+    )
+    return sum(_filled_chars(value, values) for value in inner)
+
+
+def _replace(node: Any, values: Mapping[str, str]) -> Any:
+    if isinstance(node, str):
+        # One pass: braces inside a value are not replaced again.
+        return _PLACEHOLDER.sub(lambda m: values.get(m[1], m[0]), node)
+    if isinstance(node, dict):
+        return {key: _replace(value, values) for key, value in node.items()}
+    return node

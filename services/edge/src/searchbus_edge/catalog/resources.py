@@ -1,0 +1,164 @@
+"""resources/list and resources/read.
+
+The list starts with the fixed resources of the registry. A template with `lists` stands for
+resources too many for a catalog (documents): behind the fixed ones, their worker lists them by
+pages. What the worker cannot list now, such as a damaged collection, is named in `_meta`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from msgspec import to_builtins
+
+from searchbus_bus import Bus
+from searchbus_contracts import (
+    Actor,
+    ErrorCode,
+    Fault,
+    ResourceListReply,
+    ResourceListRequest,
+    ResourceReadReply,
+    ResourceReadRequest,
+)
+from searchbus_contracts.coverage import COVERAGE, SourceCoverage
+
+from ..tools import render
+from ..tools.faults import invalid_params
+from .cursors import UNKNOWN_CURSOR, BadCursor, Cursors
+from .view import View
+from .visible import visible
+
+__all__ = ["Resources"]
+
+READ_TIMEOUT_S = 30.0
+MAX_URI_CHARS = 2048
+_WORKER_PAGE = 200
+
+
+class Resources:
+    """Lists and reads the resources of a view."""
+
+    def __init__(self, bus: Bus, cursors: Cursors, *, page_size: int) -> None:
+        self._bus = bus
+        self._cursors = cursors
+        self._page_size = page_size
+
+    async def list_page(
+        self, actor: Actor, view: View, cursor: str | None
+    ) -> types.ListResourcesResult:
+        """One page.
+
+        The cursor holds the toolset (`s`, absent for fixed resources) and the position in it (`c`).
+        """
+        bound = ("resources", view.toolset, actor.subject, sorted(actor.roles))
+        state = self._open(cursor, bound)
+        fixed = [r for r in view.resources.values() if visible(actor, r)]
+        paged = view.listed_toolsets(actor)
+        source, inner = str(state.get("s", "")), state.get("c")
+        if source == "":
+            start = int(inner or 0)
+            page = fixed[start : start + self._page_size]
+            following: dict[str, Any] | None = {"c": start + len(page)}
+            if start + len(page) >= len(fixed):
+                following = {"s": paged[0][0]} if paged else None
+            if not page and following is not None:
+                return await self._from_worker(actor, paged, following["s"], None, bound)
+            return self._result(page, following, bound)
+        return await self._from_worker(actor, paged, source, inner, bound)
+
+    async def _from_worker(
+        self,
+        actor: Actor,
+        paged: list[tuple[str, str]],
+        toolset: str,
+        cursor: str | None,
+        bound: tuple[object, ...],
+    ) -> types.ListResourcesResult:
+        names = [name for name, _ in paged]
+        if toolset not in names:
+            raise invalid_params(UNKNOWN_CURSOR)
+        at = names.index(toolset)
+        reply = await self._bus.request(
+            self._bus.subjects.resource(toolset, "list"),
+            ResourceListRequest(cursor=cursor, limit=min(self._page_size, _WORKER_PAGE)),
+            ResourceListReply,
+            service=paged[at][1],
+            timeout_s=READ_TIMEOUT_S,
+            actor=actor,
+        )
+        following: dict[str, Any] | None = None
+        if reply.next_cursor is not None:
+            following = {"s": toolset, "c": reply.next_cursor}
+        elif at + 1 < len(names):
+            following = {"s": names[at + 1]}
+        page = [resource for resource in reply.resources if visible(actor, resource)]
+        return self._result(page, following, bound, reply.coverage)
+
+    def _result(
+        self,
+        page: list[Any],
+        following: dict[str, Any] | None,
+        bound: tuple[object, ...],
+        coverage: Sequence[SourceCoverage] = (),
+    ) -> types.ListResourcesResult:
+        return types.ListResourcesResult(
+            resources=[render.resource(r) for r in page],
+            next_cursor=None if following is None else self._cursors.issue(following, *bound),
+            _meta={COVERAGE: to_builtins(coverage)} if coverage else None,
+        )
+
+    def _open(self, cursor: str | None, bound: tuple[object, ...]) -> dict[str, Any]:
+        if cursor is None:
+            return {}
+        try:
+            return self._cursors.read(cursor, *bound)
+        except BadCursor:
+            raise invalid_params(UNKNOWN_CURSOR) from None
+
+    async def read(
+        self, actor: Actor, view: View, uri: str, *, revision: str
+    ) -> types.ReadResourceResult:
+        """The content of a resource.
+
+        Args:
+            revision: of the protocol; it decides the code of "not found".
+
+        Raises:
+            MCPError: no such resource, or one that the actor may not read.
+        """
+        if len(uri) > MAX_URI_CHARS:
+            raise _not_found(uri, revision)
+        found = view.resources.get(uri) or next(
+            (template for pattern, template in view.templates if pattern.fullmatch(uri)), None
+        )
+        if found is None or not visible(actor, found):
+            raise _not_found(uri, revision)
+        try:
+            reply = await self._bus.request(
+                self._bus.subjects.resource(found.toolset, "read"),
+                ResourceReadRequest(uri=uri),
+                ResourceReadReply,
+                service=view.services.get(found.toolset, found.toolset),
+                timeout_s=READ_TIMEOUT_S,
+                actor=actor,
+            )
+        except Fault as fault:
+            if fault.code == ErrorCode.NOT_FOUND:
+                raise _not_found(uri, revision) from None
+            raise
+        return types.ReadResourceResult(
+            contents=[
+                render.resource_contents(body, untrusted=found.untrusted) for body in reply.contents
+            ],
+            _meta=reply.meta,
+        )
+
+
+def _not_found(uri: str, revision: str) -> MCPError:
+    # Revision 2026-07-28 retired -32002.
+    code = types.INVALID_PARAMS if revision >= "2026" else -32002
+    return MCPError(code, "Resource not found", {"uri": uri[:MAX_URI_CHARS]})

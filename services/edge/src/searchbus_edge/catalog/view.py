@@ -1,0 +1,172 @@
+"""What one endpoint offers at one moment."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import jsonschema_rs
+
+from searchbus_contracts import (
+    Actor,
+    PromptDescriptor,
+    ResourceDescriptor,
+    ResourceTemplate,
+    ToolDescriptor,
+)
+from searchbus_contracts.headers import bare_role
+
+from ..tools.repair import Repair
+from .client_schema import client_schema, with_nulls
+from .visible import visible
+
+__all__ = ["PATTERN_OPTIONS", "ListedTool", "View", "validator"]
+
+PATTERN_OPTIONS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
+"""Of one text, a fifth of a millisecond; with the usual million one call with many texts could hold
+the loop for minutes. Only patterns with references to groups or looks around have steps back."""
+
+
+def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+    """The validator of a tool's arguments; it never fetches a schema from a file or an address.
+
+    Raises:
+        ValueError: the schema is not valid.
+    """
+    return jsonschema_rs.Draft202012Validator(schema, offline=True, pattern_options=PATTERN_OPTIONS)
+
+
+@dataclass(frozen=True)
+class ListedTool:
+    """A tool under the name that an endpoint lists.
+
+    Args:
+        held: why calls are refused, while the service describes it in a way that nobody approved.
+    """
+
+    name: str
+    descriptor: ToolDescriptor
+    service: str
+    held: str = ""
+
+    def is_of(self, name: str, descriptor: ToolDescriptor, service: str, held: str) -> bool:
+        """Whether it was made of these, with this very descriptor."""
+        return (
+            self.descriptor is descriptor
+            and self.name == name
+            and self.service == service
+            and self.held == held
+        )
+
+    @cached_property
+    def span_name(self) -> str:
+        """Of the span of a call."""
+        return f"tools/call {self.name}"
+
+    @cached_property
+    def span_attributes(self) -> dict[str, str]:
+        """Of the span of a call."""
+        return {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": self.name,
+            "searchbus.toolset": self.descriptor.toolset,
+        }
+
+    @cached_property
+    def validator(self) -> jsonschema_rs.Validator:
+        """Checks arguments; made at the first call, since it takes 5 KiB."""
+        return validator(with_nulls(self.descriptor.input_schema))
+
+    @cached_property
+    def repair(self) -> Repair:
+        """Of arguments, before they are validated."""
+        return Repair(with_nulls(self.descriptor.input_schema))
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        """The schema of its arguments as clients read it."""
+        return client_schema(self.descriptor.input_schema)
+
+    @cached_property
+    def output_schema(self) -> dict[str, Any] | None:
+        """The schema of its results as clients read it."""
+        found = self.descriptor.output_schema
+        return None if found is None else client_schema(found)
+
+    @cached_property
+    def mirrors_arguments(self) -> bool:
+        """Whether clients of 2026-07-28 repeat arguments in `Mcp-Param-*` headers (SEP-2243)."""
+        return '"x-mcp-header"' in json.dumps(self.descriptor.input_schema, default=str)
+
+
+@dataclass(frozen=True)
+class View:
+    """Tools, prompts and resources of an endpoint, in a fixed order.
+
+    Args:
+        version: the directory's generation, whether search was available, the pins' generation.
+        toolset: None for `/mcp`.
+        services: the service of each toolset, in naming order.
+        tool_of: tools by (toolset, own name).
+    """
+
+    version: tuple[int, bool, int]
+    toolset: str | None = None
+    tools: dict[str, ListedTool] = field(default_factory=dict)
+    prompts: dict[str, PromptDescriptor] = field(default_factory=dict)
+    resources: dict[str, ResourceDescriptor] = field(default_factory=dict)
+    templates: tuple[tuple[re.Pattern[str], ResourceTemplate], ...] = ()
+    services: Mapping[str, str] = field(default_factory=dict)
+    tool_of: dict[tuple[str, str], ListedTool] = field(default_factory=dict)
+
+    def visible_roles(self, actor: Actor) -> frozenset[str] | None:
+        """The actor's roles that decide what it sees here; None for an actor with every role.
+
+        Actors with equal values see the same lists.
+        """
+        if "*" in actor.roles:
+            return None
+        deciding = self._deciding_roles
+        return deciding & {bare_role(role) for role in actor.roles} if deciding else deciding
+
+    def prepare(self) -> None:
+        """Look through all items for what the first request would look for; use a thread."""
+        _ = self.max_request_bytes, self._deciding_roles
+
+    @cached_property
+    def max_request_bytes(self) -> int:
+        """The largest request that a tool declares; 0 where none does."""
+        return max((t.descriptor.max_request_bytes for t in self.tools.values()), default=0)
+
+    @cached_property
+    def _deciding_roles(self) -> frozenset[str]:
+        items: list[Any] = [tool.descriptor for tool in self.tools.values()]
+        items += [*self.prompts.values(), *self.resources.values(), *(t for _, t in self.templates)]
+        return frozenset(bare_role(role) for item in items for role in item.required_roles)
+
+    def prompt_tools(self, actor: Actor) -> list[str]:
+        """Names of the tools that prompts name to this actor."""
+        tools = [tool for tool in self.tools.values() if tool.descriptor.in_prompts]
+        return [tool.name for tool in tools if visible(actor, tool.descriptor)]
+
+    def listed_toolsets(self, actor: Actor) -> list[tuple[str, str]]:
+        """(toolset, service) of resources that a worker lists page by page, in naming order."""
+        return self._toolsets(actor, lambda template: template.lists)
+
+    def searched_toolsets(self, actor: Actor) -> list[tuple[str, str]]:
+        """(toolset, service) of resources that a worker finds by content, in naming order."""
+        return self._toolsets(actor, lambda template: template.searches)
+
+    def _toolsets(
+        self, actor: Actor, chosen: Callable[[ResourceTemplate], bool]
+    ) -> list[tuple[str, str]]:
+        names = dict.fromkeys(
+            template.toolset
+            for _, template in self.templates
+            if chosen(template) and visible(actor, template)
+        )
+        return [(name, self.services[name]) for name in names]

@@ -1,1 +1,0 @@
-"""Interfaces of other search APIs, answered by the tools of the toolset web."""

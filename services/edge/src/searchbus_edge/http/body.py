@@ -1,0 +1,146 @@
+"""The body of a request: how large it may be, and how long its client may take to send it.
+
+Most requests come in one piece; the deadline and the count of held bytes apply to the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from mcp_types import PARSE_ERROR
+
+from ..catalog.view import View
+from ..mcp.messages import NOT_JSON, Request, is_json, read_request
+from ..search.lazy import is_call_tool
+from .head import Head, Refusal
+
+__all__ = ["BodyLimits"]
+
+_MAX_STRINGS = 20_000
+"""Keys and texts of a body: each costs time in all that reads it, and may be an error."""
+
+
+class BodyLimits:
+    """The limits of one edge.
+
+    Args:
+        most_bytes: of any body.
+        call_bytes: of a body whose tool does not declare more (`max_request_bytes`).
+        timeout_s: from the head of a request to the end of its body.
+        held_bytes: of all bodies together that are not complete.
+    """
+
+    def __init__(
+        self,
+        most_bytes: int,
+        call_bytes: int,
+        *,
+        timeout_s: float = 30.0,
+        held_bytes: int = 64 * 1024 * 1024,
+    ) -> None:
+        self._most_bytes = most_bytes
+        self._call_bytes = min(most_bytes, call_bytes)
+        # A smaller body has neither too many bytes nor too many texts, whatever it asks for.
+        self._small_bytes = min(self._call_bytes, 2 * _MAX_STRINGS)
+        self._timeout_s = timeout_s
+        self._free_bytes = held_bytes
+
+    async def read(
+        self, head: Head, receive: Any, everything: Callable[[], View]
+    ) -> bytes | Refusal:
+        """The body, or why it is refused.
+
+        Args:
+            receive: of the ASGI request.
+            everything: the tools of the edge; the largest request of one limits what is read.
+        """
+        limit = self._call_bytes
+        length = int(head.content_length) if head.content_length.isdigit() else None
+        if length is None or length > limit:
+            limit = min(self._most_bytes, max(limit, everything().max_request_bytes))
+        if length is not None and length > limit:
+            return _too_large(limit)
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        if message.get("more_body"):
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    return await self._read_rest(body, receive, limit)
+            except TimeoutError:
+                text = f"The body did not arrive within {self._timeout_s:g} seconds. Send it again."
+                return Refusal(408, text, headers=((b"connection", b"close"),))
+        return _too_large(limit) if len(body) > limit else body
+
+    async def _read_rest(self, body: bytes, receive: Any, limit: int) -> bytes | Refusal:
+        parts, size = [body], len(body)
+        self._free_bytes -= size
+        try:
+            while True:
+                if size > limit:
+                    return _too_large(limit)
+                if self._free_bytes < 0:
+                    return Refusal(
+                        503, "Too many requests are being received. Send it again later."
+                    )
+                message = await receive()  # a disconnect has neither body nor more_body
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                self._free_bytes -= len(parts[-1])
+                if not message.get("more_body"):
+                    return b"".join(parts) if size <= limit else _too_large(limit)
+        finally:
+            self._free_bytes += size
+
+    def check(
+        self, body: bytes, offered: Callable[[], View], everything: Callable[[], View]
+    ) -> Refusal | None:
+        """Why a message of MCP is refused that is too large for what it asks; None where it is
+        allowed.
+
+        Args:
+            offered: the tools of the endpoint; only a body over the usual limit needs them.
+            everything: those that call_tool calls.
+        """
+
+        if len(body) <= self._small_bytes:
+            return None
+
+        def declared() -> int:
+            request = read_request(body)
+            return _declared(request, offered(), everything()) if request is not None else 0
+
+        return self.check_size(body, declared)
+
+    def check_size(self, body: bytes, declared: Callable[[], int]) -> Refusal | None:
+        """Why a body is refused that is too large; None where it is allowed.
+
+        Args:
+            declared: bytes that its tool allows; looked at only for a body over the usual limit.
+        """
+        if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:
+            if not is_json(body):
+                return Refusal(400, NOT_JSON, PARSE_ERROR)
+            return Refusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
+        if len(body) <= self._call_bytes:
+            return None
+        limit = max(self._call_bytes, declared())
+        return _too_large(limit) if len(body) > limit else None
+
+
+def _strings(body: bytes) -> int:
+    """The number of keys and texts: half of the quotes that are not escaped."""
+    plain = body.replace(rb"\\", b"")  # a quote after an escaped backslash ends its text
+    return (plain.count(b'"') - plain.count(rb"\"")) // 2
+
+
+def _declared(request: Request, view: View, everything: View) -> int:
+    listed = view.tools.get(request.called_tool())
+    if listed is not None and is_call_tool(listed):
+        listed = everything.tools.get(request.named_argument())
+    return listed.descriptor.max_request_bytes if listed is not None else 0
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, f"The body is over {limit} bytes.")

@@ -1,0 +1,1 @@
+"""Interfaces beside MCP: plain HTTP."""

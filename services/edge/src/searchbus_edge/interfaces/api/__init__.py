@@ -1,0 +1,1 @@
+"""/api/v1: every tool as a POST with JSON, described by /openapi.json."""

@@ -1,0 +1,1 @@
+"""Interfaces of Tavily and SearXNG, for clients that have one."""

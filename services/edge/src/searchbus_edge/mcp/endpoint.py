@@ -1,0 +1,240 @@
+"""One MCP endpoint over HTTP: the path of a request, from its head to its response.
+
+`Endpoint.__call__` reads from top to bottom: method → head → caller → abuse limit → transport rules
+→ body → role → message. A message is then served by the fast way, or else by the kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.subjects import is_token
+
+from ..catalog.registry import Registry
+from ..catalog.view import View
+from ..http.admission import HttpPolicy
+from ..http.answer import Answer, DisconnectWatch, HttpAnswer
+from ..http.errors import json_rpc_error, refuse
+from ..http.head import Refusal
+from ..http.problems import unknown_toolset
+from ..search.lazy import is_call_tool
+from ..tools.call import ToolCalls
+from ..tools.faults import raise_for
+from .batch import Batch, BatchRefused, check_batch
+from .fast import FastWay
+from .fast_search import FastSearch
+from .kernel import Kernel, Received, is_modern
+from .messages import Invalid, Notification, Request, encode_error, parse_body
+from .running import RunningRequests
+from .servers import EndpointServer, EndpointServers
+
+__all__ = ["Endpoint", "Endpoints"]
+
+
+Message = Request | Notification | Invalid
+_CANCELLED = Fault(ErrorCode.CANCELLED, "The client cancelled the request.")
+
+
+class Endpoint:
+    """An ASGI application for `/mcp` or `/mcp/<toolset>`."""
+
+    def __init__(
+        self,
+        path: str,
+        server: EndpointServer,
+        calls: ToolCalls,
+        policy: HttpPolicy,
+        running: RunningRequests,
+    ) -> None:
+        self._path = path
+        self._server = server
+        self._calls = calls
+        self._policy = policy
+        self._running = running
+        self._kernel = Kernel(server.mcp)
+        self._fast = FastWay(server, self._kernel, calls, policy.tracing)
+        self._search = FastSearch(server, policy.tracing)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one HTTP request."""
+        received = await _admit(self._policy, self._path, scope, send)
+        if received is None:
+            return
+        limits = self._policy.limits
+        body = received.head.check_media_types() or await limits.read(
+            received.head, receive, self._everything
+        )
+        if isinstance(body, bytes):
+            body = limits.check(body, self._offered, self._everything) or body
+        if isinstance(body, Refusal):
+            await refuse(send, body)
+            return
+        await self._serve(received, body, receive, send)
+
+    def _offered(self) -> View:
+        """The tools of the endpoint, which only a large body needs."""
+        return self._server.view
+
+    def _everything(self) -> View:
+        """The tools of the edge, which only a large body needs."""
+        return self._calls.everything
+
+    async def _serve(self, received: Received, body: bytes, receive: Any, send: Any) -> None:
+        """Serve the message, or each message of a batch."""
+        answer = HttpAnswer(received.head, send)
+        message = parse_body(body, modern=is_modern(received.head.revision))
+        ready = self._fast.ready(received, message) if isinstance(message, Request) else None
+        if ready is not None:
+            # Nothing is waited for, so there is nothing to cancel when the client disconnects.
+            await answer.finish(ready)
+            return
+        with DisconnectWatch(receive, answer):
+            if isinstance(message, list):
+                await self._serve_batch(received, message, answer, send)
+            elif (refusal := self._lacks_role(received, message)) is not None:
+                await refuse(send, refusal, message_id=_id_of(message))
+            else:
+                await self.message(received, message, answer)
+
+    async def _serve_batch(
+        self, received: Received, messages: list[Any], answer: HttpAnswer, send: Any
+    ) -> None:
+        try:
+            check_batch(messages, received.head.revision)
+        except BatchRefused as refused:
+            await json_rpc_error(send, 400, refused.code, str(refused))
+            return
+        counted = True  # the first message, as the request that brought it
+
+        async def serve(received: Received, message: Message, answer: Answer) -> None:
+            nonlocal counted
+            if not counted and (refused := await self._too_many(received)) is not None:
+                await answer.finish(*_refusal(message, refused))
+                return
+            counted = False
+            if (refusal := self._lacks_role(received, message)) is not None:
+                error = encode_error(_id_of(message), refusal.code, refusal.message)
+                await answer.finish(error)
+                return
+            await self.message(received, message, answer)
+
+        await Batch(messages, received, serve).answer(send, answer)
+
+    async def _too_many(self, received: Received) -> MCPError | None:
+        """Count one more message of a batch; why it is refused, where there are too many."""
+        try:
+            await self._policy.abuse.admit(received.caller)
+        except Fault as fault:
+            return raise_for(fault)
+        return None
+
+    async def message(self, received: Received, message: Message, answer: Answer) -> None:
+        """Serve one message."""
+        if isinstance(message, Invalid):
+            await answer.finish(encode_error(message.id, message.code, message.message), status=400)
+        elif isinstance(message, Notification):
+            if message.method == "notifications/cancelled":
+                await self._cancel(received, message)
+            error = await self._kernel.notification(received, message)
+            await answer.finish(error or b"", status=400 if error else 202)
+        elif is_modern(received.head.revision):  # whose clients cancel by closing the connection
+            await self._request(received, message, answer)
+        else:
+            work = self._request(received, message, answer)
+            if not await self._running.run(received.caller, message.id, work):
+                reason = raise_for(_CANCELLED).error
+                await answer.finish(
+                    encode_error(message.id, reason.code, reason.message, reason.data)
+                )
+
+    async def _request(self, received: Received, request: Request, answer: Answer) -> None:
+        fast = self._search if request.method == "tools/search" else self._fast
+        if not await fast.serve(received, request, answer):
+            await self._kernel.request(received, request, answer)
+
+    async def _cancel(self, received: Received, message: Notification) -> None:
+        if not is_modern(received.head.revision):
+            await self._running.cancel(received.caller, (message.params or {}).get("requestId"))
+
+    def _lacks_role(self, received: Received, message: Message) -> Refusal | None:
+        """Why a call is refused whose tool needs a role that an identified caller lacks."""
+        if (
+            self._policy.authenticator.open
+            or not isinstance(message, Request)
+            or message.method != "tools/call"
+        ):
+            return None
+        listed = self._server.view.tools.get(message.called_tool())
+        if listed is not None and is_call_tool(listed):
+            listed = self._calls.everything.tools.get(message.named_argument())
+        descriptor = listed.descriptor if listed is not None else None
+        return self._policy.check_role(received.actor, self._path, descriptor)
+
+
+async def _admit(policy: HttpPolicy, path: str, scope: Any, send: Any) -> Received | None:
+    """Admit a request to the endpoint of a path; None where it was refused, which is answered."""
+    # A stateless server has nothing to stream on GET and no session to DELETE.
+    if scope["method"] != "POST":
+        message = "Use POST: this endpoint keeps no sessions and no streams."
+        await json_rpc_error(send, 405, -32600, message, extra=[(b"allow", b"POST")])
+        return None
+    received = await policy.admit(scope, path)
+    if isinstance(received, Refusal):
+        await refuse(send, received)
+        return None
+    return received
+
+
+def _id_of(message: Message) -> Any:
+    return None if isinstance(message, Notification) else message.id
+
+
+def _refusal(message: Message, refused: MCPError) -> list[bytes]:
+    """The response to a message that is not served; a notification has none."""
+    if isinstance(message, Notification):
+        return []
+    error = refused.error
+    return [encode_error(message.id, error.code, error.message, error.data)]
+
+
+class Endpoints:
+    """Makes each endpoint at its first request: a new toolset needs no restart."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        servers: EndpointServers,
+        calls: ToolCalls,
+        policy: HttpPolicy,
+        running: RunningRequests,
+    ) -> None:
+        self._registry = registry
+        self._servers = servers
+        self._calls = calls
+        self._policy = policy
+        self._running = running
+        self._endpoints: dict[str | None, Endpoint] = {}
+
+    def get(self, toolset: str | None) -> Endpoint | None:
+        """The endpoint `/mcp` (None) or `/mcp/<toolset>`; None for an unknown toolset."""
+        if toolset is not None and not self._registry.offers(toolset):
+            return None
+        endpoint = self._endpoints.get(toolset)
+        if endpoint is None:
+            path = "/mcp" if toolset is None else f"/mcp/{toolset}"
+            endpoint = Endpoint(
+                path, self._servers.get(toolset), self._calls, self._policy, self._running
+            )
+            self._endpoints[toolset] = endpoint
+        return endpoint
+
+    async def unknown(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve a request to an unknown toolset: strangers get the answer of a known one."""
+        path = scope["path"].rstrip("/")
+        toolset = path.removeprefix("/mcp/")
+        if is_token(toolset) and await _admit(self._policy, path, scope, send) is None:
+            return
+        await json_rpc_error(send, 404, -32600, unknown_toolset(toolset))

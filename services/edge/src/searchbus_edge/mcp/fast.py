@@ -1,0 +1,301 @@
+"""The fast way: tools/call, the lists and ping without the SDK's types.
+
+It serves a request only where it understands every field. Everything else (other methods, unknown
+parameters, input responses, extensions, odd headers) is left to the kernel, which also says what is
+wrong with a malformed request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from mcp.server.connection import Connection
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    PROTOCOL_VERSION_META_KEY,
+    ErrorData,
+    methods,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import Raw, Struct, field
+from pydantic import ValidationError
+
+from searchbus_contracts import ToolEvent
+
+from ..http.answer import Answer
+from ..tools.call import Served, ToolCalls, ToolRequest
+from ..tools.events import ForwardedEvents, log_data
+from ..tools.faults import shown_error
+from ..tools.input_required import capability_names
+from ..tools.telemetry import Tracing
+from .kernel import Failed, Kernel, Received, is_modern
+from .messages import Request, decode_json, encode_error, encode_result
+from .results import encode_reply, is_plain
+from .servers import EndpointServer
+
+__all__ = ["REVISIONS", "FastWay", "ParamsMeta", "client_of", "decode_params", "finish_error"]
+
+REVISIONS = frozenset({"2025-06-18", "2025-11-25", *MODERN_PROTOCOL_VERSIONS})
+"""Whose results of tools/call are alike; older ones lack structured content."""
+_PAGES = frozenset({"tools/list", "prompts/list", "resources/templates/list", "ping"})
+"""Methods whose results are kept as bytes; that of ping is empty."""
+_MAX_PAGES = 512
+_MAX_ENVELOPE_BYTES = 4096
+"""Of a client's name and capabilities: larger ones are not kept, so the kernel reads them."""
+_NO_RAW = Raw(b"")
+
+
+class ParamsMeta(Struct, forbid_unknown_fields=True):
+    """What the fast way understands of `_meta`."""
+
+    revision: str | None = field(name=PROTOCOL_VERSION_META_KEY, default=None)
+    client_info: Raw = field(name=CLIENT_INFO_META_KEY, default=_NO_RAW)
+    capabilities: Raw = field(name=CLIENT_CAPABILITIES_META_KEY, default=_NO_RAW)
+    progress_token: int | str | None = field(name="progressToken", default=None)
+    traceparent: str | None = None
+    tracestate: str | None = None
+
+
+class _CallParams(Struct, forbid_unknown_fields=True):
+    name: str
+    arguments: Raw = Raw(b"{}")
+    meta: ParamsMeta = field(name="_meta", default_factory=ParamsMeta)
+
+
+class _PageParams(Struct, forbid_unknown_fields=True):
+    cursor: str | None = None
+    meta: ParamsMeta = field(name="_meta", default_factory=ParamsMeta)
+
+
+_call_params = msgspec.json.Decoder(_CallParams)
+_page_params = msgspec.json.Decoder(_PageParams)
+
+
+class FastWay:
+    """The fast way of one endpoint.
+
+    Args:
+        kernel: makes each page of a list once, and renders replies that `results` does not cover.
+    """
+
+    def __init__(
+        self, server: EndpointServer, kernel: Kernel, calls: ToolCalls, tracing: Tracing
+    ) -> None:
+        self._server = server
+        self._kernel = kernel
+        self._calls = calls
+        self._tracing = tracing
+        self._stamp: dict[str, Any] = server.mcp.server_info_stamp
+        # The one made longest ago first.
+        self._pages: dict[tuple[Any, ...], Raw] = {}
+
+    async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
+        """Serve a request; False, and nothing done, where that is the kernel's part."""
+        if request.method == "tools/call":
+            return await self._call(received, request, answer)
+        if request.method in _PAGES:
+            return await self._page(received, request, answer)
+        return False
+
+    async def _call(self, received: Received, request: Request, answer: Answer) -> bool:
+        head = received.head
+        params = decode_params(_call_params, request)
+        if params is None or head.revision not in REVISIONS:
+            return False
+        capabilities = client_of(received, request, params.meta, params.name)
+        view = self._server.view
+        listed = view.tools.get(params.name)
+        # Arguments that the schema mirrors into headers are compared by the kernel.
+        if capabilities is None or (listed is not None and listed.mirrors_arguments):
+            return False
+        try:
+            arguments = decode_json(params.arguments)
+        except ValueError:
+            return False
+        if not isinstance(arguments, dict):
+            return False
+        modern = is_modern(head.revision)
+        send = _sending(params.meta.progress_token, answer, logs=not modern)
+        meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
+        try:
+            with self._tracing.message(
+                request.method, head.revision, request.id,
+                header=(head.traceparent, head.tracestate), meta=meta,
+            ) as outcome:  # fmt: skip
+                async with ForwardedEvents(send) as on_event:
+                    served = await _guarded(
+                        self._calls,
+                        ToolRequest(
+                            received.actor, view, params.name, arguments,
+                            raw_arguments=params.arguments, capabilities=capabilities,
+                            on_event=on_event,
+                        ),
+                    )  # fmt: skip
+                if served.reply.is_error:
+                    outcome.error = "tool_error"
+        except MCPError as raised:
+            await finish_error(answer, request, raised.error, modern=modern)
+            return True
+        if is_plain(served.reply):
+            stamp = self._stamp if modern else None
+            await answer.finish(*encode_reply(request.id, served.reply, stamp))
+        else:
+            received.served = served
+            await self._kernel.request(received, request, answer)
+        return True
+
+    def ready(self, received: Received, request: Request) -> bytes | None:
+        """The response to a request for a page that was made before, with its span; else None."""
+        if request.method not in _PAGES:
+            return None
+        params = self._page_params(received, request)
+        page = self._pages.get(self._page_key(received, request, params)) if params else None
+        if params is None or page is None:
+            return None
+        head, meta = received.head, params.meta
+        self._tracing.message(
+            request.method, head.revision or "", request.id,
+            header=(head.traceparent, head.tracestate),
+            meta={"traceparent": meta.traceparent, "tracestate": meta.tracestate},
+        ).end()  # fmt: skip
+        return encode_result(request.id, page)
+
+    async def _page(self, received: Received, request: Request, answer: Answer) -> bool:
+        """A page: made by the kernel once per catalogue, cursor and class of caller."""
+        ready = self.ready(received, request)  # of a message in a batch
+        if ready is not None:
+            await answer.finish(ready)
+            return True
+        params = self._page_params(received, request)
+        if params is None:
+            return False
+        key = self._page_key(received, request, params)
+        result = await self._kernel.result(received, request)
+        if result is None:
+            return False
+        if isinstance(result, Failed):
+            await answer.finish(result.body, status=result.status)
+            return True
+        page = self._pages[key] = Raw(msgspec.json.encode(result))
+        if len(self._pages) > _MAX_PAGES:
+            del self._pages[next(iter(self._pages))]
+        await answer.finish(encode_result(request.id, page))
+        return True
+
+    def _page_params(self, received: Received, request: Request) -> _PageParams | None:
+        """The parameters of a page; None where the kernel must look at the request."""
+        params: _PageParams | None = decode_params(_page_params, request)
+        if params is None or client_of(received, request, params.meta, None) is None:
+            return None
+        return params
+
+    def _page_key(
+        self, received: Received, request: Request, params: _PageParams
+    ) -> tuple[Any, ...]:
+        """What a page depends on; callers with equal keys are answered alike."""
+        view = self._server.view
+        return (
+            request.method, received.head.revision, params.cursor, view.version,
+            view.visible_roles(received.actor),
+        )  # fmt: skip
+
+
+def decode_params(decoder: msgspec.json.Decoder[Any], request: Request) -> Any:
+    """The parameters; None where they have a field that the fast way does not know."""
+    try:
+        return decoder.decode(request.params if len(request.params) else b"{}")
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def client_of(
+    received: Received, request: Request, meta: ParamsMeta, name: str | None
+) -> tuple[str, ...] | None:
+    """Names of the capabilities that the client declared; None where the kernel must look."""
+    head = received.head
+    if not is_modern(head.revision):
+        plain = meta.revision is None and not len(meta.client_info) and not len(meta.capabilities)
+        return () if plain else None
+    if (
+        head.revision not in MODERN_PROTOCOL_VERSIONS
+        or head.revision != meta.revision
+        or head.method != request.method
+        or (name is not None and head.name != name)
+        or head.repeated
+    ):
+        return None
+    if len(meta.client_info) + len(meta.capabilities) > _MAX_ENVELOPE_BYTES:
+        return None
+    return _capabilities(head.revision, bytes(meta.client_info), bytes(meta.capabilities))
+
+
+async def finish_error(answer: Answer, request: Request, error: ErrorData, *, modern: bool) -> None:
+    """Answer with a JSON-RPC error."""
+    status = ERROR_CODE_HTTP_STATUS.get(error.code, 200) if modern else 200
+    body = encode_error(request.id, error.code, error.message, error.data)
+    await answer.finish(body, status=status)
+
+
+@lru_cache(maxsize=1024)
+def _capabilities(revision: str, info: bytes, capabilities: bytes) -> tuple[str, ...] | None:
+    """Names of declared capabilities; None for an envelope that the SDK would refuse."""
+    try:
+        meta = {
+            PROTOCOL_VERSION_META_KEY: revision,
+            CLIENT_CAPABILITIES_META_KEY: decode_json(capabilities),
+        }
+        if info:
+            meta[CLIENT_INFO_META_KEY] = decode_json(info)
+        methods.validate_client_request("tools/call", revision, {"name": "x", "_meta": meta})
+    except (ValidationError, ValueError):
+        return None
+    connection = Connection.from_envelope(
+        revision, meta.get(CLIENT_INFO_META_KEY), meta[CLIENT_CAPABILITIES_META_KEY]
+    )
+    return capability_names(connection.client_capabilities)
+
+
+async def _guarded(calls: ToolCalls, request: ToolRequest) -> Served:
+    """Raise MCP errors only: what went wrong inside is logged, not shown."""
+    try:
+        return await calls.call(request)
+    except Exception as error:
+        raise shown_error(error, "tools/call") from None
+
+
+def _sending(token: int | str | None, answer: Answer, *, logs: bool) -> Callable[[ToolEvent], Any]:
+    """Sends events of a worker as notifications.
+
+    Args:
+        token: of the client's request for progress; None sends none.
+        logs: whether log events are sent.
+    """
+
+    async def send(event: ToolEvent) -> None:
+        params: dict[str, Any]
+        if event.kind == "progress":
+            if token is None:
+                return
+            params = {"progressToken": token, "progress": event.progress}
+            if event.total is not None:
+                params["total"] = event.total
+            if event.message is not None:
+                params["message"] = event.message
+            await _notify(answer, "notifications/progress", params)
+        elif logs:
+            params = {"level": event.level, "data": log_data(event)}
+            if event.logger is not None:
+                params["logger"] = event.logger
+            await _notify(answer, "notifications/message", params)
+
+    return send
+
+
+async def _notify(answer: Answer, method: str, params: Mapping[str, Any]) -> None:
+    await answer.notify(msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params}))

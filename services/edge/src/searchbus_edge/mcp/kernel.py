@@ -1,0 +1,261 @@
+"""Serves one message by the MCP SDK: its handlers, validation and errors, not its transport.
+
+A request is one exchange: no session, no memory streams, no task group. Two functions of the SDK
+serve it, `serve_one` for a request and `ServerRunner.on_notify` for a notification, on every
+revision. What the SDK's HTTP entries check before is checked here in the same order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import anyio
+import mcp_types as types
+import msgspec
+from mcp.server import Server
+from mcp.server.connection import Connection
+from mcp.server.runner import ServerRunner, modern_error_data, serve_one
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import NoBackChannelError
+from mcp.shared.inbound import (
+    ERROR_CODE_HTTP_STATUS,
+    InboundLadderRejection,
+    classify_inbound_request,
+    find_duplicated_routing_header,
+    unsupported_protocol_version_rejection,
+    validate_mcp_param_headers,
+)
+from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
+from mcp.shared.message import ServerMessageMetadata
+from mcp.shared.transport_context import TransportContext
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from msgspec import Struct
+
+from searchbus_contracts import Actor
+
+from ..http.answer import Answer
+from ..http.head import Head
+from ..tools.call import Served
+from .messages import BAD_PARAMS, Notification, Request, encode_error, encode_result
+
+__all__ = ["DEFAULT_REVISION", "Exchange", "Failed", "Kernel", "Received", "is_modern"]
+
+log = logging.getLogger("searchbus.edge")
+DEFAULT_REVISION = "2025-03-26"
+"""Of a request without the header MCP-Protocol-Version (MCP 2025-06-18, transports)."""
+_TRANSPORT = TransportContext(kind="streamable-http", can_send_request=False)
+
+
+def is_modern(revision: str | None) -> bool:
+    """Whether a request has its revision, client and capabilities in `_meta` (2026-07-28).
+
+    Unknown revisions count as modern, whose rules name the supported ones.
+    """
+    return revision is not None and revision not in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+class Received(Struct):
+    """What handlers find in `ctx.request`.
+
+    Args:
+        actor: the identified caller.
+        served: the outcome of a tool call that the fast way made and cannot render.
+        caller: the identified caller, else the client's address.
+    """
+
+    head: Head
+    actor: Actor
+    served: Served | None = None
+    caller: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A request that failed: the JSON-RPC error and its HTTP status."""
+
+    body: bytes
+    status: int
+
+
+class Exchange:
+    """The SDK's `DispatchContext` for one message: notifications go to its answer."""
+
+    can_send_request = False
+    transport = _TRANSPORT
+
+    def __init__(
+        self,
+        received: Received,
+        answer: Answer | None,
+        request_id: int | str | None = None,
+        progress_token: int | str | None = None,
+    ) -> None:
+        self.request_id = request_id
+        self.progress_token = progress_token
+        self.message_metadata = ServerMessageMetadata(request_context=received)
+        self._answer = answer
+
+    @cached_property
+    def cancel_requested(self) -> anyio.Event:
+        """Never set: a client cancels by closing the connection."""
+        return anyio.Event()
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Refused: a stateless server cannot receive the client's response."""
+        raise NoBackChannelError(method)
+
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> None:
+        """Send a notification before the response."""
+        if self._answer is None:
+            return
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        await self._answer.notify(msgspec.json.encode(message))
+
+    async def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Send progress to a client that gave a token."""
+        if self.progress_token is None:
+            return
+        params: dict[str, Any] = {"progressToken": self.progress_token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        await self.notify("notifications/progress", params)
+
+
+class Kernel:
+    """The SDK's server of one endpoint."""
+
+    def __init__(self, server: Server[Any]) -> None:
+        self._server = server
+
+    async def notification(self, received: Received, message: Notification) -> bytes | None:
+        """Take a notification; the JSON-RPC error of a revision that is not served."""
+        revision = received.head.revision
+        if is_modern(revision):
+            rejection = unsupported_protocol_version_rejection(revision or "")
+            if rejection is not None:
+                return encode_error(None, rejection.code, rejection.message, rejection.data)
+            return None  # 2026-07-28 has no notifications of clients: accepted and dropped
+        connection = Connection.from_envelope(revision or DEFAULT_REVISION, None, None)
+        runner = ServerRunner(self._server, connection, {})
+        if message.method:
+            await runner.on_notify(Exchange(received, None), message.method, message.params)
+        return None
+
+    async def request(self, received: Received, request: Request, answer: Answer) -> None:
+        """Serve a request and send its response."""
+        try:
+            params = request.decoded_params()
+        except ValueError:
+            message = "The body is not valid JSON."
+            await answer.finish(encode_error(None, types.PARSE_ERROR, message), status=400)
+            return
+        if params is not None and not isinstance(params, dict):
+            refused = encode_error(request.id, types.INVALID_PARAMS, BAD_PARAMS)
+            await answer.finish(refused, status=400)
+            return
+        connection = self._connect(received.head, request, params)
+        if isinstance(connection, InboundLadderRejection):
+            status = ERROR_CODE_HTTP_STATUS.get(connection.code, 200)
+            refused = encode_error(request.id, connection.code, connection.message, connection.data)
+            await answer.finish(refused, status=status)
+            return
+        if request.method == "subscriptions/listen" and not received.head.accepts_events:
+            refused = encode_error(request.id, types.INVALID_REQUEST, _NO_STREAM)
+            await answer.finish(refused, status=406)
+            return
+        exchange = Exchange(received, answer, request.id, progress_token_from_params(params))
+        outcome = await self._serve(exchange, request, params, connection)
+        if isinstance(outcome, Failed):
+            await answer.finish(outcome.body, status=outcome.status)
+        else:
+            await answer.finish(encode_result(request.id, outcome))
+
+    async def result(self, received: Received, request: Request) -> dict[str, Any] | Failed | None:
+        """The outcome of a request that sends no notifications.
+
+        None, and nothing done, where `request` must say what is wrong with its headers.
+        """
+        params = request.decoded_params()
+        connection = self._connect(received.head, request, params)
+        if isinstance(connection, InboundLadderRejection):
+            return None
+        return await self._serve(Exchange(received, None, request.id), request, params, connection)
+
+    async def _serve(
+        self, exchange: Exchange, request: Request, params: Any, connection: Connection
+    ) -> dict[str, Any] | Failed:
+        try:
+            return await serve_one(
+                self._server, exchange, request.method, params,
+                connection=connection, lifespan_state={},
+            )  # fmt: skip
+        except Exception as error:
+            data = modern_error_data(error)
+            modern = is_modern(connection.protocol_version)
+            status = ERROR_CODE_HTTP_STATUS.get(data.code, 200) if modern else 200
+            return Failed(encode_error(request.id, data.code, data.message, data.data), status)
+
+    def _connect(
+        self, head: Head, request: Request, params: dict[str, Any] | None
+    ) -> Connection | InboundLadderRejection:
+        """The revision and the client of a request, after the rules for its headers."""
+        if not is_modern(head.revision):
+            return Connection.from_envelope(head.revision or DEFAULT_REVISION, None, None)
+        headers = head.all
+        pairs = ((n.decode("latin-1"), v.decode("latin-1")) for n, v in head.raw)
+        repeated = find_duplicated_routing_header(pairs)
+        if repeated is not None:
+            message = f"{repeated} header appears more than once"
+            return InboundLadderRejection(types.HEADER_MISMATCH, message)
+        body = {"method": request.method, "params": params}
+        verdict = classify_inbound_request(body, headers=headers)
+        if isinstance(verdict, InboundLadderRejection):
+            return verdict
+        rejection = self._check_argument_headers(head, request, params or {})
+        return rejection or Connection.from_envelope(
+            verdict.protocol_version, verdict.client_info, verdict.client_capabilities
+        )
+
+    def _check_argument_headers(
+        self, head: Head, request: Request, params: dict[str, Any]
+    ) -> InboundLadderRejection | None:
+        """`Mcp-Param-*` headers must agree with the arguments that the tool's schema names."""
+        name, arguments = params.get("name"), params.get("arguments") or {}
+        lookup = self._server.get_tool_input_schema
+        if request.method != "tools/call" or not isinstance(name, str) or lookup is None:
+            return None
+        schema = lookup(name)
+        if schema is None or not isinstance(arguments, dict):
+            return None
+        return validate_mcp_param_headers(schema, arguments, _RawHeaders(head))
+
+
+_NO_STREAM = "Not Acceptable: this method answers with an event stream"
+
+
+class _RawHeaders(dict[str, str]):
+    """All header lines: a repeated one must be seen as such."""
+
+    def __init__(self, head: Head) -> None:
+        super().__init__(head.all)
+        self._lines = [
+            (name.decode("latin-1"), value.strip().decode("latin-1")) for name, value in head.raw
+        ]
+
+    def items(self) -> Any:
+        """Every line."""
+        return self._lines

@@ -1,0 +1,248 @@
+"""The MCP server of each endpoint: handlers over the registry.
+
+The same server serves HTTP and stdio, in all revisions that the SDK negotiates.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import mcp_types as types
+from mcp.server import Server
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.subscriptions import ListenHandler
+from pydantic import BaseModel
+
+from searchbus_contracts import VERSION, Actor
+
+from ..catalog.pages import Pages
+from ..catalog.prompts import Prompts
+from ..catalog.registry import Registry
+from ..catalog.resources import Resources
+from ..catalog.view import View
+from ..search.lazy import LAZY
+from ..search.methods import ListToolsParams, SearchMethods, SearchParams
+from ..tools.call import Served, ToolCalls, ToolRequest
+from ..tools.events import ForwardedEvents, sending
+from ..tools.faults import shown_error
+from ..tools.input_required import client_capabilities, dump_responses, request_input
+from ..tools.render import tool_result
+
+__all__ = ["EndpointServer", "EndpointServers", "Handlers"]
+
+Context = ServerRequestContext[Any, Any]
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """What all endpoints share.
+
+    Args:
+        listen: serves `subscriptions/listen`.
+        middleware: of the SDK's server, outermost first.
+        default_actor: the caller of a request that carries none (no access control, stdio).
+        list_ttl_ms: how long clients may cache a list.
+    """
+
+    registry: Registry
+    calls: ToolCalls
+    pages: Pages
+    resources: Resources
+    prompts: Prompts
+    search: SearchMethods
+    listen: ListenHandler
+    middleware: Sequence[Any]
+    default_actor: Actor
+    list_ttl_ms: int
+
+
+class EndpointServers:
+    """One server per endpoint, made at its first use: a new toolset needs no restart."""
+
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
+        self._servers: dict[str | None, EndpointServer] = {}
+
+    def get(self, toolset: str | None) -> EndpointServer:
+        """The server of `/mcp` (None) or `/mcp/<toolset>`."""
+        server = self._servers.get(toolset)
+        if server is None:
+            server = self._servers[toolset] = EndpointServer(toolset, self._handlers)
+        return server
+
+
+class EndpointServer:
+    """The handlers of one endpoint; `mcp` is the SDK's server."""
+
+    def __init__(self, toolset: str | None, handlers: Handlers) -> None:
+        self._toolset = toolset
+        self._handlers = handlers
+        hint = CacheHint(ttl_ms=handlers.list_ttl_ms, scope="private")
+        self.mcp: Server[Any] = Server(
+            "searchbus" if toolset is None else f"searchbus-{toolset}",
+            version=VERSION,
+            title="searchbus",
+            instructions="Search and retrieval tools for agents.",
+            cache_hints={
+                "tools/list": hint,
+                "prompts/list": hint,
+                "resources/list": hint,
+                "resources/templates/list": hint,
+            },
+            get_tool_input_schema=self._input_schema,
+            on_call_tool=_guarded(self._call_tool),
+            on_list_prompts=_guarded(self._list_prompts),
+            on_get_prompt=_guarded(self._get_prompt),
+            on_completion=_guarded(self._complete),
+            on_list_resources=_guarded(self._list_resources),
+            on_list_resource_templates=_guarded(self._list_templates),
+            on_read_resource=_guarded(self._read_resource),
+            on_subscribe_resource=_guarded(self._accept),
+            on_unsubscribe_resource=_guarded(self._accept),
+            on_subscriptions_listen=handlers.listen,
+        )
+        self.mcp.add_request_handler("tools/list", ListToolsParams, _guarded(self._list_tools))
+        for method, search, view in (
+            ("tools/search", handlers.search.tools, lambda: self.searched),
+            ("prompts/search", handlers.search.prompts, lambda: self.view),
+            ("resources/search", handlers.search.resources, lambda: self.view),
+        ):
+            handler = _guarded(self._searching(search, view))
+            self.mcp.add_request_handler(method, SearchParams, handler)
+        self.mcp.middleware[:] = handlers.middleware
+        # Deprecated in 2026-07-28, and the constructor warns of it; older clients still send it.
+        self.mcp.add_request_handler(
+            "logging/setLevel", types.SetLevelRequestParams, _guarded(self._accept)
+        )
+
+    @property
+    def view(self) -> View:
+        """What the endpoint offers now."""
+        return self._handlers.registry.view(self._toolset)
+
+    @property
+    def searched(self) -> View:
+        """What tools/search finds: on `/mcp/lazy`, everything that call_tool can call."""
+        return self._handlers.registry.view(None) if self._toolset == LAZY else self.view
+
+    @property
+    def search(self) -> SearchMethods:
+        """The search methods."""
+        return self._handlers.search
+
+    def _actor(self, ctx: Context) -> Actor:
+        """The identified caller of an HTTP request; else the default."""
+        found = getattr(ctx.request, "actor", None)
+        return found if isinstance(found, Actor) else self._handlers.default_actor
+
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        listed = self.view.tools.get(name)
+        return None if listed is None else listed.descriptor.input_schema
+
+    async def _list_tools(self, ctx: Context, params: ListToolsParams) -> types.ListToolsResult:
+        search = self._handlers.search
+        if params.query is not None and search.available:
+            query = SearchParams(query=params.query, cursor=params.cursor)
+            return await search.tools(self._actor(ctx), self.searched, query)
+        return self._handlers.pages.tools(self._actor(ctx), self.view, params.cursor)
+
+    async def _call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        # Of a call that the fast way made: only its rendering is left.
+        served: Served | None = getattr(ctx.request, "served", None)
+        if served is None:
+            served = await self._run_tool(ctx, params)
+        if served.reply.input_required is not None:
+            return request_input(ctx, served.reply.input_required)
+        return tool_result(served.reply.decoded())
+
+    async def _run_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Served:
+        async with ForwardedEvents(sending(ctx)) as on_event:
+            return await self._handlers.calls.call(
+                ToolRequest(
+                    self._actor(ctx), self.view, params.name, params.arguments or {},
+                    capabilities=client_capabilities(ctx), input_responses=dump_responses(params),
+                    state=params.request_state, on_event=on_event,
+                )
+            )  # fmt: skip
+
+    async def _list_prompts(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        return self._handlers.pages.prompts(self._actor(ctx), self.view, _cursor(params))
+
+    async def _get_prompt(
+        self, ctx: Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        return await self._handlers.prompts.get(
+            self._actor(ctx), self.view, params.name, params.arguments or {}
+        )
+
+    async def _complete(
+        self, ctx: Context, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
+        return await self._handlers.prompts.complete(self._actor(ctx), self.view, params)
+
+    async def _list_resources(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        return await self._handlers.resources.list_page(
+            self._actor(ctx), self.view, _cursor(params)
+        )
+
+    async def _list_templates(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        return self._handlers.pages.templates(self._actor(ctx), self.view, _cursor(params))
+
+    async def _read_resource(
+        self, ctx: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        return await self._handlers.resources.read(
+            self._actor(ctx), self.view, str(params.uri), revision=ctx.protocol_version
+        )
+
+    async def _accept(self, ctx: Context, params: Any) -> types.EmptyResult:
+        """Accept without effect: a stateless edge keeps nothing between requests.
+
+        Clients follow changes by `subscriptions/listen` of revision 2026-07-28.
+        """
+        return types.EmptyResult()
+
+    def _searching(
+        self,
+        search: Callable[[Actor, View, SearchParams], Awaitable[BaseModel]],
+        view: Callable[[], View],
+    ) -> Callable[[Context, SearchParams], Awaitable[dict[str, Any]]]:
+        async def handler(ctx: Context, params: SearchParams) -> dict[str, Any]:
+            params.check()
+            found = await search(self._actor(ctx), view(), params)
+            return self._handlers.search.dump(found, ctx.protocol_version)
+
+        return handler
+
+
+def _cursor(params: types.PaginatedRequestParams | None) -> str | None:
+    return params.cursor if params is not None else None
+
+
+def _guarded(
+    handler: Callable[[Context, P], Awaitable[R]],
+) -> Callable[[Context, P], Awaitable[R]]:
+    """Raise MCP errors only: the SDK would show the text of any other exception to the client."""
+
+    @functools.wraps(handler)
+    async def guarded(ctx: Context, params: P) -> R:
+        try:
+            return await handler(ctx, params)
+        except Exception as error:
+            raise shown_error(error, ctx.method) from None
+
+    return guarded

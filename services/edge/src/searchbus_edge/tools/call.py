@@ -1,0 +1,283 @@
+"""Calls a tool: resolve → validate → admit → ask the bus → render its text → record.
+
+Everything that calls a tool calls it here: a client's tools/call on either way, each message of a
+batch, `call_tool`, and the composites for their sources. Each policy is one step of `_run`.
+
+A failure that the model can act on is a reply with `is_error`, also where its arguments miss the
+tool's schema (SEP-1303). What is wrong with the request itself is an `MCPError`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+from opentelemetry import trace
+
+from searchbus_bus import Bus
+from searchbus_bus.loop_watch import serves
+from searchbus_contracts import (
+    Actor,
+    ErrorCode,
+    Fault,
+    TextContent,
+    ToolCall,
+    ToolEvent,
+    encode,
+)
+
+from ..catalog.registry import Registry
+from ..catalog.view import ListedTool, View
+from ..catalog.visible import visible
+from ..search.lazy import LAZY, CallTool, LazyTools
+from .arguments import check_arguments
+from .audit import AuditLog
+from .faults import failed_reply, internal_error, invalid_params
+from .input_required import require_capabilities
+from .limits import Limiter
+from .render import marked_untrusted, with_text
+from .reply import RawReply, Reply
+from .telemetry import name_tool, record_tool
+
+__all__ = ["Served", "ToolCalls", "ToolRequest"]
+
+OnEvent = Callable[[ToolEvent], None]
+_CODES = frozenset(map(str, ErrorCode))
+
+
+class ToolRequest(Struct, frozen=True):
+    """One call.
+
+    Args:
+        view: the endpoint's tools; `name` is the name that it lists.
+        arguments: decoded.
+        raw_arguments: the same as JSON, where the caller has it.
+        capabilities: that the client declared.
+        input_responses, state: what the client gives back (see InputRequired).
+        on_event: receives progress and log events.
+        timeout_s: of a caller with a deadline of its own.
+        for_composite: the current span is that of a composite, and keeps its name and outcome.
+    """
+
+    actor: Actor
+    view: View
+    name: str
+    arguments: dict[str, Any]
+    raw_arguments: Raw | None = None
+    capabilities: tuple[str, ...] = ()
+    input_responses: dict[str, Any] | None = None
+    state: str | None = None
+    on_event: OnEvent | None = None
+    timeout_s: float | None = None
+    for_composite: bool = False
+
+
+class Served(Struct, frozen=True):
+    """The tool that replied, and its reply."""
+
+    listed: ListedTool
+    reply: Reply
+
+
+class ToolCalls:
+    """Calls tools over the bus.
+
+    Args:
+        registry: its view of `/mcp` is what `lazy` works on.
+        lazy: the edge's own tools.
+        limiter: of all calls of one caller.
+        costly: of one caller's calls to each tool that costs money.
+        audit: records every call.
+        timeout_cap_s: the most that a call may take, whatever its descriptor says.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        registry: Registry,
+        lazy: LazyTools,
+        *,
+        limiter: Limiter,
+        costly: Limiter,
+        audit: AuditLog,
+        timeout_cap_s: float,
+    ) -> None:
+        self._bus = bus
+        self._registry = registry
+        self._lazy = lazy
+        self._limiter = limiter
+        self._costly = costly
+        self._audit = audit
+        self._timeout_cap_s = timeout_cap_s
+
+    @property
+    def everything(self) -> View:
+        """The view of `/mcp`, on which call_tool works."""
+        return self._registry.view(None)
+
+    @serves(lambda names: f"tool {names['request'].name}, trace {_trace_id(names['span'])}")
+    async def call(self, request: ToolRequest) -> Served:
+        """Serve one call and record it.
+
+        Raises:
+            MCPError: -32602 for an unknown (or hidden) tool, -32603 for an internal error.
+        """
+        started_s = time.perf_counter()
+        outcome, size_bytes = "cancelled", 0
+        span = trace.get_current_span()
+        try:
+            served = await self._run(request, span)
+            outcome, size_bytes = _outcome(served.reply)
+            return served
+        except MCPError as error:
+            outcome = f"json-rpc {error.error.code}"
+            raise
+        finally:
+            duration_s = time.perf_counter() - started_s
+            listed = request.view.tools.get(request.name)
+            if listed is not None:
+                record_tool(listed.descriptor.toolset, listed.descriptor.name, outcome, duration_s)
+            self._audit.record(
+                request.actor, request.name[:128], outcome=outcome, size_bytes=size_bytes,
+                duration_s=duration_s, span=span, arguments=request.arguments,
+            )  # fmt: skip
+
+    async def _run(self, request: ToolRequest, span: trace.Span) -> Served:
+        listed = self._resolve(request, span)
+        try:
+            if listed.held:
+                raise _held(listed)
+            request = _validate(listed, request)
+            if listed.descriptor.toolset == LAZY:
+                return await self._own_tool(listed, request)
+            require_capabilities(listed.descriptor, request.capabilities)
+            await self._admit(request.actor, listed)
+            reply = await self._ask(listed, request)
+            if listed.descriptor.untrusted:
+                reply = replace(reply, meta=marked_untrusted(reply.meta))
+            return Served(listed, with_text(listed, reply))
+        except Fault as fault:
+            if not request.for_composite:
+                span.set_attribute("error.type", fault.code)
+            if fault.code == ErrorCode.INTERNAL:
+                raise internal_error() from None
+            return Served(listed, _failed(fault))
+
+    def _resolve(self, request: ToolRequest, span: trace.Span) -> ListedTool:
+        """The tool of that name; a tool that the caller may not use is unknown to it."""
+        listed = request.view.tools.get(request.name)
+        if listed is None or not visible(request.actor, listed.descriptor):
+            unseen = ", ".join(self._registry.unseen)
+            hint = f" The tools of {unseen} are not known yet: try again later." if unseen else ""
+            raise invalid_params(
+                f"Unknown tool: {request.name[:64]}. tools/list shows those there are.{hint}"
+            )
+        if not request.for_composite:
+            name_tool(span, listed)
+        return listed
+
+    async def _admit(self, actor: Actor, listed: ListedTool) -> None:
+        """Count the call against the caller's limits; raises Fault(rate_limited)."""
+        await self._limiter.admit(actor.subject)
+        descriptor = listed.descriptor
+        if descriptor.costly:
+            await self._costly.admit(f"{actor.subject}/{descriptor.toolset}.{descriptor.name}")
+
+    async def _ask(self, listed: ListedTool, request: ToolRequest) -> Reply:
+        """Send the request to the tool's service; raises Fault."""
+        descriptor = listed.descriptor
+        hints = descriptor.annotations
+        timeout_s = min(descriptor.timeout_ms / 1000, self._timeout_cap_s)
+        if request.timeout_s is not None:
+            timeout_s = min(timeout_s, request.timeout_s)
+        reply = await self._bus.request(
+            self._bus.subjects.tool(descriptor.toolset, descriptor.name),
+            ToolCall(
+                tool=descriptor.name,
+                arguments=request.raw_arguments or Raw(encode(request.arguments)),
+                input_responses=request.input_responses,
+                state=request.state,
+                client_capabilities=request.capabilities,
+            ),
+            RawReply,
+            service=listed.service,
+            timeout_s=timeout_s,
+            actor=request.actor,
+            on_event=request.on_event,
+            # After a lost worker or connection the work may have been done already.
+            idempotent=hints is not None and bool(hints.read_only_hint or hints.idempotent_hint),
+        )
+        return Reply.of(reply)
+
+    async def _own_tool(self, listed: ListedTool, request: ToolRequest) -> Served:
+        """find_tools and call_tool, over the view of `/mcp`."""
+        everything = self.everything
+        called = self._lazy.called(listed, request.arguments)
+        if called is None:
+            reply = Reply.of(await self._lazy.find(everything, request.actor, request.arguments))
+            return Served(listed, with_text(listed, reply))
+        return await self._call_tool(listed, called, replace(request, view=everything))
+
+    async def _call_tool(
+        self, listed: ListedTool, called: CallTool, request: ToolRequest
+    ) -> Served:
+        named = request.view.tools.get(called.name)
+        if named is not None and named.descriptor.toolset == LAZY:
+            message = f"{called.name} cannot be called through itself."
+            return Served(listed, _failed(Fault(ErrorCode.INVALID_ARGUMENT, message)))
+        try:
+            return await self.call(
+                replace(request, name=called.name, arguments=called.arguments, raw_arguments=None)
+            )
+        except MCPError as error:
+            if error.error.code != types.INVALID_PARAMS:
+                raise
+            # The model chose name and arguments: an error result lets it correct them.
+            hint = error.error.message.replace("tools/list shows", "find_tools finds")
+            return Served(listed, _failed(Fault(ErrorCode.INVALID_ARGUMENT, hint)))
+
+
+def _trace_id(span: trace.Span) -> str:
+    return format(span.get_span_context().trace_id, "032x")
+
+
+def _failed(fault: Fault) -> Reply:
+    return Reply.of(failed_reply(fault))
+
+
+def _held(listed: ListedTool) -> Fault:
+    """The failure of a call to a tool whose service describes it in another way than approved."""
+    return Fault(
+        ErrorCode.UNAVAILABLE,
+        f"{listed.name} is held: its service changed it ({listed.held}), and an operator has not "
+        "approved the change. Use another tool.",
+        retryable=False,
+    )
+
+
+def _validate(listed: ListedTool, request: ToolRequest) -> ToolRequest:
+    """The request with its arguments repaired and checked; raises Fault(invalid_argument)."""
+    arguments = listed.repair(request.arguments)
+    if arguments is not request.arguments:
+        request = replace(request, arguments=arguments, raw_arguments=None)
+    check_arguments(listed, arguments)
+    return request
+
+
+def _outcome(reply: Reply) -> tuple[str, int]:
+    """The outcome for the audit log, and the size of the text in bytes."""
+    if reply.input_required is not None:
+        return "input_required", 0
+    size_bytes = len(reply.text or b"")
+    size_bytes += sum(len(b.text.encode()) for b in reply.content if isinstance(b, TextContent))
+    if not reply.is_error:
+        return "ok", size_bytes
+    error = (reply.value or {}).get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    # A tool may write anything there, and each value would be a time series for ever.
+    return code if isinstance(code, str) and code in _CODES else "error", size_bytes

@@ -1,0 +1,237 @@
+"""Spans and metrics of MCP messages (OpenTelemetry semantic conventions for MCP).
+
+A client's trace context is taken from the message's `_meta` (SEP-414), else from the HTTP header. A
+trusted context becomes the parent of our span. Any other is only linked, so that a stranger can
+neither write into our traces nor decide what is sampled.
+
+This replaces the SDK's own middleware, which takes any context as the parent, and writes error
+messages, which repeat arguments, into spans.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from opentelemetry import context as otel_context
+from opentelemetry import metrics, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, StatusCode
+from pydantic import ValidationError
+
+from searchbus_bus import SECONDS
+from searchbus_bus.telemetry import extract
+
+from ..catalog.view import ListedTool
+
+__all__ = ["MessageSpan", "Tracing", "count_refused", "name_tool", "record_tool"]
+
+_NO_CONTEXT = Context()
+_MAX_TEXT = 128
+_MAX_TOOLS = 500
+"""Tools with time series of their own; all others are counted together."""
+
+_meter = metrics.get_meter("searchbus.edge")
+_operations = _meter.create_histogram(
+    "mcp.server.operation.duration",
+    unit="s",
+    description="MCP requests by method.",
+    explicit_bucket_boundaries_advisory=SECONDS,
+)
+_tools = _meter.create_histogram(
+    "searchbus.tool.duration",
+    unit="s",
+    description="Calls by toolset, tool and outcome: ok, or the code of the failure.",
+    explicit_bucket_boundaries_advisory=SECONDS,
+)
+_refused = _meter.create_counter(
+    "searchbus.http.refused",
+    description="HTTP requests refused before an MCP message was read, by status.",
+)
+_known_tools: set[tuple[str, str]] = set()
+
+
+@cache
+def _tracer() -> trace.Tracer:
+    # At the first span: one that is made before the process has its provider is a slower proxy.
+    return trace.get_tracer("searchbus.edge")
+
+
+class Tracing:
+    """One server span per message.
+
+    Args:
+        trust: whether clients' trace context becomes the parent.
+    """
+
+    def __init__(self, *, trust: bool) -> None:
+        self._trust = trust
+
+    async def middleware(self, ctx: ServerRequestContext[Any, Any], call_next: Any) -> Any:
+        """The outermost middleware of the MCP server."""
+        if getattr(ctx.request, "served", None) is not None:
+            return await call_next(ctx)  # of a message that the fast way has a span for
+        head = getattr(ctx.request, "head", None)
+        with self.message(
+            ctx.method,
+            ctx.protocol_version,
+            ctx.request_id,
+            header=(head.traceparent, head.tracestate) if head is not None else ("", ""),
+            meta=ctx.meta if isinstance(ctx.meta, Mapping) else {},
+        ) as outcome:
+            result = await call_next(ctx)
+            failed = result.get("isError") if isinstance(result, dict) else None
+            if failed is True or getattr(result, "is_error", False):
+                outcome.error = "tool_error"
+            return result
+
+    def message(
+        self,
+        method: str,
+        revision: str | None,
+        request_id: Any,
+        *,
+        header: tuple[str, str] = ("", ""),
+        meta: Mapping[str, Any],
+    ) -> MessageSpan:
+        """The span and the duration of one message, as a context manager.
+
+        Args:
+            revision: None for what came over plain HTTP, and does what the method does.
+            header: traceparent and tracestate of the HTTP request, empty where missing.
+            meta: `_meta` of the message.
+        """
+        attributes: dict[str, Any] = {"mcp.method.name": method[:_MAX_TEXT]}
+        if revision is not None:
+            attributes["mcp.protocol.version"] = revision
+        if request_id is not None:
+            attributes["jsonrpc.request.id"] = str(request_id)[:_MAX_TEXT]
+        parent, links = self._origin(header, meta)
+        span = _tracer().start_span(
+            method[:_MAX_TEXT],
+            kind=SpanKind.SERVER,
+            context=parent,
+            links=links,
+            attributes=attributes,
+        )
+        return MessageSpan(method, span, parent)
+
+    def _origin(
+        self, header: tuple[str, str], meta: Mapping[str, Any]
+    ) -> tuple[Context, Sequence[Link]]:
+        """The parent and the links of a span: the context in `_meta`, else in the header."""
+        sent = meta.get("traceparent")
+        if not sent and not header[0]:
+            return _NO_CONTEXT, ()
+        remote = _remote(sent, meta.get("tracestate")) or _remote(*header)
+        if remote is None:
+            return _NO_CONTEXT, ()
+        if self._trust:
+            return trace.set_span_in_context(NonRecordingSpan(remote), _NO_CONTEXT), ()
+        return _NO_CONTEXT, (Link(remote),)
+
+
+class MessageSpan:
+    """The current span while a message is served; set `error` to the kind of its error.
+
+    A message that takes no time to serve needs only `end`.
+
+    Args:
+        parent: the context that the span was started in.
+    """
+
+    __slots__ = ("_method", "_parent", "_span", "_started_s", "_token", "error")
+
+    def __init__(self, method: str, span: trace.Span, parent: Context) -> None:
+        self.error: str | None = None
+        self._method = method
+        self._span = span
+        self._parent = parent
+        self._started_s = time.perf_counter()
+
+    def __enter__(self) -> MessageSpan:
+        context = trace.set_span_in_context(self._span, self._parent)
+        self._token = otel_context.attach(context)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        otel_context.detach(self._token)
+        if raised is not None:
+            self.error = _kind(raised)
+        self.end()
+
+    def end(self) -> None:
+        """End the span and record its duration."""
+        labels = {"mcp.method.name": _method(self._method)}
+        if self.error is not None:
+            self._span.set_attribute("error.type", self.error)
+            self._span.set_status(StatusCode.ERROR)
+            labels["error.type"] = self.error
+        self._span.end()
+        _operations.record(time.perf_counter() - self._started_s, labels)
+
+
+def _kind(raised: BaseException) -> str:
+    """The kind of an error, without its text, which may repeat arguments."""
+    if isinstance(raised, MCPError):
+        return str(raised.error.code)
+    return (
+        str(types.INVALID_PARAMS) if isinstance(raised, ValidationError) else type(raised).__name__
+    )
+
+
+def _remote(traceparent: Any, tracestate: Any) -> SpanContext | None:
+    """The span of a client; None where it sent none, or one that cannot be read."""
+    if not traceparent or not isinstance(traceparent, str):
+        return None
+    carrier = {"traceparent": traceparent}
+    if isinstance(tracestate, str) and tracestate:
+        carrier["tracestate"] = tracestate
+    found = trace.get_current_span(extract(carrier)).get_span_context()
+    return found if found.is_valid else None
+
+
+def record_tool(toolset: str, tool: str, outcome: str, duration_s: float) -> None:
+    """Record one call; `toolset` and `tool` come from the registry, never from the client."""
+    key = (toolset, tool)
+    if key not in _known_tools:
+        if len(_known_tools) < _MAX_TOOLS:
+            _known_tools.add(key)
+        else:
+            toolset, tool = "other", "other"
+    _tools.record(duration_s, {"toolset": toolset, "tool": tool, "outcome": outcome})
+
+
+def count_refused(status: int) -> None:
+    """Count an HTTP request that was refused before an MCP message was read."""
+    _refused.add(1, {"status": str(status)})
+
+
+def name_tool(span: trace.Span, listed: ListedTool) -> None:
+    """Put a listed tool on the span of its message."""
+    if span.is_recording():
+        span.update_name(listed.span_name)
+        span.set_attributes(listed.span_attributes)
+
+
+_METHODS = frozenset(
+    "initialize ping server/discover tools/list tools/call tools/search prompts/list prompts/get "
+    "prompts/search resources/list resources/read resources/search resources/templates/list "
+    "resources/subscribe resources/unsubscribe completion/complete logging/setLevel "
+    "subscriptions/listen notifications/initialized notifications/cancelled".split()
+)
+
+
+def _method(name: str) -> str:
+    return name if name in _METHODS else "other"

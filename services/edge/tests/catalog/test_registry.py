@@ -1,0 +1,201 @@
+"""The registry: names, order, validators, own tools, changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+
+import pytest
+from msgspec import structs
+
+from searchbus_bus import Directory, Worker
+from searchbus_contracts.resources import template_pattern
+from searchbus_edge.catalog import offers
+from searchbus_edge.catalog.registry import Registry
+
+from ..conftest import dictionary_worker
+
+
+def names(registry, toolset=None):
+    return list(registry.view(toolset).tools)
+
+
+async def test_name_belongs_to_the_first_toolset_of_the_order(directory):
+    """A later holder is listed with its toolset; alone it has its own name."""
+    first = Registry(directory, ("dictionary",))
+    assert first.view(None).tools["look_up"].service == "dictionary"
+    assert first.view(None).tools["atlas_look_up"].service == "atlas"
+    second = Registry(directory, ("atlas",))
+    assert second.view(None).tools["look_up"].service == "atlas"
+    assert names(second)[0] == "look_up"
+    assert names(first, "atlas") == ["look_up"]
+    assert first.toolsets == ["dictionary", "atlas"]
+
+
+async def test_tool_with_a_bad_schema_is_left_out(registry, caplog):
+    """It harms no other, and the log names it."""
+    assert "odd" not in registry.view("atlas").tools
+    assert "odd of toolset atlas is not listed: invalid input schema" in caplog.text
+
+
+async def test_view_has_prompts_resources_and_templates(registry):
+    """With the service of each toolset."""
+    view = registry.view("dictionary")
+    assert list(view.prompts) == ["define"]
+    assert list(view.resources) == ["dict://all"]
+    ((pattern, template),) = view.templates
+    assert template.name == "word"
+    assert pattern.fullmatch("dict://word/bus")
+    assert view.services == {"dictionary": "dictionary", "atlas": "atlas"}
+    assert registry.view("atlas").prompts == {}
+
+
+async def test_a_tool_that_is_aside_is_on_its_own_endpoint_only(directory, broker, registry):
+    """Beside the others it would be there twice."""
+    worker = Worker("zoo")
+    say = registry.view(None).tools["say"].descriptor
+    for name, aside in (("roar", True), ("hiss", False)):
+        worker.add_tool(structs.replace(say, name=name, toolset="zoo", aside=aside), None)
+    await broker.connect(name="zoo").serve(worker)
+    await directory.refresh()
+    assert names(registry, "zoo") == ["hiss", "roar"]
+    assert "hiss" in names(registry)
+    assert "roar" not in names(registry)
+    assert ("zoo", "roar") not in registry.view(None).tool_of
+
+
+async def test_view_is_kept_until_something_changes(registry, directory, broker):
+    """And built anew with a new service."""
+    before = registry.view(None)
+    assert registry.view(None) is before
+    worker = Worker("zoo")
+    other = before.tools["say"].descriptor
+    worker.add_tool(structs.replace(other, toolset="zoo"), None)
+    await broker.connect(name="zoo").serve(worker)
+    await directory.refresh()
+    assert "zoo_say" in registry.view(None).tools
+    assert "zoo_say" not in before.tools
+    assert registry.toolsets == ["dictionary", "atlas", "zoo"]
+
+
+async def test_nothing_is_kept_of_a_toolset_that_is_gone(registry, directory):
+    """Its tools may be thousands."""
+    assert registry.view("atlas").tools
+    directory.listing = dataclasses.replace(
+        directory.listing, generation=directory.generation + 1, owners={"dictionary": "dictionary"}
+    )
+    await registry.prepare(directory.listing)
+    registry.view(None)
+    assert set(registry._views) == {None}
+    assert registry._upcoming == {}
+
+
+async def test_unchanged_tool_keeps_its_validator(registry, directory, broker):
+    """It takes long to make, and another service's change is no reason."""
+    before = registry.view(None).tools
+    taken = before["atlas_look_up"]
+    worker = Worker("zoo")
+    worker.add_tool(structs.replace(before["say"].descriptor, toolset="zoo"), None)
+    await broker.connect(name="zoo").serve(worker)
+    await directory.refresh()
+    after = registry.view(None).tools
+    assert after["say"] is before["say"]
+    assert after["atlas_look_up"] is taken
+    assert taken.is_of("atlas_look_up", taken.descriptor, "atlas", "")
+    assert not taken.is_of("look_up", taken.descriptor, "atlas", "")
+    assert not taken.is_of("atlas_look_up", taken.descriptor, "atlas", "its roles changed")
+    assert not taken.is_of("atlas_look_up", before["say"].descriptor, "atlas", "")
+
+
+async def test_views_are_made_in_a_thread_before_a_change_is_published(
+    bus, dictionary, broker, monkeypatch
+):
+    """Thousands of new tools must not hold the requests that run."""
+    threads: dict[str, set[int]] = {}
+    check = offers.has_valid_schema
+
+    def noting(tool):
+        threads.setdefault(tool.name, set()).add(threading.get_ident())
+        return check(tool)
+
+    monkeypatch.setattr(offers, "has_valid_schema", noting)
+    await broker.connect(name="dictionary").serve(dictionary_worker(dictionary))
+    directory = Directory(bus, prepare=lambda listing: registry.prepare(listing))
+    registry = Registry(directory, ())
+    await directory.start()
+    assert "say" in registry.view(None).tools
+    assert "say" in registry.view("dictionary").tools
+    worker = Worker("zoo")
+    worker.add_tool(
+        structs.replace(registry.view(None).tools["say"].descriptor, toolset="zoo"), None
+    )
+    await broker.connect(name="zoo").serve(worker)
+    await directory.refresh()
+    upcoming = registry._upcoming[None]
+    assert registry.view(None) is upcoming
+    assert "zoo_say" in upcoming.tools
+    assert list(registry.view("zoo").tools) == ["say"]
+    assert threads
+    assert all(threading.get_ident() not in found for found in threads.values())
+    await directory.close()
+
+
+async def test_own_tools_come_last_and_only_while_offered(directory, make_tool):
+    """Their endpoint lists the pinned tools as well."""
+    offered = True
+    registry = Registry(
+        directory, ("dictionary",), own=[make_tool("find", toolset="lazy").descriptor],
+        own_offered=lambda: offered, pinned=("say", "absent"),
+    )  # fmt: skip
+    assert names(registry)[-1] == "find"
+    assert names(registry, "lazy") == ["find", "say"]
+    assert "find" not in names(registry, "atlas")
+    assert registry.view(None).tool_of["lazy", "find"].name == "find"
+    assert registry.toolsets[-1] == "lazy"
+    offered = False
+    assert "find" not in names(registry)
+    assert "lazy" not in registry.toolsets
+
+
+async def test_own_tools_on_the_bus_are_listed_once(broker, directory, make_tool):
+    """An edge announces its own tools, and lists them itself."""
+    own = make_tool("find", toolset="lazy").descriptor
+    worker = Worker("connector")
+    worker.add_tool(own, None)
+    await broker.connect(name="connector").serve(worker)
+    await directory.refresh()
+    registry = Registry(directory, ("dictionary",), own=[own])
+    assert names(registry).count("find") == 1
+    assert "lazy_find" not in names(registry)
+    assert registry.view("lazy").tools["find"].service == ""
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "matches"),
+    [
+        ("a://{x}/b", "a://1/b", True),
+        ("a://{x}/b", "a://1/2/b", False),
+        ("a://{x}/b", "a:///b", False),
+        ("a.b://{x}", "aXb://1", False),
+        ("a://{x}/{y_1}", "a://1/2", True),
+        ("a://b", "a://b", True),
+    ],
+)
+def test_template_matches_one_segment_per_variable(template, uri, matches):
+    """RFC 6570, level 1."""
+    assert bool(template_pattern(template).fullmatch(uri)) is matches
+
+
+async def test_a_qualified_name_is_for_lists_of_several_toolsets(directory, broker):
+    """On the toolset's own endpoint the tool has its own name."""
+    worker = Worker("zoo")
+    say = Registry(directory, ()).view(None).tools["say"].descriptor
+    for name in ("say", "other"):
+        tool = structs.replace(say, toolset="zoo", name=name, qualified_name=f"zoo__{name}")
+        worker.add_tool(tool, None)
+    await broker.connect(name="zoo").serve(worker)
+    await directory.refresh()
+    registry = Registry(directory, ())
+    assert {"zoo__say", "zoo__other", "say"} <= set(names(registry))
+    assert registry.view(None).tool_of["zoo", "say"].name == "zoo__say"
+    assert names(registry, "zoo") == ["other", "say"]

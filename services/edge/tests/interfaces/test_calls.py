@@ -1,0 +1,165 @@
+"""Calls of plain HTTP: one pipeline with MCP."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from searchbus_contracts import Actor
+from searchbus_edge.auth.authenticator import Authenticator
+from searchbus_edge.auth.identity import Identity
+from searchbus_edge.http.admission import HttpPolicy
+from searchbus_edge.http.body import BodyLimits
+from searchbus_edge.http.head import AddressRules
+from searchbus_edge.http.problems import ProblemError
+from searchbus_edge.interfaces.calls import HttpCalls
+from searchbus_edge.settings import EdgeSettings
+from searchbus_edge.tools.limits import LocalLimiter
+from searchbus_edge.tools.telemetry import Tracing
+
+
+@pytest.fixture
+def calls(running):
+    """Those of a running edge."""
+    return running.edge.http_calls
+
+
+def scope(**headers):
+    given = {"host": "127.0.0.1", "content_type": "application/json"} | headers
+    pairs = [(k.replace("_", "-").encode(), v.encode()) for k, v in given.items()]
+    return {"headers": pairs, "client": ("127.0.0.1", 5)}
+
+
+def receiver(*parts):
+    pending = [
+        {"type": "http.request", "body": part, "more_body": number + 1 < len(parts)}
+        for number, part in enumerate(parts or (b"",))
+    ]
+
+    async def receive():
+        return pending.pop(0)
+
+    return receive
+
+
+async def test_call_gives_the_reply_of_the_tool(calls):
+    """By its name on /mcp, or by its own name in a toolset."""
+    received = await calls.admit(scope())
+    arguments = await calls.arguments(received, receiver(b'{"word":', b'"bus"}'))
+    served = await calls.call(received, calls.everything, "look_up", arguments)
+    assert served.reply.value == {"word": "bus", "sense": "é ✓"}
+    served = await calls.call(received, calls.toolset("atlas"), "look_up", {})
+    assert served.reply.content[0].text == "from the atlas"
+    assert calls.toolset("absent") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "status", "code"),
+    [
+        ("look_up", {"word": 5}, 400, "invalid_argument"),
+        ("absent", {}, 404, "not_found"),
+        ("secret", {}, 404, "not_found"),
+        ("fail", {}, 429, "rate_limited"),
+        ("crash", {}, 500, "internal"),
+        ("brief", {}, 504, "deadline_exceeded"),
+    ],
+)
+async def test_failure_is_a_problem(calls, name, arguments, status, code):
+    """With the code of MCP; what is inside of an exception is not shown."""
+    received = await calls.admit(scope())
+    with pytest.raises(ProblemError) as raised:
+        await calls.call(received, calls.everything, name, arguments)
+    problem = raised.value.problem
+    assert (problem.status, problem.code) == (status, code)
+    assert "canary" not in problem.detail
+
+
+async def test_unknown_tool_says_where_tools_are_listed(calls):
+    """Not by the name of a method of MCP."""
+    received = await calls.admit(scope())
+    with pytest.raises(ProblemError, match=r"Unknown tool: absent. GET /openapi.json lists"):
+        await calls.call(received, calls.everything, "absent", {})
+
+
+async def test_calls_within_a_request_share_its_span(calls, monkeypatch):
+    """One message, however many calls; a failure of one is a problem all the same."""
+    received = await calls.admit(scope())
+    opened = []
+    message = HttpCalls.message
+    monkeypatch.setattr(
+        HttpCalls, "message", lambda self, *args: opened.append(args) or message(self, *args)
+    )
+    with calls.message(received, "tools/call"):
+        for _ in range(2):
+            await calls.call(received, calls.everything, "look_up", {"word": "a"}, inside=True)
+        with pytest.raises(ProblemError):
+            await calls.call(received, calls.everything, "fail", {}, inside=True)
+    assert len(opened) == 1
+    await calls.call(received, calls.everything, "look_up", {"word": "a"})
+    assert len(opened) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"{", {}, 400),
+        (b"[]", {}, 400),
+        (b"{}", {"content_type": "text/plain"}, 415),
+        (b"{}", {"content_encoding": "gzip"}, 415),
+        (json.dumps({"a": "x" * 300_000}).encode(), {}, 413),
+        (b'{"a":[' + b'"",' * 20_001 + b'""]}', {}, 413),
+    ],
+)
+async def test_body_is_read_within_the_limits_of_mcp(calls, body, headers, status):
+    """A JSON object of the usual size."""
+    received = await calls.admit(scope(**headers))
+    with pytest.raises(ProblemError) as raised:
+        await calls.arguments(received, receiver(body))
+    assert raised.value.problem.status == status
+
+
+async def test_tool_may_allow_a_larger_body(calls, make_tool):
+    """As it declares; no body stands for no arguments."""
+    body = json.dumps({"a": "x" * 300_000}).encode()
+    received = await calls.admit(scope())
+    big = make_tool("big", max_request_bytes=400_000)
+    vars(calls.everything)["max_request_bytes"] = 400_000  # as if it were listed
+    assert len((await calls.arguments(received, receiver(body), tool=big))["a"]) == 300_000
+    assert await calls.arguments(received, receiver()) == {}
+
+
+async def test_body_of_another_media_type_is_given_as_it_is(calls):
+    """For interfaces with forms."""
+    received = await calls.admit(scope(content_type="application/x-www-form-urlencoded"))
+    assert await calls.body(received, receiver(b"q=a")) == b"q=a"
+
+
+async def test_stranger_is_refused(calls):
+    """By Host, as for MCP."""
+    with pytest.raises(ProblemError) as raised:
+        await calls.admit(scope(host="evil.example"))
+    assert raised.value.problem.status == 421
+
+
+async def test_missing_role_is_forbidden_to_a_known_caller(running, make_tool):
+    """Of the tool itself, and of the one that call_tool is to call."""
+    policy = HttpPolicy(
+        authenticator=Authenticator(keys=_Keys(), resource_url="https://x.example"),
+        abuse=LocalLimiter(0, 1), tracing=Tracing(trust=False),
+        addresses=AddressRules(EdgeSettings().hosts, []), limits=BodyLimits(1000, 1000),
+    )  # fmt: skip
+    calls = HttpCalls(running.edge.registry, None, policy)
+    received = await calls.admit(scope(authorization="Bearer alice"))
+    lazy = make_tool("call_tool", toolset="lazy")
+    calls.everything.tools["call_tool"] = lazy
+    for name, arguments in (("secret", {}), ("call_tool", {"name": "secret"})):
+        with pytest.raises(ProblemError) as raised:
+            await calls.call(received, calls.everything, name, arguments)
+        assert (raised.value.problem.status, raised.value.problem.code) == (403, "forbidden")
+        assert b'scope="NOBODY"' in dict(raised.value.headers)[b"www-authenticate"]
+
+
+class _Keys:
+    def verify(self, key):
+        return Identity(Actor(subject=key), 0.0)

@@ -1,0 +1,128 @@
+"""Which trace context becomes the parent, and what spans and metrics hold."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import mcp_types as types
+import pytest
+from mcp.shared.exceptions import MCPError
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from searchbus_edge.settings import EdgeSettings
+from searchbus_edge.tools import telemetry
+
+TRACE, SPAN = "11111111111111111111111111111111", "2222222222222222"
+PARENT = f"00-{TRACE}-{SPAN}-01"
+
+
+@pytest.fixture
+def spans(monkeypatch) -> InMemorySpanExporter:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(telemetry, "_tracer", lambda: provider.get_tracer("test"))
+    return exporter
+
+
+def context(method="tools/call", meta=None, request_id=7, header=""):
+    head = SimpleNamespace(traceparent=header, tracestate="")
+    return SimpleNamespace(
+        method=method,
+        protocol_version="2026-07-28",
+        request_id=request_id,
+        meta=meta,
+        request=SimpleNamespace(head=head),
+    )
+
+
+async def answer(ctx):
+    return types.CallToolResult(content=[])
+
+
+@pytest.mark.parametrize("by", ["header", "meta"])
+async def test_trusted_client_is_the_parent(spans, by):
+    """By the HTTP header or by the message's own `_meta`."""
+    tracing = telemetry.Tracing(trust=True)
+    meta = {"traceparent": PARENT} if by == "meta" else None
+    header = PARENT if by == "header" else ""
+    await tracing.middleware(context(meta=meta, header=header), answer)
+    (span,) = spans.get_finished_spans()
+    assert format(span.context.trace_id, "032x") == TRACE
+    assert format(span.parent.span_id, "016x") == SPAN
+    assert span.links == ()
+
+
+@pytest.mark.parametrize("by", ["header", "meta"])
+async def test_stranger_is_a_link(spans, by):
+    """A trace of our own, which names the stranger's."""
+    tracing = telemetry.Tracing(trust=False)
+    meta = {"traceparent": PARENT} if by == "meta" else None
+    header = PARENT if by == "header" else ""
+    await tracing.middleware(context(meta=meta, header=header), answer)
+    (span,) = spans.get_finished_spans()
+    assert span.parent is None
+    assert format(span.context.trace_id, "032x") != TRACE
+    assert [format(link.context.trace_id, "032x") for link in span.links] == [TRACE]
+
+
+@pytest.mark.parametrize(
+    "meta", [{"traceparent": "nonsense"}, {"traceparent": 7}, "text", {"traceparent": "00-0-0-01"}]
+)
+async def test_bad_context_starts_a_trace(spans, meta):
+    """No error, no parent, no link."""
+    await telemetry.Tracing(trust=True).middleware(context(meta=meta), answer)
+    (span,) = spans.get_finished_spans()
+    assert span.parent is None
+
+
+async def test_error_says_its_code_and_not_its_words(spans):
+    """Messages repeat arguments: they stay out of spans."""
+
+    async def refuse(ctx):
+        raise MCPError(-32602, "Invalid arguments: 'my secret question' is not a number")
+
+    with pytest.raises(MCPError):
+        await telemetry.Tracing(trust=True).middleware(context(), refuse)
+    (span,) = spans.get_finished_spans()
+    assert span.attributes["error.type"] == "-32602"
+    assert not span.status.is_ok
+    assert "secret" not in repr(span.to_json())
+
+
+def test_trust_follows_the_address_unless_told():
+    """Loopback is trusted; others only by the operator's word."""
+    assert EdgeSettings(_env_file=None).trusts_traces
+    assert not EdgeSettings(_env_file=None, host="0.0.0.0", auth="none").trusts_traces
+    assert EdgeSettings(
+        _env_file=None, host="0.0.0.0", auth="none", trust_traces=True
+    ).trusts_traces
+
+
+def test_figures_of_tools_have_an_end(monkeypatch):
+    """Thousands of tools do not make thousands of time series."""
+    reader = InMemoryMetricReader()
+    meter = MeterProvider([reader]).get_meter("test")
+    monkeypatch.setattr(telemetry, "_tools", meter.create_histogram("x"))
+    monkeypatch.setattr(telemetry, "_known_tools", set())
+    monkeypatch.setattr(telemetry, "_MAX_TOOLS", 3)
+    for number in range(10):
+        telemetry.record_tool("many", f"tool{number}", "ok", 0.1)
+    data = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics[0].data
+    counts = {p.attributes["tool"]: p.count for p in data.data_points}
+    assert counts == {"tool0": 1, "tool1": 1, "tool2": 1, "other": 7}
+
+
+def test_span_of_plain_http_has_no_revision(spans):
+    """It does what a method of MCP does, without a message of MCP."""
+    with telemetry.Tracing(trust=True).message(
+        "tools/call", None, None, header=(PARENT, ""), meta={}
+    ):
+        pass
+    (span,) = spans.get_finished_spans()
+    assert dict(span.attributes) == {"mcp.method.name": "tools/call"}
+    assert format(span.context.trace_id, "032x") == TRACE
