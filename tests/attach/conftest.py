@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from searchbus_attach.attach_file import AttachFile
-from searchbus_attach.connection import Surroundings
-from searchbus_attach.gateway import Gateway
-from searchbus_attach.handover import Handover
-from searchbus_attach.leases import Leases
-from searchbus_attach.pinning import Approvals
+from searchbus_attach.declare.attach_file import AttachFile
+from searchbus_attach.definitions.pinning import Approvals
+from searchbus_attach.serving.gateway import Gateway
+from searchbus_attach.sessions.handover import Handover
+from searchbus_attach.sessions.leases import Leases
+from searchbus_attach.upstream.connection import Surroundings
 from searchbus_bus import MemoryBroker, Worker
 from searchbus_contracts import Actor
 from searchbus_contracts.attach import StatusRequest

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from searchbus_attach.servers import parse_server
+from searchbus_attach.declare.servers import parse_server
 
 from .documents import name_of
 from .manifests import Manifests

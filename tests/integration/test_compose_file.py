@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from searchbus_attach.attach_file import AttachFile
+from searchbus_attach.declare.attach_file import AttachFile
 from searchbus_runtime.services import bus_users, installed_services
 
 from .engine import ROOT, SERVICES, compose_command

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from searchbus_attach.command_status import ask_status
+from searchbus_attach.commands.status import ask_status
 from searchbus_bus import Bus, Call, Worker, connect, endpoint
 from searchbus_bus.inbox import Question
 from searchbus_bus.transport import ServiceRecord

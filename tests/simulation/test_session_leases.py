@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
 
-from searchbus_attach.leases import LEASE_TTL_S, Holder, Lease, Leases, lease_key
+from searchbus_attach.sessions.leases import LEASE_TTL_S, Holder, Lease, Leases, lease_key
 from searchbus_contracts import Fault
 
 from .seeds import quick_steps, slow_steps

@@ -15,15 +15,16 @@ import msgspec
 import psutil
 import pytest
 
-from searchbus_attach import child, gateway
-from searchbus_attach.attach_file import AttachFile
-from searchbus_attach.connection import Surroundings
-from searchbus_attach.gateway import Gateway
-from searchbus_attach.handover import Handover
-from searchbus_attach.leases import Leases
-from searchbus_attach.pinning import Approvals
-from searchbus_attach.servers import Server, parse_server
+from searchbus_attach.declare.attach_file import AttachFile
+from searchbus_attach.declare.servers import Server, parse_server
+from searchbus_attach.definitions.pinning import Approvals
 from searchbus_attach.service import AttachEndpoints
+from searchbus_attach.serving import gateway
+from searchbus_attach.serving.gateway import Gateway
+from searchbus_attach.sessions.handover import Handover
+from searchbus_attach.sessions.leases import Leases
+from searchbus_attach.transports import child
+from searchbus_attach.upstream.connection import Surroundings
 from searchbus_bus import Bus, Directory, MemoryBroker, Request, Serving, Worker
 from searchbus_contracts import Actor, ToolCall, ToolDescriptor, ToolReply
 from searchbus_contracts.attach import StatusReply, StatusRequest

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from searchbus_attach import connection
+from searchbus_attach.upstream import connection
 from searchbus_contracts import Fault
 from searchbus_testing import until
 

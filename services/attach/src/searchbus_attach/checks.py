@@ -7,7 +7,7 @@ from pathlib import Path
 from searchbus_runtime.files import damage
 from searchbus_runtime.pin_file import PinFile
 
-from .attach_file import AttachFile
+from .declare.attach_file import AttachFile
 from .settings import AttachSettings
 
 __all__ = ["files"]

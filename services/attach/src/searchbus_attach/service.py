@@ -12,16 +12,16 @@ from searchbus_runtime.pin_file import PinFile
 from searchbus_runtime.server import bind
 from searchbus_runtime.services import known_services
 
-from .attach_file import AttachFile
 from .auth.opening import credentials_of
 from .auth.pages import login_app
-from .connection import Surroundings
-from .gateway import Gateway
-from .handover import Handover
-from .leases import Leases
-from .pinning import Approvals
+from .declare.attach_file import AttachFile
+from .declare.taken import taken_names
+from .definitions.pinning import Approvals
+from .serving.gateway import Gateway
+from .sessions.handover import Handover
+from .sessions.leases import Leases
 from .settings import AttachSettings
-from .taken import taken_names
+from .upstream.connection import Surroundings
 
 __all__ = ["QUIET_LOGGERS", "AttachEndpoints", "start"]
 

@@ -11,7 +11,7 @@ from searchbus_runtime import ServiceSettings, data_folder
 
 from .auth.identity import Identity
 from .auth.sealing import key_from_text
-from .servers import own_folders
+from .declare.servers import own_folders
 
 __all__ = ["FILE_NAME", "LOGINS_NAME", "PINS_NAME", "AttachSettings"]
 

@@ -14,7 +14,7 @@ from searchbus_attach.auth.login import Logins
 from searchbus_attach.auth.pages import login_app
 from searchbus_attach.auth.sealing import Sealer
 from searchbus_attach.auth.vault import Vault
-from searchbus_attach.servers import Server, parse_server
+from searchbus_attach.declare.servers import Server, parse_server
 from searchbus_runtime.server import HttpServer, bind
 
 from .authorization_server import SECRET, Protected, protected_server

@@ -21,15 +21,15 @@ from searchbus_attach.auth import token_source
 from searchbus_attach.auth.credentials import Credentials
 from searchbus_attach.auth.declaration import OURSELVES
 from searchbus_attach.auth.identity import Identity
-from searchbus_attach.command_status import masked
-from searchbus_attach.connection import Surroundings
-from searchbus_attach.servers import Server, parse_server
+from searchbus_attach.commands.status import masked
+from searchbus_attach.declare.servers import Server, parse_server
 from searchbus_attach.service import QUIET_LOGGERS
-from searchbus_attach.upstream import Upstream
+from searchbus_attach.upstream.connection import Surroundings
+from searchbus_attach.upstream.upstream import Upstream
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_testing import serve, until
 
-from ..test_upstream import Caller, text
+from ..upstream.test_upstream import Caller, text
 from .authorization_server import SECRET
 from .browser import sign_in
 from .conftest import declared

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_attach.auth.declaration import Auth
-from searchbus_attach.servers import DeclarationFault, parse_server
+from searchbus_attach.declare.servers import DeclarationFault, parse_server
 
 URL = "https://mcp.example.org/mcp"
 GOOD = {"type": "client_credentials", "issuer": "https://x", "client_id": "a", "client_secret": "b"}

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 
 from searchbus_contracts import ErrorCode, Fault
 
-from ..servers import DeclarationFault, Server, variable
+from ..declare.servers import DeclarationFault, Server, variable
 from .bearer import BearerAuth
 from .declaration import OURSELVES, Auth
 from .faults import AuthFault, LoginRequired

@@ -20,7 +20,7 @@ from mcp.client.auth.utils import validate_authorization_response_iss
 from mcp.shared.auth import OAuthClientInformationFull
 from msgspec import Struct
 
-from ..servers import Server
+from ..declare.servers import Server
 from .declaration import Auth
 from .discovery import Provider, discover
 from .faults import AuthFault, LoginRequired

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from ..servers import DeclarationFault, Server
+from ..declare.servers import DeclarationFault, Server
 from .declaration import Auth
 from .faults import AuthFault, LoginRequired
 from .login import TICKET_S, Logins

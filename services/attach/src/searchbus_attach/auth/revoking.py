@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..servers import Server
+from ..declare.servers import Server
 from .declaration import Auth
 from .discovery import discover
 from .faults import AuthFault

@@ -1,0 +1,301 @@
+"""`searchbus attach`: other MCP servers as toolsets of searchbus."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from searchbus_runtime import data_folder
+from searchbus_runtime.printable import printable
+
+from ..declare.servers import DeclarationFault, parse_server
+from ..declare.views import View
+from ..transports.child import has_program
+from .imports import import_commands
+from .login import login_commands
+from .options import (
+    CommandAfterDashes,
+    DataOption,
+    FileOption,
+    JsonOption,
+    NameArgument,
+    PinsOption,
+    credentials_for,
+    file_of,
+    options_again,
+    pins_of,
+    reported_errors,
+    server_of,
+)
+from .status import (
+    ask_status,
+    masked,
+    not_running,
+    notices,
+    shown_selection,
+    shown_server,
+    state_of,
+    table,
+)
+
+__all__ = ["attach"]
+
+attach = typer.Typer(
+    help="Attach other MCP servers: each becomes a toolset of searchbus.", no_args_is_help=True
+)
+attach.add_typer(import_commands)
+attach.add_typer(login_commands)
+_NOTHING_DIFFERS = "nothing differs from what was approved"
+
+
+@attach.command("add", cls=CommandAfterDashes)
+def add(
+    name: NameArgument,
+    command: Annotated[
+        list[str] | None, typer.Argument(help="After --: the command and its arguments.")
+    ] = None,
+    url: Annotated[str, typer.Option(help="The address of a remote server.")] = "",
+    header: Annotated[
+        list[str] | None, typer.Option(help="'Name: value' for a URL; may be repeated.")
+    ] = None,
+    transport: Annotated[
+        str | None, typer.Option(help="Of a URL: http (default) or sse, the older one.")
+    ] = None,
+    auth: Annotated[
+        list[str] | None,
+        typer.Option(help="KEY=VALUE of the sign-in to a URL, such as type; may be repeated."),
+    ] = None,
+    state: Annotated[
+        str | None, typer.Option(help="stateless (default), stateful or per_user.")
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for a command; may be repeated.")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Of changed definitions: hold, warn or accept.")
+    ] = None,
+    file: FileOption = None,
+    data: DataOption = None,
+) -> None:
+    """Attach a server; a running stack starts it within seconds.
+
+    A value may be ${NAME}: a variable of searchbus's environment, or a file in the folder of
+    SEARCHBUS_SECRETS_DIR. It is kept out of the file of servers.
+
+    Example: searchbus attach add files -- npx -y @modelcontextprotocol/server-filesystem /srv
+    """
+    keys: dict[str, Any] = {}
+    if command:
+        keys |= {"command": command[0], "args": command[1:]}
+    given = {"url": url, "transport": transport, "state": state, "policy": policy}
+    keys |= {key: value for key, value in given.items() if value}
+    with reported_errors():
+        if header:
+            keys["headers"] = dict(_pair(text, ":", "--header 'Name: value'") for text in header)
+        if auth:
+            pairs: dict[str, Any] = dict(_pair(text, "=", "--auth KEY=VALUE") for text in auth)
+            if "scopes" in pairs:
+                pairs["scopes"] = pairs["scopes"].split()
+            keys["auth"] = pairs
+        if env:
+            keys["env"] = dict(_pair(text, "=", "--env NAME=VALUE") for text in env)
+        found = file_of(file, data, may_be_new=True)
+        server = parse_server(name, keys)
+        if found.add([server]):
+            typer.echo(f"{name} is attached already in {found.path}, with the same keys")
+            return
+    if command and not has_program(server):
+        typer.echo(
+            printable(
+                f"warning: there is no program {server.command} here; install it, or attach it "
+                "anew with its whole path"
+            ),
+            err=True,
+        )
+    further = f"searchbus attach test {name}{options_again(file, data)}"
+    typer.echo(f"{name} is attached in {found.path}; check it: {further}")
+
+
+@attach.command("list")
+def list_servers(
+    file: FileOption = None, data: DataOption = None, as_json: JsonOption = False
+) -> None:
+    """List the servers, their state and what waits for approval.
+
+    Example: searchbus attach list
+    """
+    with reported_errors():
+        found_file = file_of(file, data).read_all()
+        declared = found_file.servers
+        status = ask_status(data_folder(data))
+    running = {server.name: server for server in status.servers} if status else {}
+    if as_json:
+        rows = [
+            msgspec.to_builtins(running[name]) if name in running
+            else {"name": name, "target": server.target, "state": state_of(server)}
+            for name, server in declared.items()
+        ]  # fmt: skip
+        typer.echo(json.dumps(rows))
+        return
+    for line in notices(found_file, status, data_folder(data)):
+        typer.echo(printable(line), err=True)
+    for line in table(found_file, status):
+        typer.echo(line)
+
+
+@attach.command("show")
+def show(
+    name: NameArgument,
+    file: FileOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one server: its keys without values that may be secret, its view, its state, its tools.
+
+    Of a view of several servers: its keys and its tools.
+
+    Example: searchbus attach show files
+    """
+    with reported_errors():
+        found_file = file_of(file, data)
+        declared = found_file.read_all()
+        if name in declared.selections:
+            selection = declared.selections[name]
+            typer.echo(shown_selection(selection, ask_status(data_folder(data)), as_json=as_json))
+            return
+        server = server_of(found_file, name)
+        view = msgspec.to_builtins(declared.views.get(name, View()))
+        status = ask_status(data_folder(data), name)
+    found = next(iter(status.servers), None) if status is not None else None
+    if as_json:
+        state = msgspec.to_builtins(found) if found is not None else {"state": state_of(server)}
+        typer.echo(json.dumps({"keys": masked(server), "view": view, **state}))
+        return
+    for line in shown_server(server, view, found):
+        typer.echo(printable(line, one_line=True))
+    if status is None:
+        typer.echo(not_running(data_folder(data)), err=True)
+
+
+@attach.command("test")
+def try_server(
+    name: NameArgument,
+    file: FileOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start or reach a server once, and read its lists; needs no running stack.
+
+    Example: searchbus attach test files
+    """
+    with reported_errors():
+        server = server_of(file_of(file, data), name)
+        if not as_json:
+            # It may take as long as start_timeout_s.
+            typer.echo(f"starting {name} …" if server.command else f"asking {name} …", err=True)
+        # Imported here and below: the SDK takes longer than all the rest.
+        from .probe import probe
+
+        probed = probe(server, credentials_for(server, data))
+    tools, contents = probed.tools, probed.contents
+    refused = {**tools.refused, **contents.refused}
+    if as_json:
+        typer.echo(
+            json.dumps({
+                "server": probed.server_info, "protocol": probed.protocol,
+                "seconds": probed.seconds, "tools": [tool.name for tool in tools.descriptors],
+                "prompts": [prompt.name for prompt in contents.prompts],
+                "resources": [resource.uri for resource in contents.resources],
+                "refused": refused,
+            })
+        )  # fmt: skip
+        return
+    typer.echo(
+        printable(
+            f"{name} works: {probed.server_info or 'no name'}, MCP {probed.protocol}, "
+            f"{len(tools.descriptors)} tools, {len(contents.prompts)} prompts, "
+            f"{len(contents.resources)} resources in {probed.seconds:.1f} s",
+            one_line=True,
+        )
+    )
+    for item, reason in refused.items():
+        typer.echo(printable(f"  {item} cannot be listed: {reason}", one_line=True))
+
+
+@attach.command("diff")
+def diff(
+    name: NameArgument,
+    file: FileOption = None,
+    pins: PinsOption = None,
+    data: DataOption = None,
+) -> None:
+    """Show what a server's definitions say now and what was approved.
+
+    Example: searchbus attach diff files
+    """
+    with reported_errors():
+        server = server_of(file_of(file, data), name)
+        from .approving import differences, waiting
+
+        found = waiting(server, pins_of(pins, data), credentials_for(server, data))
+        lines = list(differences(found))
+        for line in lines:
+            typer.echo(printable(line))
+    if not lines:
+        typer.echo(_NOTHING_DIFFERS, err=True)
+
+
+@attach.command("approve")
+def approve(
+    name: NameArgument,
+    digits: Annotated[
+        list[str] | None, typer.Argument(help="Of the definitions, as `attach diff` shows them.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Everything that differs now.")] = False,
+    file: FileOption = None,
+    pins: PinsOption = None,
+    data: DataOption = None,
+) -> None:
+    """Approve definitions that changed; a running stack lists them within seconds.
+
+    A definition that changed again since `attach diff` has other digits, and is not approved.
+
+    Example: searchbus attach approve files 1a2b3c4d5e6f708192a3b4c5d6e7f809
+    """
+    with reported_errors():
+        server = server_of(file_of(file, data), name)
+        if bool(digits) == every:
+            raise ValueError(
+                "name the digits of what you approve, or give --all; the digits are in: "
+                f"searchbus attach diff {name}"
+            )
+        from .approving import approve_definitions
+
+        found = approve_definitions(
+            server, pins_of(pins, data), digits, credentials_for(server, data)
+        )
+        for approved in found:
+            typer.echo(printable(f"{name}.{approved} is approved", one_line=True))
+    if not found:
+        typer.echo(_NOTHING_DIFFERS, err=True)
+
+
+@attach.command("remove")
+def remove(name: NameArgument, file: FileOption = None, data: DataOption = None) -> None:
+    """Detach a server; a running stack ends it within seconds.
+
+    Example: searchbus attach remove files
+    """
+    with reported_errors():
+        file_of(file, data).remove(name)
+    typer.echo(f"{name} is removed")
+
+
+def _pair(text: str, sign: str, form: str) -> tuple[str, str]:
+    name, found, value = text.partition(sign)
+    if not (found and name.strip()):
+        raise DeclarationFault(f"{text.split(sign)[0]}: write {form}.")
+    return name.strip(), value.strip() if sign == ":" else value

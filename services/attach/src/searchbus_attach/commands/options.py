@@ -1,0 +1,174 @@
+"""What the commands of `searchbus attach` share: their options, and how they report errors."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from searchbus_contracts import Fault
+from searchbus_runtime import data_folder
+from searchbus_runtime.printable import printable
+from searchbus_runtime.settings import load_settings
+from searchbus_runtime.spelling import nearest
+
+from ..auth.faults import AuthFault
+from ..declare.attach_file import AttachFile, Declared
+from ..declare.servers import DeclarationFault, Server
+from ..faults import ProbeFault
+from ..settings import FILE_NAME, PINS_NAME, AttachSettings
+
+if TYPE_CHECKING:
+    from ..auth.credentials import Credentials
+
+__all__ = [
+    "CommandAfterDashes", "DataOption", "FileOption", "JsonOption", "NameArgument", "PinsOption",
+    "credentials_for", "file_of", "options_again", "pins_of", "reported_errors", "server_of",
+    "settings_of", "unknown_server",
+]  # fmt: skip
+
+NameArgument = Annotated[str, typer.Argument(help="The server's name, also that of its toolset.")]
+FileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--file", envvar="SEARCHBUS_ATTACH_FILE", help="The file (default: <data>/attach.toml)."
+    ),
+]
+PinsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--pins", envvar="SEARCHBUS_ATTACH_PINS_FILE",
+        help="The approved definitions (default: <data>/attach-pins.json).",
+    ),
+]  # fmt: skip
+DataOption = Annotated[Path | None, typer.Option(help="Data folder of the stack.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+class CommandAfterDashes(TyperCommand):
+    """A command whose arguments are another command; without `--` before it, the options of that
+    one are taken for its own.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Say where `--` belongs, if that may be missing."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            # The class is one of click, or of the copy of it that is in Typer.
+            if type(error).__name__ == "NoSuchOption" and (line := self._with_dashes(given)):
+                error.message += (  # type: ignore[attr-defined]
+                    f". Write -- before the command: {ctx.command_path} {shlex.join(line)}"
+                )
+            raise
+
+    def _with_dashes(self, given: list[str]) -> list[str]:
+        """The words with `--` before the second one that belongs to no option; or nothing."""
+        flags = {name for one in self.params if getattr(one, "is_flag", False) for name in one.opts}
+        names = 0
+        words = iter(enumerate(given))
+        for place, word in words:
+            if not word.startswith("-"):
+                names += 1
+                if names > 1:
+                    return [*given[:place], "--", *given[place:]]
+            elif word == "--":
+                break
+            elif "=" not in word and word not in flags:
+                next(words, None)  # its value
+        return []
+
+
+def file_of(file: Path | None, data: Path | None, *, may_be_new: bool = False) -> AttachFile:
+    """The file of servers.
+
+    Args:
+        may_be_new: whether the command makes a named file that is not there.
+
+    Raises:
+        DeclarationFault: a named file is not there.
+    """
+    from searchbus_runtime.services import known_services
+
+    from ..declare.taken import taken_names
+
+    if file is not None and not may_be_new and not file.exists():
+        raise DeclarationFault(
+            f"There is no file {file}. Name another one by --file or SEARCHBUS_ATTACH_FILE; "
+            "searchbus attach add makes a new one."
+        )
+    return AttachFile(file or data_folder(data) / FILE_NAME, taken_names(known_services()))
+
+
+def options_again(file: Path | None, data: Path | None) -> str:
+    """What names the same file in a further command; empty for the usual one."""
+    given = {"--file": file, "--data": data}
+    if str(file) == os.environ.get("SEARCHBUS_ATTACH_FILE"):
+        del given["--file"]
+    return "".join(f" {name} {shlex.quote(str(path))}" for name, path in given.items() if path)
+
+
+def pins_of(pins: Path | None, data: Path | None) -> Path:
+    """The file of approved definitions."""
+    return pins or data_folder(data) / PINS_NAME
+
+
+def server_of(file: AttachFile, name: str) -> Server:
+    """A declared server. Raises DeclarationFault where there is none of that name."""
+    declared = file.read_all()
+    if name not in declared.servers:
+        raise unknown_server(file, name, declared)
+    return declared.servers[name]
+
+
+def unknown_server(file: AttachFile, name: str, declared: Declared) -> DeclarationFault:
+    """What to say of a name that no server of the file has."""
+    if name in declared.selections:
+        return DeclarationFault(
+            f"{name} is a view of several servers, not a server; searchbus attach list names them."
+        )
+    if not declared.servers:
+        return DeclarationFault(
+            f"There is no server {name}: none is attached in {file.path}. Attach one: "
+            "searchbus attach add NAME -- COMMAND, or with --url ADDRESS"
+        )
+    near = nearest(name, [*declared.servers, *declared.selections])
+    return DeclarationFault(f"There is no server {name} in {file.path}.{near}")
+
+
+def settings_of(data: Path | None) -> AttachSettings:
+    """The settings of the service, from the environment and the folder of secrets."""
+    return load_settings(AttachSettings, data_dir=data_folder(data))
+
+
+def credentials_for(server: Server, data: Path | None) -> Credentials:
+    """What a command signs in to a server with: the same as the service."""
+    # Imported here: the SDK, which list and show do not need, takes longer than all the rest.
+    from ..auth.credentials import Credentials
+    from ..auth.opening import credentials_of
+
+    return Credentials() if server.auth is None else credentials_of(settings_of(data))
+
+
+@contextmanager
+def reported_errors() -> Iterator[None]:
+    """Report what an operator can mend without a traceback."""
+    try:
+        yield
+    except OSError as error:
+        text = f"{error.filename} cannot be used ({error.strerror})" if error.filename else error
+        typer.echo(printable(f"error: {text}"), err=True)
+        raise typer.Exit(1) from None
+    except (ValueError, ProbeFault, AuthFault) as error:
+        typer.echo(printable(f"error: {error}"), err=True)
+        raise typer.Exit(1) from None
+    except Fault as fault:
+        typer.echo(printable(f"error: {fault.code}: {fault.failure.message}"), err=True)
+        raise typer.Exit(1) from None

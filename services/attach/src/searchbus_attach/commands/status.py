@@ -1,0 +1,211 @@
+"""What `searchbus attach list` and `show` print: the keys of the file, the state of the service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from searchbus_bus import connect
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.attach import AttachedServer, StatusReply, StatusRequest
+from searchbus_runtime import BusAddress, find_bus
+from searchbus_runtime.printable import printable
+from searchbus_runtime.state import no_stack
+
+from ..declare.attach_file import Declared
+from ..declare.servers import Server
+from ..declare.views import Selection
+
+__all__ = [
+    "ask_status", "masked", "not_running", "notices", "shown_selection", "shown_server", "state_of",
+    "table",
+]  # fmt: skip
+
+_TIMEOUT_S = 10.0
+_MASK = "***"
+_NOT_RUNNING = "not running"
+_HEADINGS = ("server", "state", "target", "offers", "problem")
+_VARIABLE = re.compile(r"\$\{[^{}]*\}")
+
+
+def ask_status(data: Path, server: str | None = None) -> StatusReply | None:
+    """What the running service says; None where none is running.
+
+    Raises:
+        Fault: it does not answer, or the bus cannot be reached.
+    """
+    address = find_bus(data)
+    return None if address is None else asyncio.run(_ask(address, server))
+
+
+async def _ask(address: BusAddress, server: str | None) -> StatusReply | None:
+    bus = await connect(address.url, name="cli", **address.options)
+    try:
+        # Without an actor: no role is needed, and in the service's container the command has its
+        # keys, which cannot sign one.
+        return await bus.request(
+            bus.subjects.endpoint("attach", "status"), StatusRequest(server=server), StatusReply,
+            service="attach", timeout_s=_TIMEOUT_S,
+        )  # fmt: skip
+    except Fault as fault:
+        if fault.code == ErrorCode.UNAVAILABLE:
+            return None
+        raise
+    finally:
+        await bus.close()
+
+
+def state_of(server: Server, found: AttachedServer | None = None) -> str:
+    """In a word or two.
+
+    Args:
+        found: what the service says of it; None where it says nothing.
+    """
+    if found is not None:
+        return found.state
+    return _NOT_RUNNING if server.enabled else "disabled"
+
+
+def table(declared: Declared, status: StatusReply | None) -> Iterator[str]:
+    """The servers and the views of several of them, in columns; nothing where there are none."""
+    servers = {found.name: found for found in status.servers} if status else {}
+    views = {view.name: len(view.tools) for view in status.views} if status else {}
+    rows = [_row(server, servers.get(name)) for name, server in declared.servers.items()]
+    for name in declared.selections:
+        is_up = name in views
+        tools = _count(views[name], "tools") if is_up else ""
+        rows.append((name, "up" if is_up else _NOT_RUNNING, "a view", tools, ""))
+    if not rows:
+        return
+    cells = [_HEADINGS, *rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(_HEADINGS))]
+    # A column in which nothing stands would be a heading alone.
+    used = [column for column in range(len(_HEADINGS)) if any(row[column] for row in rows)]
+    for row in cells:
+        yield "  ".join(row[column].ljust(widths[column]) for column in used).rstrip()
+
+
+def _row(server: Server, found: AttachedServer | None) -> tuple[str, ...]:
+    if found is None:
+        return server.name, state_of(server), server.target, "", ""
+    numbers = {
+        "changed": found.held, "refused": found.refused, "prompts": found.prompts,
+        "resources": found.resources, "view problems": len(found.view_problems),
+        "dropped": found.dropped,
+    }  # fmt: skip
+    shown = [_count(found.tools, "tools"), *(_count(n, what) for what, n in numbers.items() if n)]
+    shown += ["stale"] if found.stale else []
+    row = (server.name, found.state, server.target, ", ".join(shown), found.problem)
+    return tuple(printable(cell, one_line=True) for cell in row)
+
+
+def _count(number: int, things: str) -> str:
+    return f"{number} {things.removesuffix('s') if number == 1 else things}"
+
+
+def notices(declared: Declared, status: StatusReply | None, data: Path) -> Iterator[str]:
+    """What is to be done, one line each."""
+    if not declared.servers:
+        yield "no server is attached; attach one: searchbus attach add --help"
+    elif status is None:
+        yield not_running(data)
+    if status is None:
+        return
+    if status.file_problem:
+        yield f"warning: {status.file_problem}"
+    if status.unconfined:
+        yield f"warning: commands can reach what searchbus can: {status.unconfined}"
+    for found in status.servers:
+        if found.held:
+            yield f"definitions of {found.name} changed; see: searchbus attach diff {found.name}"
+    for view in status.views:
+        for problem in view.problems:
+            yield f"view problem of {view.name}: {problem}"
+
+
+def not_running(data: Path) -> str:
+    """Why nothing is known of the state of servers."""
+    if find_bus(data) is None:
+        return no_stack(data)
+    return (
+        "The service attach does not run on this bus. searchbus up starts it within seconds once "
+        "the file of servers is there."
+    )
+
+
+def shown_server(server: Server, view: Any, found: AttachedServer | None) -> Iterator[str]:
+    """The keys of a server and of its view, its state and its tools.
+
+    Args:
+        found: as for `state_of`.
+    """
+    for key, value in masked(server).items():
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                yield f"{key}: {name}={_word(inner)}"
+        else:
+            yield f"{key}: {_word(value)}"
+    for key, value in view.items():
+        yield f"view.{key}: {json.dumps(value)}"
+    if found is None:
+        yield f"state: {state_of(server)}"
+        return
+    for key in ("state", "problem", "server_info", "protocol", "restarts", "dropped", "in_flight"):
+        value = getattr(found, key)
+        if value != "":
+            yield f"{key}: {value}"
+    for problem in found.view_problems:
+        yield f"view problem: {problem}"
+    for tool in found.tool_list:
+        yield f"  {tool.name}  {tool.listed_as or 'not listed'}  {tool.problem}".rstrip()
+
+
+def _word(value: Any) -> str:
+    """A value as one writes it in a shell."""
+    if isinstance(value, list | tuple):
+        return shlex.join(value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def shown_selection(selection: Selection, status: StatusReply | None, *, as_json: bool) -> str:
+    """What there is to say of a view of several servers, as lines or as JSON."""
+    keys = msgspec.to_builtins(selection)
+    views = status.views if status is not None else ()
+    found = next((view for view in views if view.name == selection.name), None)
+    tools, problems = (None, ()) if found is None else (found.tools, found.problems)
+    if as_json:
+        state: dict[str, Any] = {"state": _NOT_RUNNING}
+        if tools is not None:
+            state = {"tools": tools, "problems": problems}
+        return json.dumps({"view": keys, **state})
+    lines = [
+        f"{key}: {value if key == 'name' else json.dumps(value)}" for key, value in keys.items()
+    ]
+    lines += [f"state: {_NOT_RUNNING}"] if tools is None else [f"tools: {len(tools)}"]
+    lines += [f"view problem: {problem}" for problem in problems]
+    lines += [f"  {tool}" for tool in tools or ()]
+    return "\n".join(printable(line, one_line=True) for line in lines)
+
+
+def masked(server: Server) -> dict[str, Any]:
+    """The keys of a server; of those that hold secrets only what is a `${NAME}`."""
+    keys: dict[str, Any] = msgspec.to_builtins(server)
+    for key in ("env", "headers"):
+        if key in keys:
+            keys[key] = {name: _masked(text) for name, text in keys[key].items()}
+    if server.auth is not None and server.auth.client_secret:
+        keys["auth"]["client_secret"] = _masked(server.auth.client_secret)
+    if "url" in keys:
+        keys["url"] = server.target
+    return keys
+
+
+def _masked(text: str) -> str:
+    return text if _VARIABLE.fullmatch(text) else _MASK

@@ -1,0 +1,249 @@
+"""One attached server as it is declared: its keys, their limits, its variables.
+
+    server = parse_server("files", {"command": "npx", "args": ["-y", "server-files", "/srv"]})
+    server.expanded(variables)      # ${NAME} in command, args, env, url and headers
+
+A key that is unknown is an error that names the nearest one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, Struct
+
+from searchbus_runtime.spelling import nearest
+from searchbus_runtime.state import data_folder
+
+from ..auth.declaration import Auth
+from ..faults import DeclarationFault
+from .values import converted
+
+__all__ = [
+    "DeclarationFault",
+    "Policy",
+    "Server",
+    "State",
+    "own_folders",
+    "parse_server",
+    "server_name",
+    "variable",
+    "variables_of",
+]
+
+Policy = Literal["warn", "hold", "accept"]
+Confine = Literal["none", "processes", "files"]
+State = Literal["stateless", "stateful", "per_user"]
+# Without "__", and no "_" at the end: the server of a name on `/mcp`, <server>__<tool>, is what
+# stands before the first "__", so that no server can take the names of another.
+_NAME = re.compile(r"(?!.*__)[A-Za-z0-9](?:[A-Za-z0-9_-]{0,38}[A-Za-z0-9-])?")
+_VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_.-]*)\}")
+_Seconds = Annotated[float, Meta(gt=0, le=600)]
+SECRETS_DIR = "SEARCHBUS_SECRETS_DIR"
+_OWN_PREFIX = "SEARCHBUS_"
+"""Variables of searchbus itself, its keys among them: no server gets one, so that a file from
+elsewhere cannot send them to a stranger."""
+
+
+class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A server: either `command` or `url`.
+
+    Args:
+        env: the variables that the command gets, besides HOME, PATH and the like.
+        pass_env: names of variables of this process that the command gets too.
+        auth: how searchbus signs in to a URL; see auth/declaration.py.
+        transport: of a URL: `http` is streamable HTTP, `sse` the older one of 2024-11-05.
+        policy: of a definition that changes: `hold` keeps the approved one and refuses calls,
+            `warn` takes the new one and logs it, `accept` takes it. Default: `hold` for a URL,
+            `warn` for a command.
+        state: `stateless`: all callers share one session; `stateful`: the server keeps state in its
+            session, so each caller has one; `per_user`: the same, with the caller's credentials.
+        max_callers: that have a session of their own at once.
+        required_roles: a caller needs all of these for its tools.
+        start_timeout_s: from the start of the command, or the connection, to the end of initialize.
+        list_timeout_s: for the whole of tools/list, all pages.
+        ping_timeout_s: for the ping beside a call during which the server is silent; one that does
+            not answer it hangs, and its connection is replaced.
+        idle_s: without calls for that long a command is ended, until the next call; 0: never.
+        max_in_flight: calls at once; further ones fail with `overloaded`.
+        memory_mib: that each process of a command may have (RLIMIT_DATA).
+        open_files: that each process of a command may have open.
+        confine: what a command cannot reach; see confinement.py.
+        paths: files and folders that a command may read and write, with `confine` = `files`.
+    """
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    pass_env: tuple[str, ...] = ()
+    cwd: str = ""
+    url: str = ""
+    transport: Literal["http", "sse"] = "http"
+    headers: dict[str, str] = {}
+    auth: Auth | None = None
+    enabled: bool = True
+    policy: Policy | None = None
+    state: State = "stateless"
+    max_callers: Annotated[int, Meta(ge=1, le=10_000)] = 64
+    required_roles: tuple[str, ...] = ()
+    start_timeout_s: _Seconds = 60.0
+    list_timeout_s: _Seconds = 30.0
+    call_timeout_s: _Seconds = 60.0
+    ping_timeout_s: _Seconds = 5.0
+    idle_s: Annotated[float, Meta(ge=0, le=7 * 86_400)] = 1800.0
+    max_in_flight: Annotated[int, Meta(ge=1, le=1000)] = 32
+    memory_mib: Annotated[int, Meta(ge=16, le=1_048_576)] = 2048
+    open_files: Annotated[int, Meta(ge=16, le=1_048_576)] = 1024
+    confine: Confine = "processes"
+    paths: tuple[str, ...] = ()
+
+    @property
+    def change_policy(self) -> Policy:
+        """The policy in force."""
+        return self.policy or ("hold" if self.url else "warn")
+
+    @property
+    def target(self) -> str:
+        """What it is, without arguments, user, password and query: for lists and logs."""
+        if not self.url:
+            return Path(self.command).name
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    def expanded(self, lookup: Callable[[str], str | None]) -> Server:
+        """The server with `${NAME}` replaced.
+
+        Raises:
+            DeclarationFault: a variable has no value.
+        """
+
+        def expand(text: str) -> str:
+            def value(found: re.Match[str]) -> str:
+                named = lookup(found[1])
+                if named is None:
+                    is_input = found[0].startswith("${input:")
+                    asked = "; searchbus does not ask for inputs of VS Code" if is_input else ""
+                    raise DeclarationFault(
+                        f"{found[0]} has no value{asked}. Set {found[1]} in the environment of "
+                        f"searchbus, or as a file in the folder of {SECRETS_DIR}"
+                    )
+                return named
+
+            return _VARIABLE.sub(value, text)
+
+        return msgspec.structs.replace(
+            self,
+            command=expand(self.command),
+            args=tuple(map(expand, self.args)),
+            env={name: expand(text) for name, text in self.env.items()},
+            cwd=expand(self.cwd),
+            paths=tuple(map(expand, self.paths)),
+            url=expand(self.url),
+            headers={name: expand(text) for name, text in self.headers.items()},
+            auth=self.auth and self.auth.expanded(expand),
+        )
+
+
+def own_folders() -> tuple[Path, ...]:
+    """The folders of searchbus's data and secrets, as the environment names them."""
+    secrets = os.environ.get(SECRETS_DIR)
+    return (data_folder(), Path(secrets)) if secrets else (data_folder(),)
+
+
+def variable(name: str) -> str | None:
+    """The value of a variable: a file of that name in the folder of secrets, or the environment."""
+    folder = os.environ.get(SECRETS_DIR)
+    path = Path(folder) / name if folder else None
+    if path is not None and path.is_file():
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    return os.environ.get(name)
+
+
+def parse_server(name: str, keys: Mapping[str, Any], apart: Sequence[str] = ()) -> Server:
+    """A server from its table.
+
+    Args:
+        apart: keys that the table may have, and that are not among `keys`.
+
+    Raises:
+        DeclarationFault: the name or a key is wrong.
+    """
+    server_name(name)
+    known = [field for field in Server.__struct_fields__ if field != "name"]
+    for key in keys:
+        if key not in known:
+            near = nearest(key, [*known, *apart])
+            raise DeclarationFault(f"{name}: there is no key {key!r}.{near}")
+    if isinstance(keys.get("auth"), Mapping):
+        fields = list(Auth.__struct_fields__)
+        for key in keys["auth"]:
+            if key not in fields:
+                raise DeclarationFault(f"{name}: 'auth' has no key {key!r}.{nearest(key, fields)}")
+    server = converted(name, {**keys, "name": name}, Server)
+    _check(server)
+    return server
+
+
+def server_name(name: str) -> str:
+    """The name; raises DeclarationFault where a server cannot have it."""
+    if not _NAME.fullmatch(name):
+        raise DeclarationFault(
+            f"{name!r} cannot be a name: use 1 to 40 of A-Z a-z 0-9 _ -, without '__' and '_' at "
+            "an end."
+        )
+    return name
+
+
+def variables_of(server: Server) -> list[str]:
+    """Names of the variables of this process that the server gets, in the order of the file."""
+    text = msgspec.json.encode(server).decode()
+    return list(dict.fromkeys([*_VARIABLE.findall(text), *server.pass_env]))
+
+
+def _check(server: Server) -> None:
+    own = [name for name in variables_of(server) if name.upper().startswith(_OWN_PREFIX)]
+    if own:
+        raise DeclarationFault(
+            f"{server.name}: {own[0]} is a setting of searchbus, which no server gets. Put the "
+            "value into a variable with another name."
+        )
+    if bool(server.command) == bool(server.url):
+        raise DeclarationFault(f"{server.name}: give either 'command' or 'url'.")
+    if server.url:
+        try:
+            parts = urlsplit(server.url)
+        except ValueError as error:
+            raise DeclarationFault(f"{server.name}: 'url' is not an address: {error}.") from None
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise DeclarationFault(f"{server.name}: 'url' must start with http:// or https://.")
+        wrong = [key for key in ("args", "env", "pass_env", "cwd", "paths") if getattr(server, key)]
+        wrong += ["confine"] if server.confine != "processes" else []
+        if wrong:
+            raise DeclarationFault(f"{server.name}: {wrong[0]!r} is for a command, not for a URL.")
+        _check_auth(server)
+        return
+    if server.paths and server.confine != "files":
+        raise DeclarationFault(f"{server.name}: 'paths' needs confine = \"files\".")
+    wrong = [key for key in ("headers", "auth") if getattr(server, key)]
+    wrong += ["transport"] if server.transport != "http" else []
+    if wrong:
+        raise DeclarationFault(f"{server.name}: {wrong[0]!r} is for a URL, not for a command.")
+
+
+def _check_auth(server: Server) -> None:
+    if server.auth is None:
+        return
+    problem = server.auth.problem()
+    if not problem and server.auth.type == "token_exchange" and server.state != "per_user":
+        problem = "'auth' of type token_exchange needs state = \"per_user\""
+    if not problem and "authorization" in map(str.lower, server.headers):
+        problem = "give either 'auth' or a header 'Authorization'"
+    if problem:
+        raise DeclarationFault(f"{server.name}: {problem}.")

@@ -1,0 +1,1 @@
+"""Definitions of a server: cleaned, described for the bus, shown as declared, and approved."""

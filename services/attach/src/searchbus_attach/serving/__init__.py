@@ -1,0 +1,1 @@
+"""Serves the declared servers: one toolset for each, which follows the attach file."""

@@ -1,0 +1,274 @@
+"""The process of a command: its own group, limits, environment by allowlist, no way to outlive us.
+
+child = await Child.start(server, reaper, stderr=lines)
+child.stdin, child.stdout
+await child.end()      # closes standard input, then SIGTERM, then SIGKILL to the group
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from searchbus_runtime.parent import end_with_parent
+from searchbus_runtime.secrecy import public_environment
+
+from ..declare.servers import Server
+from .confinement import restrict, rules
+
+__all__ = [
+    "READ_AHEAD_BYTES",
+    "Child",
+    "Reaper",
+    "child_environment",
+    "has_program",
+]
+
+log = logging.getLogger("searchbus.attach")
+
+READ_AHEAD_BYTES = 256 * 1024
+"""The most that is read of a command's output before it is processed."""
+_CLOSED_GRACE_S = 2.0
+_TERM_GRACE_S = 2.0
+_KILL_GRACE_S = 5.0
+_POLL_S = 0.02
+_STDERR_GRACE_S = 0.5
+"""To read what it printed last."""
+_STDERR_LINE_CHARS = 2_000
+_STDERR_BYTES_PER_S = 2**20
+_STDERR_LINES_PER_S = 10_000
+
+
+def child_environment(server: Server) -> dict[str, str]:
+    """The whole environment of a command."""
+    passed = {name: os.environ[name] for name in server.pass_env if name in os.environ}
+    return public_environment() | passed | server.env
+
+
+def has_program(server: Server) -> bool:
+    """Whether the program of a command is there; also where a variable would have to say that."""
+    path = child_environment(server).get("PATH")
+    if "${" in f"{server.command}{path}{server.cwd}":
+        return True
+    # A path is one from the folder in which the command starts.
+    is_path = os.sep in server.command
+    command = Path.cwd() / server.cwd / server.command if is_path else server.command
+    return shutil.which(command, path=path) is not None
+
+
+class Reaper:
+    """The process that ends the groups of commands if this one is killed; it runs while there are
+    groups.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._groups: set[int] = set()
+
+    def watch(self, group: int) -> None:
+        """End this group with this process."""
+        self._groups.add(group)
+        told = [group]
+        if self._process is None or self._process.poll() is not None:
+            told = [*self._groups]
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(Path(__file__).with_name("reaper.py"))],
+                stdin=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+                env=public_environment(),
+            )
+        for one in told:
+            self._tell(f"+{one}")
+
+    def forget(self, group: int) -> None:
+        """The group has ended."""
+        self._tell(f"-{group}")
+        self._groups.discard(group)
+        if not self._groups:
+            self.close()
+
+    def close(self) -> None:
+        """End the reaper, and the groups that it still watches."""
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+            process.wait()
+
+    def _tell(self, line: str) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            try:
+                self._process.stdin.write(f"{line}\n")
+                self._process.stdin.flush()
+            except OSError as error:
+                log.warning("the reaper of commands does not run (%s); it is started anew", error)
+
+
+class Child:
+    """A running command; made by `start`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, reaper: Reaper) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.pid = process.pid
+        self.stdin = process.stdin
+        self.stdout = process.stdout
+        self._process = process
+        self._reaper = reaper
+        self._reading: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(
+        cls,
+        server: Server,
+        reaper: Reaper,
+        on_stderr: Callable[[str], None],
+        own: Iterable[Path] = (),
+    ) -> Child:
+        """Start the command of a server, whose variables are expanded.
+
+        Args:
+            on_stderr: receives the lines that it prints to standard error, one or many.
+            own: files and folders of ours that it must not reach, see confinement.py.
+
+        Raises:
+            OSError: there is no such program, or it cannot be started.
+            DeclarationFault: it cannot be confined as it is declared.
+        """
+        environment = child_environment(server)
+        confinement = await asyncio.to_thread(rules, server, environment, own)
+
+        def limit() -> None:
+            # Between fork and exec.
+            end_with_parent(signal.SIGKILL)
+            for kind, most in (
+                (resource.RLIMIT_DATA, server.memory_mib * 2**20),
+                (resource.RLIMIT_NOFILE, server.open_files),
+                (resource.RLIMIT_CORE, 0),
+            ):
+                hard = resource.getrlimit(kind)[1]
+                most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+                resource.setrlimit(kind, (most, most))
+            if confinement is not None:
+                restrict(confinement)
+
+        try:
+            process = await asyncio.create_subprocess_exec(
+                server.command,
+                *server.args,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                cwd=server.cwd or None,
+                limit=READ_AHEAD_BYTES,
+                start_new_session=True,
+                preexec_fn=limit,
+            )
+        except FileNotFoundError as error:
+            # uvloop does not say which file.
+            if server.cwd and not await asyncio.to_thread(os.path.isdir, server.cwd):
+                message = f"there is no folder {server.cwd}"
+                raise NotADirectoryError(error.errno, message) from None
+            raise FileNotFoundError(error.errno, error.strerror, server.command) from None
+        finally:
+            if confinement is not None:
+                os.close(confinement)
+        reaper.watch(process.pid)
+        child = cls(process, reaper)
+        child._reading = asyncio.get_running_loop().create_task(child._read_stderr(on_stderr))
+        return child
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self._process.returncode
+
+    async def exit_code(self, timeout_s: float) -> int | None:
+        """Its exit code, as soon as it has ended, and what it printed to standard error is read;
+        None where it does not end in time.
+        """
+        await self._ended_within(timeout_s, self._has_exited)
+        # A process that it started could hold the pipe open.
+        if self._reading is not None and self.code is not None:
+            await asyncio.wait([self._reading], timeout=_STDERR_GRACE_S)
+        return self.code
+
+    async def end(self) -> None:
+        """End it and all that it started; raises nothing."""
+        with suppress(OSError):
+            self.stdin.close()
+        if not await self._ended_within(_CLOSED_GRACE_S, self._has_exited):
+            log.info("process %d does not end with its input; it gets SIGTERM", self.pid)
+        if self._signal(signal.SIGTERM) and not await self._ended_within(
+            _TERM_GRACE_S, self._group_is_gone
+        ):
+            log.warning("process group %d ignores SIGTERM; it is killed", self.pid)
+            self._signal(signal.SIGKILL)
+            if not await self._ended_within(_KILL_GRACE_S, self._group_is_gone):
+                log.error("process group %d is still there after SIGKILL", self.pid)
+        self._reaper.forget(self.pid)
+        # A process that left the group could hold the pipes open.
+        if self._reading is not None:
+            await asyncio.wait([self._reading], timeout=_STDERR_GRACE_S)
+            self._reading.cancel()
+        transport = getattr(self._process, "_transport", None)
+        if transport is not None:
+            with suppress(ProcessLookupError):
+                transport.close()
+
+    async def _read_stderr(self, on_lines: Callable[[str], None]) -> None:
+        stream = self._process.stderr
+        assert stream is not None
+        rest = ""
+        while chunk := await stream.read(65_536):
+            *lines, rest = (rest + chunk.decode("utf-8", "replace")).split("\n")
+            if lines:
+                on_lines("\n".join(line[:_STDERR_LINE_CHARS] for line in lines))
+            rest = rest[:_STDERR_LINE_CHARS]
+            # One that prints more waits for its pipe; other servers do not wait for it.
+            pause_s = max(len(chunk) / _STDERR_BYTES_PER_S, len(lines) / _STDERR_LINES_PER_S)
+            await asyncio.sleep(pause_s)
+        if rest:
+            on_lines(rest)
+
+    async def _ended_within(self, seconds: float, ended: Callable[[], bool]) -> bool:
+        loop = asyncio.get_running_loop()
+        give_up_s = loop.time() + seconds
+        while not ended():
+            if loop.time() >= give_up_s:
+                return False
+            await asyncio.sleep(_POLL_S)
+        return True
+
+    def _has_exited(self) -> bool:
+        return self.code is not None
+
+    def _group_is_gone(self) -> bool:
+        if not self._has_exited():
+            return False
+        # As the first process of a container we inherit what its parents left behind.
+        with suppress(ChildProcessError):
+            while os.waitpid(-self.pid, os.WNOHANG)[0]:
+                pass
+        return not self._signal(0)
+
+    def _signal(self, number: int) -> bool:
+        """Signal the whole group; False where none of it is left."""
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # macOS says so of processes that have ended
+            return not self._has_exited()
+        return True

@@ -1,0 +1,1 @@
+"""One attached server through its life: connected, called, connected again after a pause."""

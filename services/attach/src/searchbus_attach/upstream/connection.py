@@ -1,0 +1,320 @@
+"""Connections: the transport of a server, the session on it, and what they report.
+
+async with open_connection(server, environment) as connection:
+    await connection.session.open_session()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import httpx2
+from mcp import MCPError
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_REQUEST,
+    LoggingMessageNotificationParams,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
+    ToolListChangedNotification,
+)
+
+from ..auth.credentials import Credentials
+from ..auth.declaration import OURSELVES
+from ..declare.servers import DeclarationFault, Server, own_folders, variable
+from ..definitions.text import clean_line
+from ..faults import Problem, ServerFault
+from ..transports.budget import Budget
+from ..transports.child import Reaper
+from ..transports.child_log import ChildLog
+from ..transports.remote import HttpNotes, remote_transport
+from ..transports.stdio import stdio_transport
+from .session import CLIENT, ServerSession
+from .unreached import status_problem, unreached
+
+__all__ = ["Connection", "Surroundings", "is_closed", "is_refused", "open_connection", "why"]
+
+_CHANGES = (
+    ToolListChangedNotification,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
+)
+SILENT_S = 5.0
+"""Without a sign of life of the server during a call; then it gets a ping."""
+_SESSION_NOT_FOUND = -32001
+_STATUS_ONLY = ("Server returned an error response", "Not Found")
+"""What the SDK says for an HTTP status of 400 and more whose body is not an answer of MCP."""
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What connections share.
+
+    Args:
+        logs: the folder for what commands print; None: our own log, at debug.
+        variable: the values of `${NAME}`.
+        credentials: of remote servers.
+        worker: the instance on the bus that the connections are for; empty outside of the service.
+        own: files and folders of ours that no command may reach, where the kernel sees to it.
+        budgets: of the servers, by name.
+    """
+
+    reaper: Reaper = field(default_factory=Reaper)
+    logs: Path | None = None
+    variable: Callable[[str], str | None] = variable
+    credentials: Credentials = field(default_factory=Credentials)
+    worker: str = ""
+    own: tuple[Path, ...] = field(default_factory=own_folders)
+    budgets: dict[str, Budget] = field(default_factory=dict)
+
+    def budget_of(self, server: str) -> Budget:
+        """The budget of all connections of a server."""
+        return self.budgets.setdefault(server, Budget(server))
+
+    async def aclose(self) -> None:
+        """End what connections shared."""
+        self.reaper.close()
+        await self.credentials.aclose()
+
+
+class Connection:
+    """An open connection.
+
+    Attributes:
+        on_log: receives the lines that the server logs for its client.
+        attention: set when one of the next three is.
+        list_changed: whether the server said that one of its lists changed.
+        doubtful: whether a call ended without an answer, so that the server may hang.
+        over: whether it is known to be of no more use; `problem` says why.
+        active_s: when the first of the running calls began, or the server last sent an answer,
+            progress or a log message; on the monotonic clock.
+        hung: whether it is over because the server answered neither a call nor a ping.
+        given_up: set when it is over.
+        ended: set when it is closed, after `cause`.
+        cause: the exception that ended it.
+        notes: what its transport noted.
+        shared: whether calls of more than one caller were sent.
+    """
+
+    def __init__(self) -> None:
+        self.session: ServerSession
+        self.on_log: Callable[[LoggingMessageNotificationParams], Awaitable[None]] | None = None
+        self.attention = asyncio.Event()
+        self.list_changed = False
+        self.doubtful = False
+        self.over = False
+        self.problem = ""
+        self.active_s = 0.0
+        self.hung = False
+        self.given_up = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.cause: BaseException | None = None
+        self.notes = HttpNotes()
+        self.shared = False
+        self._caller: str | None = None
+        self._asked = 0
+        self._silence: asyncio.TimerHandle | None = None
+
+    def used_by(self, caller: str) -> None:
+        """Note whose call is sent next."""
+        self.shared = self.shared or self._caller not in (None, caller)
+        self._caller = caller
+
+    def speaks_to(self, caller: str) -> bool:
+        """Whether what the server logs now can be of a call of this caller only."""
+        return not self.shared and self._caller == caller
+
+    def note_change(self) -> None:
+        """The lists are to be read again."""
+        if not self.list_changed:
+            self.list_changed = True
+            self.attention.set()
+
+    def doubt(self) -> None:
+        """A call has no answer, and the server gives no sign of life."""
+        self.doubtful = True
+        self.attention.set()
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Around one request: whether it was answered says whether the server lives."""
+        if not self._asked:
+            self.note_activity()
+            self._look_for_silence()
+        self._asked += 1
+        try:
+            yield
+        except (asyncio.CancelledError, TimeoutError):
+            self.doubt()
+            raise
+        except MCPError as error:
+            if not is_closed(error):
+                self.note_activity()
+            raise
+        else:
+            self.note_activity()
+        finally:
+            self._asked -= 1
+            if not self._asked and self._silence is not None:
+                self._silence.cancel()
+
+    def note_activity(self) -> None:
+        """Note that the server sent something, which shows that it does not hang."""
+        self.active_s = time.monotonic()
+
+    def _look_for_silence(self) -> None:
+        """Doubt the server where it is silent during a call; look again later."""
+        left_s = self.active_s + SILENT_S - time.monotonic()
+        if left_s <= 0:
+            self.doubt()
+        again_s = left_s if left_s > 0 else SILENT_S
+        self._silence = asyncio.get_running_loop().call_later(again_s, self._look_for_silence)
+
+    def give_up(self, problem: str = "the session ended") -> None:
+        """The connection is of no more use; the first reason counts."""
+        if not self.over:
+            self.over, self.problem = True, problem
+        self.given_up.set()
+        self.attention.set()
+
+    @property
+    def never_reached(self) -> bool:
+        """Whether it ended because the server could not be reached, and no other request that it
+        had sent was without an answer then: none of the calls that ended with it were done.
+        """
+        error = self.cause
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        unreached = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+        return unreached and not self.notes.unanswered
+
+    async def follow_changes(self) -> None:
+        """Follow the lists of a server that reports changes on request (2026-07-28)."""
+        try:
+            async with listen(
+                self.session,
+                tools_list_changed=True,
+                prompts_list_changed=True,
+                resources_list_changed=True,
+            ) as events:
+                async for _ in events:
+                    self.note_change()
+        except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+            return  # the list is read again from time to time
+
+
+@asynccontextmanager
+async def open_connection(
+    server: Server, around: Surroundings, notes: HttpNotes, caller: str = OURSELVES
+) -> AsyncGenerator[Connection]:
+    """Start a command or reach a URL; the session is not negotiated yet.
+
+    Args:
+        caller: whose credentials are sent to a URL.
+
+    Raises:
+        DeclarationFault: a variable has no value.
+        OSError, httpx2.HTTPError: it cannot be started or reached, or the connection ended.
+    """
+    connection = Connection()
+
+    async def on_message(message: object) -> None:
+        if isinstance(message, _CHANGES):
+            connection.note_change()
+
+    async def on_log(params: LoggingMessageNotificationParams) -> None:
+        connection.note_activity()
+        if connection.on_log is not None:
+            await connection.on_log(params)
+
+    secrets: list[str] = []
+
+    def value(name: str) -> str | None:
+        found = around.variable(name)
+        secrets.append(found or "")
+        return found
+
+    expanded = server.expanded(value)
+    secrets += [*expanded.env.values(), *(os.environ.get(name, "") for name in server.pass_env)]
+    connection.notes = notes
+    notes.auth = around.credentials.auth_for(server, caller)
+    log = ChildLog(server.name, around.logs, secrets)
+    transport = (
+        remote_transport(expanded, notes)
+        if server.url
+        else stdio_transport(expanded, around.reaper, log, notes.budget, around.own)
+    )
+    try:
+        async with (
+            transport as (read, write),
+            ServerSession(
+                read,
+                write,
+                client_info=CLIENT,
+                message_handler=on_message,
+                logging_callback=on_log,
+            ) as session,
+        ):
+            connection.session = session
+            yield connection
+    finally:
+        log.close()
+
+
+def is_closed(error: MCPError) -> bool:
+    """Whether the connection ended before the answer: the server may have done the work."""
+    return error.code == CONNECTION_CLOSED and (
+        error.message == "Connection closed" or error.message.startswith("SSE stream")
+    )
+
+
+def is_refused(error: MCPError) -> bool:
+    """Whether the server does not know the session (any more): it did not do the work.
+
+    The code alone does not say so: -32001 is also that of a request that took too long.
+    """
+    return (
+        error.code in (_SESSION_NOT_FOUND, INVALID_REQUEST, CONNECTION_CLOSED)
+        and not is_closed(error)
+        and "session" in error.message.lower()
+    )
+
+
+def why(error: BaseException, notes: HttpNotes) -> str:
+    """Why a connection failed, in one line without secrets; a Problem where callers are told less.
+
+    The texts of exceptions that we did not write are not shown: they can hold URLs and headers.
+    """
+    if notes.advice:
+        return notes.advice
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ServerFault):
+        return Problem(f"{error}{error.detail}", told=str(error))
+    if isinstance(error, DeclarationFault):
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        return f"there is no program {clean_line(str(error.filename), 80)}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, MCPError):
+        if notes.status >= httpx2.codes.BAD_REQUEST and error.message in _STATUS_ONLY:
+            return status_problem(notes.status)
+        return f"it refuses: {clean_line(error.message, 200)}"
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+        return unreached(error)
+    if isinstance(error, httpx2.TimeoutException | TimeoutError):
+        return "it does not answer in time"
+    if isinstance(error, httpx2.HTTPStatusError):
+        return status_problem(error.response.status_code)
+    if isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
+        return "the connection ended"
+    return type(error).__name__

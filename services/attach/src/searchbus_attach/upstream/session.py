@@ -1,0 +1,236 @@
+"""A session with a server, whose results stay the JSON that the server sent.
+
+The SDK parses the result of tools/list as a whole, so that one malformed tool would lose the
+others, and fails a good answer to tools/call that does not fit the tool's own output schema. Both
+are read here instead. Sampling, elicitation and roots are not offered to servers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from mcp import ClientSession, MCPError
+from mcp.client._probe import negotiate_auto
+from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp_types import METHOD_NOT_FOUND, Implementation, ListToolsResult, Tool
+from pydantic import ValidationError
+
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.attach import ATTACHED_BY
+from searchbus_contracts.version import VERSION
+
+from ..faults import ItselfFault, ServerFault
+
+__all__ = ["MAX_DEPTH", "MAX_PAGES", "ListedContents", "ServerSession", "is_deeper"]
+
+log = logging.getLogger("searchbus.attach")
+MAX_PAGES = 200
+MAX_DEPTH = 200
+"""Levels of arguments; pydantic writes no more than 254 of a message."""
+MAX_LISTED = 20_000
+MAX_LIST_BYTES = 64 * 2**20
+CLIENT = Implementation(name="searchbus", version=VERSION)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedContents:
+    """What a server lists besides tools, as parsed JSON; None of what it does not offer.
+
+    Args:
+        completes: whether it suggests values of arguments.
+    """
+
+    prompts: list[Any] | None = None
+    resources: list[Any] | None = None
+    templates: list[Any] | None = None
+    completes: bool = False
+
+
+class ServerSession(ClientSession):
+    """The SDK's session; `open_session` negotiates, the methods below send requests."""
+
+    async def open_session(self) -> None:
+        """Agree on a revision: server/discover, or initialize where the server is older.
+
+        A server that starts slowly may answer the first after we have given it up, and then refuse
+        the second; so it is asked anew.
+
+        Raises:
+            MCPError, RuntimeError, ValidationError: there is no revision that both sides support.
+        """
+        await negotiate_auto(self)
+
+    async def check_not_itself(self, server: str, worker: str) -> None:
+        """Ask a server that says it is a searchbus whether it is the one that we belong to.
+
+        It may be reached by a command too, `searchbus stdio` or a bridge to a URL; so the question
+        is a message, not an address. No other server is told the worker's id.
+
+        Args:
+            server: its name.
+            worker: our instance on the bus.
+
+        Raises:
+            ItselfFault: it is.
+        """
+        info = self.server_info
+        if info is None or not info.name.startswith(CLIENT.name):
+            return
+        method = "ping" if self.discover_result is None else "server/discover"
+        try:
+            await self._send(method, {"_meta": {ATTACHED_BY: worker}})
+        except MCPError as error:
+            # Any other refusal says nothing about that: an older searchbus may refuse the key.
+            if isinstance(error.data, dict) and error.data.get(ATTACHED_BY) == worker:
+                raise ItselfFault(server) from None
+
+    async def list_all(self) -> list[Any]:
+        """The tools of all pages, as the server sent them.
+
+        Raises:
+            MCPError: the server refuses, or the connection ended.
+            ServerFault: the pages do not end, or are too large.
+        """
+        offered = self.server_capabilities
+        try:
+            found = await self._pages("tools", "tools/list")
+        except MCPError as error:
+            # A server of prompts or resources only; some of those with tools do not declare them.
+            declares_tools = offered is None or offered.tools is not None
+            if declares_tools or error.code != METHOD_NOT_FOUND:
+                raise
+            found = []
+        self._know(found)
+        return found
+
+    async def list_contents(self) -> ListedContents:
+        """The prompts, resources and templates of all pages, of a server that declares them.
+
+        Raises:
+            MCPError: the server refuses, or the connection ended.
+            ServerFault: the pages do not end.
+        """
+        offered = self.server_capabilities
+        if offered is None:
+            return ListedContents()
+        prompts = resources = templates = None
+        if offered.prompts is not None:
+            prompts = await self._pages("prompts", "prompts/list")
+        if offered.resources is not None:
+            resources = await self._pages("resources", "resources/list")
+            try:
+                templates = await self._pages("resourceTemplates", "resources/templates/list")
+            except MCPError as error:
+                if error.code != METHOD_NOT_FOUND:
+                    raise
+        completes = offered.completions is not None
+        return ListedContents(prompts, resources, templates, completes)
+
+    async def read(self, uri: str) -> dict[str, Any]:
+        """Read a resource; the result as the server sent it. Raises MCPError as `call`."""
+        return await self._send("resources/read", {"uri": uri})
+
+    async def fill(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        """Fill in a prompt; the result as the server sent it. Raises MCPError as `call`."""
+        return await self._send("prompts/get", {"name": name, "arguments": arguments})
+
+    async def suggest(
+        self, reference: dict[str, str], argument: dict[str, str], arguments: dict[str, str]
+    ) -> dict[str, Any]:
+        """Ask for values of an argument; the result as the server sent it.
+
+        Args:
+            reference, argument: `ref` and `argument` of completion/complete.
+            arguments: those that have a value already.
+
+        Raises:
+            MCPError: as `call`.
+        """
+        params: dict[str, Any] = {"ref": reference, "argument": argument}
+        if arguments:
+            params["context"] = {"arguments": arguments}
+        return await self._send("completion/complete", params)
+
+    async def call(
+        self, name: str, arguments: dict[str, Any], on_progress: ProgressFnT
+    ) -> dict[str, Any]:
+        """Call a tool; the result as the server sent it.
+
+        Raises:
+            MCPError: the server refuses, or the connection ended.
+            Fault: invalid_argument, where the SDK could not write them: that would end the
+                connection, and with it the calls of all others.
+        """
+        if is_deeper(arguments, MAX_DEPTH):
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                "The arguments are nested too deeply. Send flatter ones.",
+            )
+        params = {"name": name, "arguments": arguments}
+        return await self._send("tools/call", params, on_progress)
+
+    async def ping(self) -> None:
+        """Ask the server for any answer.
+
+        Raises:
+            MCPError: the server refuses, which is an answer, or the connection ended.
+        """
+        await self._send("ping", {})
+
+    async def _pages(self, key: str, method: str) -> list[Any]:
+        """All items of a list, under `key` of its results."""
+        found: list[Any] = []
+        cursor: str | None = None
+        size_bytes = 0
+        for _ in range(MAX_PAGES):
+            raw = await self._send(method, {} if cursor is None else {"cursor": cursor})
+            items = raw.get(key)
+            found += items if isinstance(items, list) else []
+            size_bytes += len(msgspec.json.encode(items))
+            if size_bytes > MAX_LIST_BYTES:
+                raise ServerFault(f"its list of {key} is larger than {MAX_LIST_BYTES // 2**20} MiB")
+            cursor = raw.get("nextCursor")
+            if not isinstance(cursor, str) or len(found) > MAX_LISTED:
+                return found[:MAX_LISTED]
+        raise ServerFault(f"its list of {key} has more than {MAX_PAGES} pages")
+
+    def _know(self, tools: list[Any]) -> None:
+        """Tell the SDK the tools that it can parse, for arguments that are sent as headers."""
+        parsed = []
+        for tool in tools:
+            try:
+                parsed.append(Tool.model_validate(tool))
+            except ValidationError:
+                continue  # describe.py says why it is not listed
+        self._absorb_tool_listing(ListToolsResult(tools=parsed), complete=True)
+
+    async def _send(
+        self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
+    ) -> dict[str, Any]:
+        """Send a request; `params` are JSON already, so they pass by the SDK's models."""
+        data: dict[str, Any] = {"method": method, "params": params}
+        options: CallOptions = {}
+        self._stamp(data, options)
+        if on_progress is not None:
+            options["on_progress"] = on_progress
+        return await self._dispatcher.send_raw_request(method, data["params"], options)
+
+
+def is_deeper(value: object, most: int) -> bool:
+    """Whether JSON has more than so many lists and objects inside each other."""
+    level = [value]
+    for _ in range(most):
+        level = [part for each in level for part in _parts(each) if isinstance(part, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()

@@ -1,0 +1,400 @@
+"""One attached server: connected, listed, called, and connected again.
+
+    starting ──> up ──> idle      a command without calls, until the next one
+       ^  │       │
+       │  v       v
+       └─ down <──┘               for a pause that doubles, up to a minute
+
+One task owns the connection: it connects, reads the list, and follows it until the connection is of
+no more use. Calls wait for it, for as long as they have time; while the server is down they fail at
+once. The outcome of calls is the truth about health; tools/list is never used as a probe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+from mcp import MCPError
+from mcp.shared.dispatcher import ProgressFnT
+from mcp_types import LoggingMessageNotificationParams
+
+from searchbus_bus import Call
+from searchbus_bus.tasks import TimeLimit
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.attach import ServerState
+
+from ..auth.declaration import OURSELVES
+from ..declare.servers import Server
+from ..definitions.describe import ServerTools
+from ..definitions.replies import failure_of
+from ..definitions.text import clean_line
+from ..faults import ItselfFault, Problem
+from ..metrics import count_restart
+from ..transports.remote import HttpNotes
+from .connection import Connection, Surroundings, is_closed, is_refused, open_connection, why
+from .following import Following
+from .lists import Lists
+from .pauses import Pauses
+from .running import RunningCalls
+from .session import ServerSession
+
+__all__ = ["Upstream"]
+
+log = logging.getLogger("searchbus.attach")
+T = TypeVar("T")
+
+_STABLE_S = 10.0
+"""A connection that ends sooner, before its server answered a call, was lost early (pauses.py)."""
+_WORTH_WAITING_S = 2.0
+"""A call waits for the next try if that is so soon; otherwise it fails at once."""
+_REPLY_MARGIN_S = 0.25
+"""Left of a caller's time for the reply that the server is not there."""
+_REFUSED_SESSION = "refused the session of this call"
+
+
+class Upstream:
+    """An attached server.
+
+    Args:
+        on_list: called when `lists` changed.
+        poll_s: between two reads of the list, less or more by a fifth.
+        grace_s: how long the last list stays while the server is away.
+        caller: whose credentials are sent to a URL.
+
+    Attributes:
+        lists: what the server offers, as it was read last.
+        budget: of what the server may send, in all of its connections.
+        problem: why it is not up; empty otherwise.
+        restarts: connections that were lost.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        around: Surroundings,
+        *,
+        on_list: Callable[[Upstream], None],
+        poll_s: float = 300.0,
+        grace_s: float = 86_400.0,
+        caller: str = OURSELVES,
+    ) -> None:
+        self.server = server
+        self.state: ServerState = "starting"
+        self.lists = Lists(server, lambda: on_list(self))
+        self.problem = ""
+        self.restarts = 0
+        self.server_info = ""
+        self.protocol = ""
+        self._around = around
+        self.budget = around.budget_of(server.name)
+        self._caller = caller
+        self._grace_s = grace_s
+        self._connection: Connection | None = None
+        self._changed = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._calls = RunningCalls()
+        self._following = Following(server, self.lists, self._calls, poll_s=poll_s)
+        self._away_since_s: float | None = time.monotonic()
+        self._next_try_s = 0.0
+        self._proven = False
+        self._life = anyio.CancelScope()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that run or wait."""
+        return len(self._calls)
+
+    @property
+    def unused_s(self) -> float:
+        """Seconds since the end of the last call; 0 while there are calls."""
+        return self._calls.unused_s
+
+    def start(self) -> None:
+        """Connect in the background; the first request does it otherwise."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def try_now(self) -> None:
+        """End the pause after a failure: what it waits for may be there now."""
+        self._hurry.set()
+
+    async def stop(self) -> None:
+        """Close the connection, and end the command; calls that wait fail."""
+        self._life.cancel()
+        self._become("down", "its session was closed")
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def call(
+        self,
+        call: Call,
+        name: str,
+        arguments: dict[str, object],
+        *,
+        may_repeat: bool = False,
+        check: Callable[[], object] = lambda: None,
+    ) -> object:
+        """Call a tool; the result as the server sent it.
+
+        Args:
+            name: on the bus.
+            may_repeat: as for `request`.
+            check: raises Fault where the tool must not be called; it is asked once there is a
+                connection, whose list may be another one.
+
+        Raises:
+            Fault: unavailable, overloaded, not_found, or what the server's error becomes.
+        """
+
+        async def send(session: ServerSession, on_progress: ProgressFnT) -> object:
+            check()
+            own_name = (self.lists.tools or ServerTools()).own_names.get(name)
+            if own_name is None:
+                raise Fault(
+                    ErrorCode.NOT_FOUND,
+                    f"{self.server.name} has no such tool any more. List the tools again.",
+                )
+            return await session.call(own_name, arguments, on_progress)
+
+        return await self.request(call, send, may_repeat=may_repeat)
+
+    async def request(
+        self,
+        call: Call,
+        send: Callable[[ServerSession, ProgressFnT], Awaitable[T]],
+        *,
+        may_repeat: bool = True,
+    ) -> T:
+        """Send a request of any kind; the result as the server sent it.
+
+        Args:
+            may_repeat: whether it can be sent again where it may have been done.
+
+        Raises:
+            Fault: unavailable, overloaded, or what the server's error becomes.
+        """
+        if len(self._calls) >= self.server.max_in_flight:
+            raise Fault(
+                ErrorCode.OVERLOADED,
+                f"{self.server.name} has {self.server.max_in_flight} calls at once already. "
+                "Try again shortly.",
+            )
+        with self._calls.including(call):
+            await self._around.credentials.check(self.server, self._caller)
+            if self._task is None:
+                self.start()
+            return await self._request(call, send, may_repeat)
+
+    async def _request(
+        self,
+        call: Call,
+        send: Callable[[ServerSession, ProgressFnT], Awaitable[T]],
+        may_repeat: bool,
+    ) -> T:
+        last = -math.inf
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            nonlocal last
+            connection.note_activity()
+            # On the bus it must increase; and "1e999", which is JSON, is not a number there.
+            if progress > last and math.isfinite(progress):
+                last = progress
+                total = total if total is not None and math.isfinite(total) else None
+                await call.progress(progress, total, message and clean_line(message, 500))
+
+        # Not every server refuses a session before it works.
+        maybe_done = False
+        for is_last in (False, True):
+            try:
+                connection = await self._connected(call)
+            except Fault as fault:
+                raise self._lost(_REFUSED_SESSION, False) if maybe_done else fault from None
+            connection.used_by(call.actor.subject)
+            try:
+                with connection.asking(), TimeLimit(call.remaining_s - _REPLY_MARGIN_S):
+                    raw = await send(connection.session, on_progress)
+                # To expire sessions is a server's right; a command that dies is at fault.
+                self._proven = bool(self.server.url)
+                return raw
+            except TimeoutError:
+                raise Fault(
+                    ErrorCode.DEADLINE_EXCEEDED,
+                    f"{self.server.name} did not answer in time. Try again with more time.",
+                ) from None
+            except MCPError as error:
+                if not (is_refused(error) or is_closed(error)):
+                    raise await self._failure(connection, error) from None
+                connection.give_up()
+                if connection.hung:
+                    raise self._lost("answered neither a ping nor this call", may_repeat) from None
+                if is_closed(error) and not may_repeat:
+                    if self.server.url:
+                        await connection.ended.wait()
+                    if not connection.never_reached:
+                        raise self._lost("ended its connection during the call", False) from None
+                maybe_done = maybe_done or (is_refused(error) and not may_repeat)
+                if is_last:
+                    lost = self._lost(_REFUSED_SESSION, False)
+                    raise lost if maybe_done else self._unavailable() from None
+        raise AssertionError("unreachable")
+
+    async def _connected(self, call: Call) -> Connection:
+        """The connection, once there is one; raises Fault(unavailable) where none comes in time."""
+        if self._connection is not None and not self._connection.over:
+            return self._connection
+        try:
+            async with asyncio.timeout(max(0.0, call.remaining_s - _REPLY_MARGIN_S)):
+                while self._connection is None or self._connection.over:
+                    if self._life.cancel_called:
+                        raise self._unavailable()
+                    if self.state == "down" and self._next_try_in_s > _WORTH_WAITING_S:
+                        raise self._unavailable()
+                    self._wanted.set()
+                    await self._changed.wait()
+                return self._connection
+        except TimeoutError:
+            raise self._unavailable() from None
+
+    async def _failure(self, connection: Connection, error: MCPError) -> Fault:
+        # The token may have been refused during the call, and no other be there.
+        await self._around.credentials.check(self.server, self._caller)
+        auth = connection.notes.auth
+        if auth is not None and auth.problem:
+            return Fault(
+                ErrorCode.UNAVAILABLE,
+                f"{self.server.name} cannot be used now: {auth.problem}. Use another tool.",
+                retryable=False,
+            )
+        return failure_of(self.server.name, error)
+
+    def _unavailable(self) -> Fault:
+        found = self.problem
+        problem = (found.told if isinstance(found, Problem) else found) or "it is starting"
+        left_s = self._next_try_in_s if self.state == "down" else 1.0
+        return Fault(
+            ErrorCode.UNAVAILABLE,
+            f"{self.server.name} cannot be used now: {problem}. Try again later.",
+            retry_after_ms=max(0, int(left_s * 1000)),
+        )
+
+    @property
+    def _next_try_in_s(self) -> float:
+        return self._next_try_s - time.monotonic()
+
+    def _lost(self, what: str, may_repeat: bool) -> Fault:
+        done = ", which may have been done. Look before you repeat it."
+        text = f"{self.server.name} {what}{'. Try again.' if may_repeat else done}"
+        return Fault(ErrorCode.UNAVAILABLE, text, retryable=may_repeat)
+
+    def _become(self, state: ServerState, problem: str = "") -> None:
+        """Change the state, and wake who waits for that."""
+        self.state, self.problem = state, problem
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def _run(self) -> None:
+        with self._life:
+            pauses = Pauses()
+            while True:
+                started_s, self._proven = time.monotonic(), False
+                problem = self.budget.problem or await self._connect_and_follow()
+                problem = self.budget.problem or problem
+                if not problem:
+                    await self._rest()
+                    continue
+                was_up = self._away_since_s is None
+                early = time.monotonic() - started_s < _STABLE_S and not self._proven
+                pause_s = pauses.after(was_up=was_up, early=early)
+                await self._be_away(problem, max(pause_s, self.budget.held_s))
+
+    async def _rest(self) -> None:
+        """Wait, without a connection, for the next call."""
+        log.info("%s is idle; it starts again with the next call", self.server.name)
+        self._wanted.clear()
+        self._become("idle")
+        await self._wanted.wait()
+        self._become("starting")
+
+    async def _be_away(self, problem: str, pause_s: float) -> None:
+        now_s = time.monotonic()
+        if self._away_since_s is None:
+            self.restarts += 1
+            count_restart(self.server.name)
+            self._away_since_s = now_s
+        log.warning("%s: %s; next try in %.1f s", self.server.name, problem, pause_s)
+        self.lists.keep()
+        if not self.lists.given_up and now_s - self._away_since_s > self._grace_s:
+            self.lists.give_up("it was away for too long")
+        self._next_try_s = now_s + pause_s
+        if pause_s:
+            self._become("down", problem)
+            self._hurry.clear()
+            with anyio.move_on_after(pause_s):
+                await self._hurry.wait()
+        self._become("starting", problem)
+
+    async def _connect_and_follow(self) -> str:
+        """Connect and follow the connection; why it ended, empty where nobody needs it now."""
+        server, around, notes = self.server, self._around, HttpNotes(self.budget)
+        connection: Connection | None = None
+        step = "start"
+        try:
+            with anyio.CancelScope() as scope, self.budget.ending(scope):
+                scope.deadline = anyio.current_time() + server.start_timeout_s
+                async with open_connection(server, around, notes, self._caller) as connection:
+                    await connection.session.open_session()
+                    if around.worker:
+                        await connection.session.check_not_itself(server.name, around.worker)
+                    step = "list its tools"
+                    scope.deadline = anyio.current_time() + server.list_timeout_s
+                    await self.lists.read(connection.session)
+                    scope.deadline = math.inf
+                    self._be_up(connection)
+                    try:
+                        await self._following.follow(connection)
+                    finally:
+                        self._connection = None
+                    return connection.problem if connection.over else ""
+            return f"it did not {step} in time"
+        except Exception as error:
+            if connection is not None:
+                connection.cause = error
+            log.debug("the connection to %s failed", self.server.name, exc_info=True)
+            if _is_itself(error) and not self.lists.given_up:
+                self.lists.give_up("it is this searchbus itself")  # also the list of the last run
+            return why(error, notes)
+        finally:
+            if connection is not None:
+                connection.ended.set()
+
+    def _be_up(self, connection: Connection) -> None:
+        session = connection.session
+        info = session.server_info
+        self.server_info = clean_line(f"{info.name} {info.version}", 120) if info else ""
+        self.protocol = str(session.protocol_version)
+        log.info("%s is up (%s, MCP %s)", self.server.name, self.server_info, self.protocol)
+
+        async def on_log(params: LoggingMessageNotificationParams) -> None:
+            # A notice does not say to which call it belongs. With one call there is no doubt,
+            # unless it comes late, of a call of somebody else; the one may still wait for a token.
+            call = self._calls.only
+            if call is not None and connection.speaks_to(call.actor.subject):
+                await call.log(params.level, params.data, params.logger)
+
+        connection.on_log = on_log
+        self._away_since_s = None
+        self._connection = connection
+        self._become("up")
+
+
+def _is_itself(error: BaseException) -> bool:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return isinstance(error, ItselfFault)

@@ -1,0 +1,50 @@
+"""What the commands share."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from searchbus_attach.commands.options import (
+    credentials_for,
+    file_of,
+    pins_of,
+    reported_errors,
+    server_of,
+)
+from searchbus_attach.declare.servers import DeclarationFault, parse_server
+
+
+def test_files_are_in_the_data_folder_unless_they_are_named(tmp_path):
+    """As for the service."""
+    assert file_of(None, tmp_path).path == tmp_path / "attach.toml"
+    assert pins_of(None, tmp_path) == tmp_path / "attach-pins.json"
+    assert pins_of(tmp_path / "p.json", None) == tmp_path / "p.json"
+
+
+def test_an_unknown_server_is_named_with_the_nearest(tmp_path):
+    """Most errors are typing errors."""
+    file = file_of(None, tmp_path)
+    file.add([parse_server("files", {"command": "x"})])
+    with pytest.raises(DeclarationFault, match="Did you mean 'files'"):
+        server_of(file, "file")
+
+
+def test_errors_of_operators_have_no_traceback(capsys):
+    """Exit code 1, one line."""
+    with pytest.raises(typer.Exit) as ended, reported_errors():
+        raise DeclarationFault("wrong")
+    assert ended.value.exit_code == 1
+    assert capsys.readouterr().err == "error: wrong\n"
+
+
+def test_settings_are_read_for_servers_with_sign_in_only(tmp_path, monkeypatch):
+    """A wrong setting does not stop commands that need none."""
+    monkeypatch.setenv("SEARCHBUS_ATTACH_VAULT_KEY", "wrong")
+    plain = parse_server("plain", {"command": "x"})
+    assert credentials_for(plain, tmp_path).logins is None
+    person = parse_server(
+        "far", {"url": "https://x.example/mcp", "auth": {"type": "authorization_code"}}
+    )
+    with pytest.raises(SystemExit):
+        credentials_for(person, tmp_path)

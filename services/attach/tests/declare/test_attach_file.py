@@ -1,0 +1,158 @@
+"""The file of servers: read, extended and shortened without losing what people wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_attach.declare.attach_file import AttachFile
+from searchbus_attach.declare.servers import DeclarationFault, parse_server
+from searchbus_attach.declare.views import View
+
+TEXT = """\
+# ours
+[servers.files]   # the shared folder
+command = "npx"
+args = ["-y", "x"]
+"""
+
+
+@pytest.fixture
+def file(tmp_path) -> AttachFile:
+    return AttachFile(tmp_path / "attach.toml", {"web", "connector"})
+
+
+def test_no_file_means_no_servers(file):
+    """That is how it starts."""
+    assert file.read() == {}
+    assert file.stamp() is None
+
+
+def test_servers_are_added_and_removed(file):
+    """Comments stay."""
+    file.path.write_text(TEXT)
+    before = file.stamp()
+    keys = {"url": "https://x.example/mcp", "headers": {"Authorization": "Bearer ${T}"}}
+    file.add([parse_server("far", keys)])
+    assert file.stamp() != before
+    found = file.read()
+    assert (found["far"].headers, found["files"].args) == (keys["headers"], ("-y", "x"))
+    assert "# the shared folder" in file.path.read_text()
+    assert file.path.stat().st_mode & 0o077 == 0
+    file.remove("files")
+    assert set(file.read()) == {"far"}
+    file.remove("far")
+    assert file.read() == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[servers.a", "not TOML"),
+        ("[server.a]\ncommand = 'x'", "Did you mean 'servers'"),
+        ("servers = 3", "one table"),
+        ("[servers.a]\ncomand = 'x'", "Did you mean 'command'"),
+        ("[servers.web]\ncommand = 'x'", "toolset of searchbus"),
+        ("[servers.a]\ncommand = 'x'\n[servers.a.veiw]", "Did you mean 'view'"),
+        ("[servers.a]\ncommand = 'x'\n[servers.a.view]\nalow = []", "Did you mean 'allow'"),
+        ("[views.a]\nalow = ['x']", "Did you mean 'allow'"),
+        ("[views.web]\nallow = ['x']", "another toolset web"),
+        ("[servers.a]\ncommand = 'x'\n[views.a]\nallow = ['x']", "another toolset a"),
+        ("a = " + "[" * 5000 + "]" * 5000, "not TOML"),
+    ],
+)
+def test_what_is_wrong_is_named_with_the_file(file, text, message):
+    """And nothing is written into such a file."""
+    file.path.write_text(text)
+    with pytest.raises(DeclarationFault, match=message) as error:
+        file.read()
+    assert "attach.toml" in str(error.value)
+    with pytest.raises(DeclarationFault):
+        file.add([parse_server("b", {"command": "x"})])
+    assert file.path.read_text() == text
+
+
+def test_a_server_is_added_once_and_removed_by_its_name(file):
+    """With what to do instead."""
+    file.path.write_text(TEXT)
+    with pytest.raises(DeclarationFault, match="attach remove files"):
+        file.add([parse_server("files", {"command": "x"})])
+    with pytest.raises(DeclarationFault, match="Did you mean 'files'"):
+        file.remove("file")
+    with pytest.raises(DeclarationFault, match="toolset of searchbus"):
+        file.add([parse_server("web", {"command": "x"})])
+
+
+def test_an_equal_server_is_left_as_it_is(file, tmp_path):
+    """The file is not written; beside another one of the same name nothing is added."""
+    file.path.write_text(TEXT)
+    before = file.stamp()
+    same = parse_server("files", {"command": "npx", "args": ["-y", "x"]})
+    assert file.add([same]) == ["files"]
+    assert file.stamp() == before
+    new, other = parse_server("new", {"command": "x"}), parse_server("files", {"command": "x"})
+    with pytest.raises(
+        DeclarationFault, match=r"mcp\.json: files is .*; nothing was attached\. .*"
+    ):
+        file.add([new, other], tmp_path / "mcp.json")
+    assert file.stamp() == before
+    assert file.add([same, new]) == ["files"]
+    assert set(file.read()) == {"files", "new"}
+
+
+def test_the_file_of_a_host_is_read_only(tmp_path):
+    """The host would overwrite it."""
+    path = tmp_path / "claude_desktop_config.json"
+    path.write_text('{"mcpServers": {"files": {"command": "npx"}}}')
+    file = AttachFile(path)
+    assert file.read()["files"].command == "npx"
+    with pytest.raises(DeclarationFault, match="belongs to the host"):
+        file.remove("files")
+
+
+def test_a_file_that_cannot_be_read_is_named(file):
+    """Not UTF-8, for instance."""
+    file.path.write_bytes(b"\xfc")
+    with pytest.raises(DeclarationFault, match=r"attach\.toml is not text in UTF-8: .* save it"):
+        file.read()
+
+
+def test_views_are_apart_from_servers(file):
+    """They stay when servers are added and removed."""
+    file.path.write_text(
+        TEXT + "[servers.files.view]\nallow = ['read_*']\n[views.reading]\nallow = ['files__*']\n"
+    )
+    file.add([parse_server("far", {"url": "https://x.example/mcp"})])
+    found = file.read_all()
+    assert found.views["files"].allow == ("read_*",)
+    assert found.views["far"] == View()
+    assert found.selections["reading"].allow == ("files__*",)
+    assert found.servers["files"] == parse_server("files", {"command": "npx", "args": ["-y", "x"]})
+    file.remove("files")
+    assert set(file.read_all().selections) == {"reading"}
+
+
+def test_a_server_cannot_take_the_name_of_a_view(file):
+    """Written into the file, it would make all of it unusable, also for `attach remove`."""
+    text = "[views.reading]\nallow = ['*']\n"
+    file.path.write_text(text)
+    with pytest.raises(DeclarationFault, match="another toolset reading"):
+        file.add([parse_server("reading", {"command": "x"})])
+    assert file.path.read_text() == text
+
+
+def test_a_link_stays_a_link(file, tmp_path):
+    """The file that it names gets the change."""
+    kept = tmp_path / "elsewhere.toml"
+    kept.write_text(TEXT)
+    file.path.symlink_to(kept)
+    file.add([parse_server("far", {"url": "https://x.example/mcp"})])
+    assert file.path.is_symlink()
+    assert "[servers.far]" in kept.read_text()
+
+
+def test_a_byte_order_mark_is_no_fault(file):
+    """Some editors write one."""
+    file.path.write_text(TEXT, encoding="utf-8-sig")
+    assert set(file.read()) == {"files"}
+    file.add([parse_server("far", {"url": "https://x.example/mcp"})])
+    assert set(file.read()) == {"files", "far"}

@@ -1,0 +1,201 @@
+"""The process of a command: limits, environment, and an end in every case."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+import uvloop
+
+from searchbus_attach.declare.servers import parse_server
+from searchbus_attach.transports import child as module
+from searchbus_attach.transports.child import (
+    Child,
+    Reaper,
+    child_environment,
+    has_program,
+)
+from searchbus_attach.upstream.connection import HttpNotes, why
+from searchbus_runtime.secrecy import PUBLIC_VARIABLES
+from searchbus_testing import eventually, until
+
+from ..conftest import PROGRAM, plain
+
+
+@pytest.fixture
+def reaper():
+    found = Reaper()
+    yield found
+    found.close()
+
+
+def test_whether_a_program_is_there(tmp_path):
+    """On its own PATH, and from the folder in which it starts."""
+    own = tmp_path / "own"
+    own.write_text("")
+    own.chmod(0o700)
+    in_own_path = {"command": "own", "env": {"PATH": str(tmp_path)}}
+    for keys, is_there in (
+        ({"command": sys.executable}, True),
+        ({"command": "own"}, False),
+        (in_own_path, True),
+        ({"command": "./own", "cwd": str(tmp_path)}, True),
+        ({"command": "./other", "cwd": str(tmp_path)}, False),
+        ({"command": "${NAME_OF_PROGRAM}"}, True),
+    ):
+        assert has_program(parse_server("a", keys)) is is_there
+
+
+async def ask(child: Child, name: str) -> dict:
+    for number, method, params in (
+        (1, "initialize", {}),
+        (2, "tools/call", {"name": name, "arguments": {}}),
+    ):
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        child.stdin.write(json.dumps(message).encode() + b"\n")
+        answer = json.loads(await child.stdout.readline())
+    return answer["result"]["structuredContent"]
+
+
+async def test_it_has_limits_and_a_group_of_its_own(reaper, monkeypatch):
+    """And of our environment only what it may have."""
+    monkeypatch.setenv("SEARCHBUS_SECRET_THING", "x")
+    monkeypatch.setenv("PASSED", "y")
+    server = plain(env={"GIVEN": "z"}, pass_env=["PASSED"], memory_mib=512, open_files=64)
+    child = await Child.start(server, reaper, print)
+    found = await ask(child, "environment")
+    await child.end()
+    assert found["limits"] == {"data": 512 * 2**20, "files": 64}
+    assert found["group"] == child.pid != os.getpgid(0)
+    names = set(found["environment"])
+    assert {"GIVEN", "PASSED", "PATH"} <= names
+    # Python adds one for its locale.
+    assert names <= {*PUBLIC_VARIABLES, "GIVEN", "PASSED", "LC_CTYPE"}
+
+
+def test_what_is_given_wins_over_what_is_passed(monkeypatch):
+    """A server may need a PATH of its own."""
+    assert child_environment(plain(env={"PATH": "/own"}))["PATH"] == "/own"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [{}, {"ignore_term": True}], ids=["obeys", "ignores SIGTERM"])
+async def test_it_ends_with_all_that_it_started(reaper, tmp_path, how):
+    """Also a grandchild that nobody waits for."""
+    server = plain({"spawn": str(tmp_path / "spawned"), **how})
+    child = await Child.start(server, reaper, print)
+    await until(lambda: (tmp_path / "spawned").exists() and (tmp_path / "spawned").read_text())
+    grandchild = psutil.Process(int((tmp_path / "spawned").read_text()))
+    await child.end()
+    assert not psutil.pid_exists(child.pid)
+    await until(lambda: not grandchild.is_running() or grandchild.status() == "zombie")
+
+
+async def test_the_reaper_ends_with_the_last_command(reaper):
+    """And runs again with the next one."""
+    for _ in range(2):
+        first, second = [await Child.start(plain(), reaper, print) for _ in range(2)]
+        process = reaper._process
+        await first.end()
+        assert process.poll() is None
+        await second.end()
+        assert process.poll() == 0
+
+
+async def test_what_it_prints_to_standard_error_is_passed_on(reaper):
+    """Line by line, cut where a line has no end."""
+    texts: list[str] = []
+    code = "import sys; sys.stderr.write('one\\n' + 'x' * 100000 + '\\ntwo')"
+    server = plain().__class__(name="x", command=sys.executable, args=("-I", "-S", "-c", code))
+    child = await Child.start(server, reaper, texts.append)
+    await until(lambda: texts[-1:] == ["two"])
+    lines = "\n".join(texts).split("\n")
+    assert (lines[0], lines[2]) == ("one", "two")
+    assert len(lines[1]) <= 2000
+    await child.end()
+    assert child.code == 0
+
+
+async def test_one_that_prints_without_end_is_read_slowly(monkeypatch):
+    """The others' work goes on meanwhile."""
+    stderr = asyncio.StreamReader()
+    stderr.feed_data(b"x\n" * 50_000)
+    stderr.feed_eof()
+    pauses, texts = [], []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    process = SimpleNamespace(pid=1, stdin=object(), stdout=object(), stderr=stderr)
+    await Child(process, Reaper())._read_stderr(texts.append)
+    assert "\n".join(texts) == "\n".join(["x"] * 50_000)
+    assert sum(pauses) == pytest.approx(50_000 / module._STDERR_LINES_PER_S)
+
+
+async def test_what_it_prints_before_its_end_is_kept(reaper, monkeypatch):
+    """That says why it ended."""
+    monkeypatch.setattr(module, "_STDERR_GRACE_S", 60.0)
+    texts: list[str] = []
+    code = "import sys; sys.stderr.write('line\\n' * 5000 + 'the reason\\n')"
+    server = plain().__class__(name="x", command=sys.executable, args=("-I", "-S", "-c", code))
+    child = await Child.start(server, reaper, texts.append)
+    assert await child.exit_code(60.0) == 0
+    await child.end()
+    assert texts[-1].endswith("the reason")
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [({"command": "no-such-program"}, "there is no program no-such-program"),
+     ({"command": "true", "cwd": "/no/such/folder"}, "there is no folder /no/such/folder")],
+)  # fmt: skip
+def test_what_does_not_exist_is_named(reaper, loop, keys, said):
+    """The program, or the folder that it should start in; uvloop does not say which."""
+    server = parse_server("x", keys)
+    with asyncio.Runner(loop_factory=loop) as runner, pytest.raises(OSError) as raised:
+        runner.run(Child.start(server, reaper, print))
+    assert why(raised.value, HttpNotes()) == said
+
+
+KILLED = """
+import asyncio, json, sys
+from searchbus_attach.transports.child import Child, Reaper
+from searchbus_attach.declare.servers import parse_server
+async def main():
+    how = json.dumps({"ignore_term": True, "spawn": sys.argv[2]})
+    keys = {"command": sys.executable, "args": ["-I", "-S", sys.argv[1], how]}
+    child = await Child.start(parse_server("x", keys), Reaper(), print)
+    print(child.pid, flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+def test_it_does_not_outlive_us_when_we_are_killed(tmp_path):
+    """Neither what it started, although it ignores SIGTERM and the end of its input."""
+    spawned = tmp_path / "spawned"
+    ours = subprocess.Popen(
+        [sys.executable, "-c", KILLED, PROGRAM, spawned], stdout=subprocess.PIPE, text=True
+    )
+    pid = int(ours.stdout.readline())
+    eventually(lambda: spawned.exists() and spawned.read_text())
+    grandchild = int(spawned.read_text())
+    os.kill(ours.pid, signal.SIGKILL)
+    ours.wait()
+    ours.stdout.close()
+
+    def gone(pid: int) -> bool:
+        return not Path(f"/proc/{pid}").exists() or psutil.Process(pid).status() == "zombie"
+
+    eventually(lambda: gone(pid) and gone(grandchild))

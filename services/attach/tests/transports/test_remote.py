@@ -1,0 +1,358 @@
+"""Servers at a URL: every transport, spoiled answers, lost sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+
+import httpx2
+import pytest
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCRequest
+
+from searchbus_attach.declare.servers import Server, parse_server
+from searchbus_attach.transports import budget
+from searchbus_attach.transports import remote as module
+from searchbus_attach.transports.http import transport
+from searchbus_attach.transports.remote import HttpNotes
+from searchbus_attach.upstream.connection import Surroundings
+from searchbus_attach.upstream.upstream import Upstream
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_testing import until
+
+from ..remote_server import Remote, passage, remote_server
+from ..upstream.test_upstream import Caller, text
+from .http.scripted import certified, scripted
+
+
+@pytest.fixture
+async def remote() -> AsyncIterator[Remote]:
+    async with remote_server() as found:
+        yield found
+
+
+@pytest.fixture
+async def start() -> AsyncIterator:
+    started: list[Upstream] = []
+
+    def new(url: str, **keys) -> Upstream:
+        server: Server = parse_server("far", {"url": url, **keys})
+        upstream = Upstream(server, Surroundings(), on_list=lambda _: None)
+        upstream.start()
+        started.append(upstream)
+        return upstream
+
+    yield new
+    for upstream in started:
+        await upstream.stop()
+
+
+async def test_streamable_http(remote, start):
+    """With the declared headers, and no other credentials."""
+    upstream = start(remote.url, headers={"Authorization": "Bearer of the server"})
+    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+    assert (upstream.server_info, upstream.state) == ("far 2.0", "up")
+    sent = {headers.get("authorization") for headers in remote.headers}
+    assert sent == {"Bearer of the server"}
+    assert all(headers["accept-encoding"] == "identity" for headers in remote.headers)
+
+
+async def test_the_older_transport(remote, start):
+    """SSE of revision 2024-11-05."""
+    upstream = start(remote.sse_url, transport="sse")
+    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_progress_and_cancellation(remote, start, transport):
+    """While the call runs."""
+    url = remote.url if transport == "http" else remote.sse_url
+    upstream = start(url, transport=transport)
+    caller = Caller()
+    running = asyncio.create_task(upstream.call(caller, "slow", {}))
+    await until(lambda: len(caller.events) > 2)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert caller.events[0][:3] == ("progress", 1.0, 600.0)
+    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+
+
+async def test_an_expired_session_is_replaced_inside_the_call(remote, start):
+    """Once, and only the call's own time is used; the tool ran once."""
+    remote.legacy = True
+    upstream = start(remote.url)
+    await until(lambda: upstream.state == "up")
+    for number in range(3):
+        remote.forget = True
+        assert text(await upstream.call(Caller(), "echo", {"text": str(number)})) == str(number)
+        assert not remote.forget
+    assert (remote.called, upstream.restarts) == (3, 3)
+    assert upstream.protocol < "2026"
+
+
+async def test_work_whose_session_is_refused_again_is_not_repeated_further(remote, start):
+    """A server that did the work and answers 404: neither this service nor the bus goes on."""
+    remote.legacy = True
+    upstream = start(remote.url)
+    await until(lambda: upstream.state == "up")
+    remote.disowns = True
+    with pytest.raises(Fault, match="may have been done") as caught:
+        await upstream.call(Caller(), "book", {})
+    assert (caught.value.failure.retryable, remote.called) == (False, 2)
+
+
+async def test_a_proxy_of_the_environment_is_used(start, monkeypatch):
+    """By httpx2's own transport."""
+    async with scripted() as proxy:
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/mcp"))
+        start("http://far.invalid/mcp")
+        await until(lambda: proxy.requests)
+    assert proxy.requests[0].startswith(b"POST http://far.invalid/mcp HTTP/1.1\r\n")
+
+
+async def test_an_address_where_nothing_listens(start):
+    """Says so at once, and the call too."""
+    upstream = start("http://127.0.0.1:9/mcp")
+    await until(lambda: upstream.state == "down")
+    assert upstream.problem == (
+        "it cannot be reached: 127.0.0.1:9 refuses the connection; "
+        "start the server, or correct its 'url'"
+    )
+    with pytest.raises(
+        Fault, match=r"far cannot be used now: it cannot be reached\. Try again later\.$"
+    ):
+        await upstream.call(Caller(remaining_s=0.5), "echo", {})
+
+
+async def test_a_certificate_that_is_not_accepted(start, tmp_path):
+    """Says so, and for which place; the path and the query of the URL are not shown."""
+    tls, _ = certified(tmp_path)
+    async with scripted(tls) as server:
+        upstream = start(f"{server.url}?key=secret")
+        await until(lambda: upstream.state == "down")
+    place = server.url.removeprefix("https://").removesuffix("/mcp")
+    assert f"the TLS certificate of {place} is not accepted (self" in upstream.problem
+    assert "secret" not in upstream.problem
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        ((401, "text/plain", b"who are you"), "refuses the credentials"),
+        ((200, "text/html", b"<html>"), "refuses"),
+        ((200, "application/json", b"{"), "refuses"),
+        ((404, "text/html", b"<html>"), "it answers HTTP 404 (Not Found); check its 'url'"),
+        ((405, "text/plain", b""), "it answers HTTP 405 (Method Not Allowed); check its 'url'"),
+        ((500, "application/json", b"{}"), "it answers HTTP 500 (Internal Server Error)"),
+    ],
+)
+async def test_answers_that_are_not_mcp(remote, start, spoil, problem):
+    """Say what is wrong without their text."""
+    remote.spoil = spoil
+    upstream = start(remote.url)
+    await until(lambda: problem in upstream.problem)
+
+
+async def test_a_server_that_comes_back_is_used_again(remote, start):
+    """Without a restart of anything."""
+    remote.spoil = (503, "text/plain", b"")
+    upstream = start(remote.url)
+    await until(lambda: upstream.state == "down")
+    remote.spoil = None
+    await until(lambda: upstream.state == "up")
+    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+
+
+async def test_a_call_that_was_received_is_not_repeated_when_another_cannot_be_sent(
+    remote, start, monkeypatch
+):
+    """A server that is replaced no longer listens, while it ends the calls that it has."""
+    monkeypatch.setattr(transport, "_KEPT_S", 0.0)  # each request needs a connection of its own
+    async with passage(remote.url) as (url, close):
+        upstream = start(url)
+        await until(lambda: upstream.state == "up")
+        caller = Caller()
+        received = asyncio.create_task(upstream.call(caller, "slow", {}))
+        await until(lambda: caller.events)
+        close()
+        with pytest.raises(Fault, match="may have been done"):
+            await upstream.call(Caller(), "slow", {})
+        with pytest.raises(Fault, match="may have been done"):
+            await received
+
+
+@pytest.mark.slow
+async def test_a_call_that_nothing_received_waits_for_the_server(remote, start, monkeypatch):
+    """It is sent once the server is there again, also where its tool may not be repeated."""
+    monkeypatch.setattr(transport, "_KEPT_S", 0.0)
+    async with passage(remote.url) as (url, close):
+        upstream = start(url)
+        await until(lambda: upstream.state == "up")
+        close()
+        with pytest.raises(Fault, match="cannot be reached"):
+            await upstream.call(Caller(), "slow", {})
+
+
+async def test_a_body_that_is_too_large_ends_the_connection(remote, start, monkeypatch):
+    """Before it is in memory."""
+    monkeypatch.setattr(module, "MAX_BODY_BYTES", 1000)
+    remote.spoil = (200, "application/json", b" " * 2**21)
+    upstream = start(remote.url)
+    await until(lambda: upstream.problem)
+    assert upstream.state != "up"
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "accept"),
+    [
+        (307, "POST", "application/json, text/event-stream"),
+        (401, "POST", "application/json, text/event-stream"),
+        (200, "DELETE", "application/json, text/event-stream"),
+        (200, "POST", "*/*"),
+    ],
+)
+async def test_a_body_that_is_read_as_a_whole_is_limited(monkeypatch, status, method, accept):
+    """Also where it calls itself a stream of events."""
+    monkeypatch.setattr(module, "MAX_BODY_BYTES", 1000)
+    response = stream_of_events(status, method, accept)
+    await HttpNotes().look_at(response)
+    with pytest.raises(httpx2.StreamError, match="larger than"):
+        await response.aread()
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+async def test_a_stream_of_events_is_not_limited(monkeypatch, method):
+    """Each of its events is."""
+    monkeypatch.setattr(module, "MAX_BODY_BYTES", 1000)
+    response = stream_of_events(200, method, "text/event-stream")
+    await HttpNotes().look_at(response)
+    assert len(await response.aread()) == 4000
+
+
+async def test_a_part_with_nothing_but_lines_is_read_in_pieces(monkeypatch):
+    """The SDK looks at each line; it is paid for, and other servers have their turn."""
+    paid = []
+
+    async def pace(size_bytes: int, messages: float) -> None:
+        paid.append((size_bytes, messages))
+
+    response = stream_of_events(200, "GET", "text/event-stream", b"\n" * 20_000)
+    notes = HttpNotes()
+    monkeypatch.setattr(notes.budget, "pace", pace)
+    await notes.look_at(response)
+    assert len(await response.aread()) == 80_000
+    assert max(size_bytes for size_bytes, _ in paid) <= 4096
+    assert sum(messages for _, messages in paid) == pytest.approx(10_000)
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_messages_beyond_the_budget_are_dropped(remote, start, monkeypatch, transport):
+    """Of both transports; the call goes on."""
+    monkeypatch.setattr(budget, "_EVENTS", 5)
+    monkeypatch.setattr(budget, "_EVENTS_PER_S", 0.001)
+    upstream = start(remote.sse_url if transport == "sse" else remote.url, transport=transport)
+    caller = Caller()
+    running = asyncio.create_task(upstream.call(caller, "slow", {}))
+    await until(lambda: upstream.budget.dropped > 3)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert 0 < len(caller.events) <= 5
+    assert upstream.restarts == 0
+
+
+def stream_of_events(
+    status: int, method: str, accept: str, part: bytes = b":" * 1000
+) -> httpx2.Response:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            yield part
+
+    request = httpx2.Request(method, "http://x.example/mcp", headers={"Accept": accept})
+    kind = {"Content-Type": "text/event-stream"}
+    return httpx2.Response(status, headers=kind, content=parts(), request=request)
+
+
+async def test_an_endless_answer_does_not_hold_the_end_of_a_session(monkeypatch):
+    """Each part of it comes in time."""
+    monkeypatch.setattr(module, "_END_TIMEOUT_S", 0.2)
+    result = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+
+    async def drips(_, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n")
+        while True:
+            writer.write(b"x")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    async with scripted() as server, asyncio.timeout(60):
+        server.answers = [
+            b"HTTP/1.1 200 OK\r\nMcp-Session-Id: 1\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (len(result), result),
+            drips,
+        ]
+        far = parse_server("far", {"url": server.url})
+        async with module.remote_transport(far, HttpNotes()) as (read, write):
+            first = JSONRPCRequest(jsonrpc="2.0", id=1, method="initialize", params={})
+            await write.send(SessionMessage(first))
+            await read.receive()
+        assert server.requests[-1].startswith(b"DELETE ")
+
+
+async def test_requests_for_streams_are_spaced_out(monkeypatch):
+    """A server may end each at once, and have it asked for again at once; messages do not wait."""
+    slept, now = [], SimpleNamespace(s=100.0)
+
+    async def sleep(seconds: float) -> None:
+        slept.append(round(seconds, 6))
+
+    monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now.s))
+    pace = module._Pace()
+    for method in ("GET", "GET", "POST", "GET"):
+        await pace.keep(httpx2.Request(method, "http://x.example/mcp"))
+    now.s += 1
+    await pace.keep(httpx2.Request("GET", "http://x.example/mcp"))
+    pause_s = module._STREAM_PAUSE_S
+    assert slept == [0.0, pause_s, 2 * pause_s, 0.0]
+
+
+async def test_a_server_that_hangs_does_not_hold_the_end_of_its_session():
+    """The request that says so has a short time; others have that of their calls."""
+    times = {}
+    for method in ("DELETE", "POST"):
+        request = httpx2.Request(method, "http://x.example/mcp", extensions={"timeout": {}})
+        await module._limit_end(request)
+        times[method] = request.extensions["timeout"].get("read")
+    assert times == {"DELETE": module._END_TIMEOUT_S, "POST": None}
+
+
+async def test_refused_credentials_are_said_with_what_to_do():
+    """By what is declared."""
+    notes = HttpNotes()
+    assert notes.advice == ""
+    await notes.look_at(httpx2.Response(403, stream=httpx2.ByteStream(b"")))
+    assert "(HTTP 403); set its 'headers' or 'auth'" in notes.advice
+    notes.auth = SimpleNamespace(problem="")
+    assert "see its 'auth.scopes'" in notes.advice
+    notes.auth.problem = "there is no token"
+    assert notes.advice == "there is no token"
+
+
+async def test_a_compressed_body_is_refused():
+    """It could be much larger than what is counted."""
+    response = httpx2.Response(200, headers={"content-encoding": "gzip"}, content=b"")
+    with pytest.raises(httpx2.DecodingError):
+        await HttpNotes().look_at(response)
+
+
+async def test_a_call_at_a_broken_server_is_a_typed_failure(remote, start):
+    """HTTP 500 in the middle."""
+    upstream = start(remote.url)
+    await until(lambda: upstream.state == "up")
+    remote.spoil = (500, "text/plain", b"stack trace")
+    with pytest.raises(Fault) as fault:
+        await upstream.call(Caller(), "echo", {"text": "x"})
+    assert fault.value.code == ErrorCode.UPSTREAM_FAILED
+    assert "stack trace" not in fault.value.failure.message

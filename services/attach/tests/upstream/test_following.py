@@ -1,0 +1,168 @@
+"""What is done with a connection while it is up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from mcp import MCPError
+from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
+
+from searchbus_attach.upstream import following as module
+from searchbus_attach.upstream.connection import Connection
+from searchbus_attach.upstream.following import Following
+from searchbus_attach.upstream.running import RunningCalls
+from searchbus_testing import until
+
+from ..conftest import plain
+
+
+class Session:
+    """Answers a ping with `answer`: an exception, or None; without an end where that is `...`."""
+
+    def __init__(self) -> None:
+        self.answer: Any = None
+
+    async def ping(self) -> None:
+        if self.answer is ...:
+            await asyncio.Event().wait()
+        if self.answer is not None:
+            raise self.answer
+
+
+class SomeLists:
+    """Lists that note how often they are read."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.cost_s = 0.0
+        self.stale = False
+        self.failure: Exception | None = None
+
+    async def read(self, session: Session) -> None:
+        self.reads += 1
+        if self.failure is not None:
+            raise self.failure
+
+
+class World:
+    """A connection that is followed."""
+
+    def __init__(self, poll_s: float = 300.0, **keys: Any) -> None:
+        self.lists, self.calls = SomeLists(), RunningCalls()
+        self.connection = Connection()
+        self.session = self.connection.session = Session()
+        self.connection.follow_changes = self._follow_changes
+        server = plain({}, **{"idle_s": 0, **keys})
+        self.following = Following(server, self.lists, self.calls, poll_s=poll_s)
+        self.task: asyncio.Task[None] | None = None
+
+    async def _follow_changes(self) -> None:
+        """It has nothing to say by itself."""
+
+    def start(self) -> World:
+        self.task = asyncio.create_task(self.following.follow(self.connection))
+        return self
+
+
+@pytest.fixture
+async def new_world(monkeypatch) -> AsyncIterator[Any]:
+    monkeypatch.setattr(module, "DEBOUNCE_S", 0.1)
+    made: list[World] = []
+
+    def make(**keys: Any) -> World:
+        made.append(World(**keys))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.connection.give_up()
+        if world.task is not None:
+            await world.task
+
+
+async def test_the_lists_are_read_from_time_to_time(new_world):
+    """Whatever the server says."""
+    world = new_world(poll_s=0.05).start()
+    await until(lambda: world.lists.reads >= 3)
+
+
+async def test_many_notices_cause_one_reading(new_world):
+    """And one that comes while the lists are read, another."""
+    world = new_world().start()
+    for _ in range(20):
+        world.connection.note_change()
+    await until(lambda: world.lists.reads == 1)
+    assert not world.connection.list_changed
+    world.connection.note_change()
+    await until(lambda: world.lists.reads == 2)
+
+
+async def test_costly_lists_are_not_read_at_each_notice(new_world):
+    """A server could take all of our time with it."""
+    world = new_world().start()
+    world.lists.cost_s = 1e6
+    world.connection.note_change()
+    await until(lambda: world.lists.reads == 1)
+    world.connection.note_change()
+    await asyncio.sleep(5 * module.DEBOUNCE_S)
+    assert (world.lists.reads, world.connection.list_changed) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("failure", "over"),
+    [(MCPError(-32603, "boom"), False), (MCPError(CONNECTION_CLOSED, "Connection closed"), True)],
+    ids=["refused", "closed"],
+)
+async def test_lists_that_cannot_be_read_are_stale(new_world, failure, over):
+    """The connection is given up only where it ended."""
+    world = new_world(poll_s=0.05)
+    world.lists.failure = failure
+    world.start()
+    await until(lambda: world.lists.stale)
+    await until(lambda: world.connection.over is over)
+
+
+async def test_a_command_that_nobody_uses_is_not_followed_any_more(new_world):
+    """The connection is good, and is closed by who opened it."""
+    world = new_world(idle_s=0.05).start()
+    await world.task
+    assert not world.connection.over
+
+
+@pytest.mark.parametrize(
+    "answer", [None, MCPError(METHOD_NOT_FOUND, "no method ping")], ids=["answers", "refuses"]
+)
+async def test_a_server_that_answers_a_ping_lives(new_world, answer):
+    """Whatever it answers."""
+    world = new_world()
+    world.session.answer = answer
+    world.connection.doubt()
+    await world.following.ping(world.connection)
+    assert (world.connection.doubtful, world.connection.over) == (False, False)
+
+
+async def test_a_server_that_does_not_answer_a_ping_hangs(new_world):
+    """Unless it answers a call meanwhile."""
+    world = new_world(ping_timeout_s=0.05)
+    world.session.answer = ...
+    world.connection.active_s = float("inf")
+    await world.following.ping(world.connection)
+    assert not world.connection.over
+    world.connection.active_s = 0.0
+    await world.following.ping(world.connection)
+    assert world.connection.problem.told == "it answered neither a call nor a ping"
+    assert world.connection.hung
+
+
+async def test_a_connection_that_is_over_does_not_wait_for_a_ping(new_world):
+    """Calls wait for the next connection."""
+    world = new_world(ping_timeout_s=600).start()
+    world.session.answer = ...
+    world.connection.doubt()
+    await until(lambda: not world.connection.doubtful)
+    world.connection.give_up("the session ended")
+    await until(world.task.done)
+    assert world.connection.problem == "the session ended"
