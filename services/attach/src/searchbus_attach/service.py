@@ -12,7 +12,6 @@ from searchbus_runtime.pin_file import PinFile
 from searchbus_runtime.server import bind
 from searchbus_runtime.services import known_services
 
-from .auth.opening import credentials_of
 from .auth.pages import login_app
 from .declare.attach_file import AttachFile
 from .declare.taken import taken_names
@@ -51,7 +50,7 @@ async def start(process: Process[AttachSettings]) -> None:
     worker = Worker(
         process.service, max_in_flight=settings.max_in_flight, description="Other MCP servers."
     )
-    credentials = credentials_of(settings)
+    credentials = settings.credentials()
     gateway = await process.enter(
         Gateway(
             worker,

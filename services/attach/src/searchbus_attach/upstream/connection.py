@@ -28,7 +28,7 @@ from mcp_types import (
 )
 
 from ..auth.credentials import Credentials
-from ..auth.declaration import OURSELVES
+from ..declare.auth_methods import OURSELVES
 from ..declare.servers import DeclarationFault, Server, own_folders, variable
 from ..definitions.text import clean_line
 from ..faults import Problem, ServerFault

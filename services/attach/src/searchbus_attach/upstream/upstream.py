@@ -29,7 +29,7 @@ from searchbus_bus.tasks import TimeLimit
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import ServerState
 
-from ..auth.declaration import OURSELVES
+from ..declare.auth_methods import OURSELVES
 from ..declare.servers import Server
 from ..definitions.describe import ServerTools
 from ..definitions.replies import failure_of

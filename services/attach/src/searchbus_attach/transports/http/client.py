@@ -1,6 +1,6 @@
-"""Sends a token to its server, and to no other host; replaces it once where it is rejected.
+"""The HTTP client of a session: it signs requests, and builds those of the SDK quickly.
 
-The HTTP client answers 401 itself where there is no token: the request is not sent then, and the
+Where there is no token the client answers 401 itself: the request is not sent then, and the
 connection, with the calls that run on it, stays.
 """
 
@@ -8,36 +8,34 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import httpx2
 
-from .faults import AuthFault
-from .token_source import TokenSource
-
-__all__ = ["BearerAuth", "BearerClient"]
+from ...faults import AuthError
 
 
 class BearerAuth(httpx2.Auth):
-    """The header Authorization of requests to one server.
+    """The header Authorization of requests to one server, and to no other host. A token that the
+    server rejects is replaced once.
 
     Args:
         url: of the server; requests to another origin get no header.
-        source: of the tokens.
+        token: gets a token, another one than the rejected one that it is given; raises AuthError.
     """
 
-    def __init__(self, url: str, source: TokenSource) -> None:
-        self._origin = _origin(httpx2.URL(url))
-        self._source = source
+    def __init__(self, url: str, token: Callable[[str], Awaitable[str]]) -> None:
+        self._origin = origin(httpx2.URL(url))
+        self._get_token = token
         self.problem = ""
         """Why the last request was not sent; empty otherwise."""
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """See httpx2.Auth. Raises AuthFault where there is no token."""
-        if _origin(request.url) != self._origin:
+        """See httpx2.Auth. Raises AuthError where there is no token."""
+        if origin(request.url) != self._origin:
             yield request
             return
         token = await self._token("")
@@ -46,19 +44,17 @@ class BearerAuth(httpx2.Auth):
         if response.status_code != httpx2.codes.UNAUTHORIZED:
             return
         renewed = await self._token(token)
-        if renewed == token:
-            self.problem = "it refuses a token that was just issued for it"
-            return
-        request.headers["Authorization"] = f"Bearer {renewed}"
-        response = yield request
+        if renewed != token:
+            request.headers["Authorization"] = f"Bearer {renewed}"
+            response = yield request
         if response.status_code == httpx2.codes.UNAUTHORIZED:
             self.problem = "it refuses a token that was just issued for it"
 
     async def _token(self, rejected: str) -> str:
         try:
-            token = await self._source.token(rejected)
-        except AuthFault as fault:
-            self.problem = str(fault)
+            token = await self._get_token(rejected)
+        except AuthError as error:
+            self.problem = str(error)
             raise
         self.problem = ""
         return token
@@ -104,7 +100,7 @@ class BearerClient(httpx2.AsyncClient):
         """See httpx2.AsyncClient."""
         try:
             return await super().send(request, **options)
-        except AuthFault:
+        except AuthError:
             return httpx2.Response(httpx2.codes.UNAUTHORIZED, request=request)
 
 
@@ -113,5 +109,6 @@ def _parsed(url: httpx2.URL | str) -> httpx2.URL:
     return httpx2.URL(url)
 
 
-def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+def origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    """Scheme, host and port; the latter is None where it is the scheme's own."""
     return url.scheme, url.host, url.port

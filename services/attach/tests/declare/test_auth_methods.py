@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_attach.auth.declaration import Auth
+from searchbus_attach.declare.auth_methods import Auth
 from searchbus_attach.declare.servers import DeclarationFault, parse_server
 
 URL = "https://mcp.example.org/mcp"
@@ -14,7 +14,8 @@ GOOD = {"type": "client_credentials", "issuer": "https://x", "client_id": "a", "
 @pytest.mark.parametrize(
     ("auth", "problem"),
     [
-        ({"type": "password"}, "type"),
+        ({"type": "password"}, "has no type 'password': use client_credentials"),
+        ({"type": 7}, "type"),
         ({**GOOD, "client_secrets": "b"}, "Did you mean 'client_secret'"),
         ({**GOOD, "issuer": ""}, "needs 'issuer'"),
         ({**GOOD, "issuer": "login.example.org"}, "must start with"),

@@ -1,4 +1,4 @@
-"""Tokens on requests."""
+"""Tokens on requests, and how quickly these are built."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from types import SimpleNamespace as Of
 import httpx2
 import pytest
 
-from searchbus_attach.auth.bearer import BearerAuth, BearerClient
-from searchbus_attach.auth.faults import AuthFault
+from searchbus_attach.faults import AuthError
+from searchbus_attach.transports.http.client import BearerAuth, BearerClient
 
 URL = "https://mcp.example.org/mcp"
 
@@ -19,7 +19,7 @@ class Source:
     def __init__(self) -> None:
         self.number = 1
         self.renews = True
-        self.fault: AuthFault | None = None
+        self.fault: AuthError | None = None
 
     async def token(self, rejected: str = "") -> str:
         if self.fault is not None:
@@ -40,7 +40,7 @@ def world():
         good = token in {f"Bearer {one}" for one in found.good}
         return httpx2.Response(200 if good else 401)
 
-    found.auth = BearerAuth(URL, found.source)
+    found.auth = BearerAuth(URL, found.source.token)
     found.client = BearerClient(auth=found.auth, transport=httpx2.MockTransport(answer))
     return found
 
@@ -76,7 +76,7 @@ async def test_a_second_401_is_the_answer(world, renews):
 
 async def test_without_a_token_nothing_is_sent(world):
     """The client answers itself; the reason is kept until there is one."""
-    world.source.fault = AuthFault("no token today")
+    world.source.fault = AuthError("no token today")
     assert (await world.client.get(URL)).status_code == 401
     assert (world.seen, world.auth.problem) == ([], "no token today")
     world.source.fault = None
