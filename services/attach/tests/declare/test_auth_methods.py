@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
+from typing import get_args
+
 import pytest
 
-from searchbus_attach.declare.auth_methods import Auth
+from searchbus_attach.declare.auth_methods import METHODS, Auth, MethodName
 from searchbus_attach.declare.servers import DeclarationFault, parse_server
 
 URL = "https://mcp.example.org/mcp"
@@ -14,8 +17,7 @@ GOOD = {"type": "client_credentials", "issuer": "https://x", "client_id": "a", "
 @pytest.mark.parametrize(
     ("auth", "problem"),
     [
-        ({"type": "password"}, "has no type 'password': use client_credentials"),
-        ({"type": 7}, "type"),
+        ({"type": "password"}, "'auth.type' is client_credentials, token_exchange or auth"),
         ({**GOOD, "client_secrets": "b"}, "Did you mean 'client_secret'"),
         ({**GOOD, "issuer": ""}, "needs 'issuer'"),
         ({**GOOD, "issuer": "login.example.org"}, "must start with"),
@@ -52,3 +54,10 @@ def test_variables_are_replaced():
     """The secret is not in the file then."""
     server = parse_server("safe", {"url": URL, "auth": {**GOOD, "client_secret": "${S}"}})
     assert server.expanded({"S": "word"}.get).auth.client_secret == "word"
+
+
+def test_every_method_has_a_name_and_a_function():
+    """Of the table only; the function is found when a token is needed."""
+    assert tuple(METHODS) == get_args(MethodName)
+    for method in METHODS.values():
+        assert callable(resolve_name(f"searchbus_attach.{method.tokens}"))
