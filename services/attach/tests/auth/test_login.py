@@ -21,6 +21,11 @@ from .browser import sign_in
 from .conftest import DOCUMENT, declared
 
 
+def state_of(address: str) -> str:
+    """Of an address where a sign-in goes on."""
+    return parse_qs(urlsplit(address).query)["state"][0]
+
+
 @pytest.fixture
 def server(protected, sign_ins):
     sign_ins.server = declared(protected, "authorization_code")
@@ -54,18 +59,18 @@ async def test_the_answer_of_another_authorization_server_is_refused(
 ):
     """RFC 9207."""
     address = await sign_ins.logins.begin(server, "ann", "nonce")
-    state = address.partition("state=")[2].partition("&")[0]
-    for issuer in ("https://evil.example", None):
+    pending = sign_ins.logins.pending(state_of(address), "nonce")
+    elsewhere = msgspec.structs.replace(pending, issuer="https://before.example")
+    for begun, issuer in (
+        (pending, "https://evil.example"), (pending, None), (elsewhere, protected.provider.issuer),
+    ):  # fmt: skip
         with pytest.raises(AuthError, match="another authorization server"):
-            await sign_ins.logins.finish(
-                server, state=state, nonce="nonce", code="x", issuer=issuer
-            )
+            await sign_ins.logins.finish(server, begun, code="x", issuer=issuer)
     assert protected.provider.forms == []
     monkeypatch.setattr(login, "_STATE_S", -1)
     late = await sign_ins.logins.begin(server, "ann", "nonce")
-    state = late.partition("state=")[2].partition("&")[0]
     with pytest.raises(LoginRequiredError, match="too long"):
-        sign_ins.logins.server_of(state, "nonce")
+        sign_ins.logins.pending(state_of(late), "nonce")
 
 
 async def test_a_token_is_refreshed_and_the_new_one_kept(protected, sign_ins, server, vault):

@@ -48,7 +48,9 @@ class Ticket(Struct, frozen=True, kw_only=True):
     until_s: float
 
 
-class _State(Ticket, frozen=True, kw_only=True):
+class PendingLogin(Ticket, frozen=True, kw_only=True):
+    """What `state` holds: a sign-in that began, and the browser and issuer with which it ends."""
+
     verifier: str
     nonce_sha256: str
     issuer: str
@@ -111,7 +113,7 @@ class Logins:
             raise AuthError("its authorization server does not support PKCE with S256")
         client = await self._client(server, provider)
         pkce = PKCEParameters.generate()
-        state = _State(
+        pending = PendingLogin(
             server=server.name, caller=caller, until_s=time.time() + _STATE_S,
             verifier=pkce.code_verifier, nonce_sha256=_digest(nonce), issuer=provider.issuer,
         )  # fmt: skip
@@ -121,51 +123,62 @@ class Logins:
             "redirect_uri": self.redirect_uri,
             "code_challenge": pkce.code_challenge,
             "code_challenge_method": "S256",
-            "state": self._sealer.seal("state", state),
+            "state": self._sealer.seal("state", pending),
             **provider.parameters,
         }
         query = urlencode({name: value for name, value in asked.items() if value})
         endpoint = str(provider.metadata.authorization_endpoint)
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{query}"
 
-    def server_of(self, state: str, nonce: str) -> str:
-        """The name of the server that a callback is for.
+    def pending(self, state: str, nonce: str) -> PendingLogin:
+        """The sign-in that a callback is for.
+
+        Args:
+            nonce: of the browser's cookie.
 
         Raises:
             LoginRequiredError: another browser began this sign-in, or it took too long.
         """
-        return self._state(state, nonce).server
+        try:
+            found = self._sealer.open("state", state, PendingLogin)
+        except ValueError:
+            raise LoginRequiredError("This is not the end of a sign-in that began here.") from None
+        if not hmac.compare_digest(found.nonce_sha256, _digest(nonce)):
+            raise LoginRequiredError(
+                "This sign-in began in another browser. Begin again in this one."
+            )
+        if found.until_s < time.time():
+            raise LoginRequiredError("The sign-in took too long. Begin again.")
+        return found
 
     async def finish(
-        self, server: Server, *, state: str, nonce: str, code: str, issuer: str | None
-    ) -> str:
-        """End a sign-in; its tokens are in the vault then. Returns the caller.
+        self, server: Server, pending: PendingLogin, *, code: str, issuer: str | None
+    ) -> None:
+        """End a sign-in; its tokens are in the vault then.
 
         Args:
-            nonce: of the cookie.
+            server: the one that the sign-in names.
             issuer: that the callback names (RFC 9207); None where it names none.
 
         Raises:
             AuthError: something does not fit, or the code is refused.
         """
-        expected = self._state(state, nonce)
         provider = await discover(self._http, server)
         try:
             validate_authorization_response_iss(issuer, provider.metadata)
         except OAuthFlowError:
             raise AuthError("the answer is of another authorization server") from None
-        if provider.issuer != expected.issuer or server.name != expected.server:
+        if provider.issuer != pending.issuer:
             raise AuthError("the answer is of another authorization server")
         form = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": self.redirect_uri,
-            "code_verifier": expected.verifier,
+            "code_verifier": pending.verifier,
             "resource": provider.resource,
         }
         client = await self._client(server, provider)
-        self._keep(server, expected.caller, await provider.tokens(client, form))
-        return expected.caller
+        self._keep(server, pending.caller, await provider.tokens(client, form))
 
     async def tokens(self, server: Server, caller: str, rejected: str) -> Tokens:
         """The tokens of a caller who signed in, refreshed where they must be.
@@ -271,19 +284,6 @@ class Logins:
         kept = msgspec.structs.replace(tokens, target=server.target)
         self.vault.put(server.name, caller, kept)
         return kept
-
-    def _state(self, text: str, nonce: str) -> _State:
-        try:
-            found = self._sealer.open("state", text, _State)
-        except ValueError:
-            raise LoginRequiredError("This is not the end of a sign-in that began here.") from None
-        if not hmac.compare_digest(found.nonce_sha256, _digest(nonce)):
-            raise LoginRequiredError(
-                "This sign-in began in another browser. Begin again in this one."
-            )
-        if found.until_s < time.time():
-            raise LoginRequiredError("The sign-in took too long. Begin again.")
-        return found
 
 
 def _lasts(kept: Tokens, rejected: str) -> bool:

@@ -105,15 +105,14 @@ class _Pages:
     async def finish(self, request: Request) -> Response:
         """Back from the authorization server."""
         query = request.query_params
-        state, nonce = query.get("state", ""), request.cookies.get(_COOKIE, "")
-        server = self._server(self._logins.server_of(state, nonce), request)
+        nonce = request.cookies.get(_COOKIE, "")
+        pending = self._logins.pending(query.get("state", ""), nonce)
+        server = self._server(pending.server, request)
         if not query.get("code"):
             raise LoginRequiredError("The authorization server did not sign you in.")
-        caller = await self._logins.finish(
-            server, state=state, nonce=nonce, code=query["code"], issuer=query.get("iss")
-        )
+        await self._logins.finish(server, pending, code=query["code"], issuer=query.get("iss"))
         count_login(server.name, "ok")
-        log.info("%s: %s signed in", server.name, caller or "the operator")
+        log.info("%s: %s signed in", server.name, pending.caller or "the operator")
         return _page("Signed in", f"You are signed in to {server.name}. Repeat the call now.")
 
     async def client_document(self, _: Request) -> Response:
