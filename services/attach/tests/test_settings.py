@@ -31,9 +31,13 @@ async def test_people_sign_in_where_there_is_a_key_and_an_address(tmp_path):
     assert logins.redirect_uri == "http://127.0.0.1:8080/callback"
     assert logins.vault.path == tmp_path / "attach-logins.json"
     behind = AttachSettings(
-        attach_vault_key=KEY, attach_login_port=8080, attach_login_url="https://x.example/signin"
+        attach_vault_key=KEY,
+        attach_login_port=8080,
+        attach_login_url="https://x.example/signin",
+        attach_client_metadata_url="https://y.example/client.json",
     )
     assert behind.credentials().logins.redirect_uri == "https://x.example/signin/callback"
+    assert behind.credentials().logins.document == "https://y.example/client.json"
 
 
 def test_callers_are_stated_where_there_is_a_key():

@@ -64,11 +64,14 @@ async def refused(upstream: Upstream) -> Fault:
     return fault.value
 
 
-async def test_client_credentials_from_the_first_request_on(protected, start):
-    """One token for list and calls."""
+async def test_client_credentials_from_the_first_request_on(protected, start, monkeypatch):
+    """One token for list and calls, counted."""
+    counted: list[tuple[str, ...]] = []
+    monkeypatch.setattr(module, "count_token", lambda *labels: counted.append(labels))
     upstream = start(declared(protected, "client_credentials"))
     assert await call(upstream) == "the client"
     assert len(protected.provider.forms) == 1
+    assert counted == [("safe", "client_credentials", "ok")]
 
 
 async def test_a_token_that_ends_is_replaced_before_a_call_fails(protected, start):
@@ -176,13 +179,16 @@ async def test_variables_count_in_the_url_and_when_their_value_changes(protected
 
 
 async def test_a_caller_who_is_not_signed_in_gets_the_address_at_once(
-    protected, start, sign_ins, vault
+    protected, start, sign_ins, vault, monkeypatch
 ):
     """And after the sign-in the same call works."""
+    counted: list[tuple[str, ...]] = []
+    monkeypatch.setattr(module, "count_token", lambda *labels: counted.append(labels))
     sign_ins.server = server = declared(protected, "authorization_code")
     upstream = start(server, "caller-1")
     fault = await refused(upstream)
     assert (fault.code, fault.failure.retryable) == (ErrorCode.LOGIN_REQUIRED, False)
+    assert ("safe", "authorization_code", "login_required") in counted
     address = fault.failure.message.rpartition(" ")[2]
     assert (await sign_in(address)).status_code == 200
     upstream.try_now()

@@ -84,6 +84,18 @@ async def test_a_token_is_refreshed_and_the_new_one_kept(protected, sign_ins, se
     assert vault.get("safe", "ann") == second
 
 
+async def test_a_refresh_token_that_is_not_replaced_is_kept(
+    protected, sign_ins, server, vault, monkeypatch
+):
+    """RFC 6749, 6."""
+    await sign_in(sign_ins.logins.ticket("safe", "ann"))
+    kept = vault.get("safe", "ann")
+    answer = {"access_token": "another", "token_type": "bearer"}
+    monkeypatch.setattr(protected.provider, "_issue", lambda *_: answer)
+    renewed = await sign_ins.logins.tokens(server, "ann", kept.access_token)
+    assert (renewed.access_token, renewed.refresh_token) == ("another", kept.refresh_token)
+
+
 async def test_a_refused_refresh_ends_the_sign_in(protected, sign_ins, server, vault):
     """The entry is removed; a failure of another kind leaves it."""
     await sign_in(sign_ins.logins.ticket("safe", "ann"))

@@ -212,12 +212,9 @@ class Logins:
                     raise
                 self.vault.remove(server.name, caller)
                 raise LoginRequiredError("the sign-in has ended") from None
-            # Not every authorization server sends all of it anew (RFC 6749, 6).
-            renewed = msgspec.structs.replace(
-                renewed,
-                refresh_token=renewed.refresh_token or kept.refresh_token,
-                scope=renewed.scope or kept.scope,
-            )
+            # Not every authorization server sends a new one (RFC 6749, 6).
+            refresh_token = renewed.refresh_token or kept.refresh_token
+            renewed = msgspec.structs.replace(renewed, refresh_token=refresh_token)
             return self._keep(server, caller, renewed)
 
     async def revoke(self, server: Server, tokens: Tokens) -> str:

@@ -70,7 +70,6 @@ class _Pages:
         self._path = parts.path.removesuffix("/callback") or "/"
 
     async def ask(self, request: Request) -> Response:
-        """The page before."""
         ticket = self._logins.read(request.path_params["ticket"])
         server = self._server(ticket.server)
         if ticket.caller:
@@ -93,7 +92,6 @@ class _Pages:
         return response
 
     async def begin(self, request: Request) -> Response:
-        """To the authorization server."""
         ticket = self._logins.read(request.path_params["ticket"])
         nonce = request.cookies.get(_COOKIE, "")
         if not nonce:
@@ -103,7 +101,6 @@ class _Pages:
         return RedirectResponse(address, status_code=303, headers=_HEADERS)
 
     async def finish(self, request: Request) -> Response:
-        """Back from the authorization server."""
         query = request.query_params
         nonce = request.cookies.get(_COOKIE, "")
         pending = self._logins.pending(query.get("state", ""), nonce)
@@ -116,7 +113,6 @@ class _Pages:
         return _page("Signed in", f"You are signed in to {server.name}. Repeat the call now.")
 
     async def client_document(self, _: Request) -> Response:
-        """The client metadata document."""
         return JSONResponse(self._logins.client_document())
 
     def _server(self, name: str, request: Request | None = None) -> Server:

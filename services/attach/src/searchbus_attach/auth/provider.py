@@ -158,7 +158,6 @@ class Provider:
             expires_s=None if life_s is None else now_s + min(life_s, _LONGEST_S),
             issued_s=now_s,
             refresh_token=found.refresh_token or "",
-            scope=found.scope or form.get("scope", ""),
             issuer=self.issuer,
             client_id=client.client_id,
         )

@@ -42,7 +42,6 @@ class Tokens(Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires_s: float | None = None
     issued_s: float = 0.0
     refresh_token: str = ""
-    scope: str = ""
     issuer: str = ""
     client_id: str = ""
     target: str = ""
