@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-__all__ = [
-    "AuthError",
-    "DeclarationFault",
-    "ItselfFault",
-    "LoginRequiredError",
-    "ProbeFault",
-    "Problem",
-    "ServerFault",
-]
-
 
 class Problem(str):
     """Why a server is not up, for the operator.

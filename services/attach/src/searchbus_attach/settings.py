@@ -129,11 +129,6 @@ class AttachSettings(ServiceSettings):
         logins = None
         if self.attach_vault_key is not None and self.login_address:
             sealer = Sealer(key_from_text(self.attach_vault_key.get_secret_value()))
-            logins = Logins(
-                http,
-                Vault(self.logins, sealer),
-                sealer,
-                self.login_address,
-                self.attach_client_metadata_url,
-            )
+            vault = Vault(self.logins, sealer)
+            logins = Logins(http, vault, self.login_address, self.attach_client_metadata_url)
         return Credentials(http, logins=logins, identity=self.identity)

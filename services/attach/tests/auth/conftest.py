@@ -48,8 +48,8 @@ def vault(tmp_path: Path, sealer: Sealer) -> Vault:
 
 
 @pytest.fixture
-def logins(http: AuthHttp, vault: Vault, sealer: Sealer) -> Logins:
-    return Logins(http, vault, sealer, "http://127.0.0.1:9/attach")
+def logins(http: AuthHttp, vault: Vault) -> Logins:
+    return Logins(http, vault, "http://127.0.0.1:9/attach")
 
 
 def declared(protected: Protected, kind: str, **keys: Any) -> Server:
@@ -79,10 +79,10 @@ class SignIns:
 
 
 @pytest.fixture
-async def sign_ins(http: AuthHttp, vault: Vault, sealer: Sealer) -> AsyncIterator[SignIns]:
+async def sign_ins(http: AuthHttp, vault: Vault) -> AsyncIterator[SignIns]:
     listener = bind("127.0.0.1", 0)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/attach"
-    found = SignIns(Logins(http, vault, sealer, address, DOCUMENT))
+    found = SignIns(Logins(http, vault, address, DOCUMENT))
 
     def named(name: str) -> Server | None:
         return found.server if found.server is not None and found.server.name == name else None

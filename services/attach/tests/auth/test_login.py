@@ -194,10 +194,10 @@ async def client_id(logins, server) -> str:
     return parse_qs(urlsplit(address).query)["client_id"][0]
 
 
-async def test_a_client_is_registered_once_for_each_address(protected, http, vault, sealer):
+async def test_a_client_is_registered_once_for_each_address(protected, http, vault):
     """And kept; for another address of the pages it is of no use."""
     server = declared(protected, "authorization_code")
-    first, second = (Logins(http, vault, sealer, f"http://127.0.0.1:{n}/a") for n in (5, 6))
+    first, second = (Logins(http, vault, f"http://127.0.0.1:{n}/a") for n in (5, 6))
     assert await client_id(first, server) == await client_id(first, server) == "c1"
     assert await client_id(second, server) == "c2"
     assert protected.provider.clients["c1"]["redirect_uris"] == ["http://127.0.0.1:5/a/callback"]

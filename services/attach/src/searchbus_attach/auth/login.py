@@ -28,7 +28,6 @@ from msgspec import Struct
 from ..declare.servers import Server
 from ..faults import AuthError, LoginRequiredError
 from .http import AuthHttp
-from .keys import Sealer
 from .provider import Provider, TokenRefusedError, client_metadata, discover
 from .vault import Registered, Tokens, Vault
 
@@ -65,12 +64,9 @@ class Logins:
             where an authorization server supports that; empty: there is none.
     """
 
-    def __init__(
-        self, http: AuthHttp, vault: Vault, sealer: Sealer, address: str, document: str = ""
-    ) -> None:
+    def __init__(self, http: AuthHttp, vault: Vault, address: str, document: str = "") -> None:
         self._http = http
         self.vault = vault
-        self._sealer = sealer
         self._address = address
         self.redirect_uri = f"{address}/callback"
         self.document = document
@@ -83,7 +79,7 @@ class Logins:
     def ticket(self, server: str, caller: str) -> str:
         """The address where a caller signs in to a server."""
         made = Ticket(server=server, caller=caller, until_s=time.time() + TICKET_S)
-        return f"{self._address}/login/{self._sealer.seal('ticket', made)}"
+        return f"{self._address}/login/{self.vault.sealer.seal('ticket', made)}"
 
     def read(self, text: str) -> Ticket:
         """A ticket from its address.
@@ -92,7 +88,7 @@ class Logins:
             LoginRequiredError: the ticket is not valid, or too old.
         """
         try:
-            found = self._sealer.open("ticket", text, Ticket)
+            found = self.vault.sealer.open("ticket", text, Ticket)
         except ValueError:
             raise LoginRequiredError("This address is not complete. Repeat the call.") from None
         if found.until_s < time.time():
@@ -123,7 +119,7 @@ class Logins:
             "redirect_uri": self.redirect_uri,
             "code_challenge": pkce.code_challenge,
             "code_challenge_method": "S256",
-            "state": self._sealer.seal("state", pending),
+            "state": self.vault.sealer.seal("state", pending),
             **provider.parameters,
         }
         query = urlencode({name: value for name, value in asked.items() if value})
@@ -140,7 +136,7 @@ class Logins:
             LoginRequiredError: another browser began this sign-in, or it took too long.
         """
         try:
-            found = self._sealer.open("state", state, PendingLogin)
+            found = self.vault.sealer.open("state", state, PendingLogin)
         except ValueError:
             raise LoginRequiredError("This is not the end of a sign-in that began here.") from None
         if not hmac.compare_digest(found.nonce_sha256, _digest(nonce)):

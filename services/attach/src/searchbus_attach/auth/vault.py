@@ -106,7 +106,7 @@ class Vault:
 
     def __init__(self, path: Path, sealer: Sealer) -> None:
         self.path = path
-        self._sealer = sealer
+        self.sealer = sealer
 
     def stamp(self) -> tuple[int, ...] | None:
         """Changes with the file's content; None where there is no file."""
@@ -129,7 +129,7 @@ class Vault:
         """Keep tokens."""
         login = _Login(server=server, caller=caller, tokens=tokens)
         with self._changing() as content:
-            content.logins.setdefault(server, {})[caller] = self._sealer.seal("login", login)
+            content.logins.setdefault(server, {})[caller] = self.sealer.seal("login", login)
 
     def remove(self, server: str, caller: str) -> bool:
         """Forget tokens; whether there were any."""
@@ -153,7 +153,7 @@ class Vault:
 
     def put_client(self, server: str, client: Registered) -> None:
         """Keep a registered client."""
-        sealed = self._sealer.seal("client", _Client(server=server, client=client))
+        sealed = self.sealer.seal("client", _Client(server=server, client=client))
         with self._changing() as content:
             content.clients[server] = sealed
 
@@ -188,7 +188,7 @@ class Vault:
 
     def _open(self, purpose: str, sealed: str, kind: type[T]) -> T:
         try:
-            return self._sealer.open(purpose, sealed, kind)
+            return self.sealer.open(purpose, sealed, kind)
         except ValueError as error:
             raise self._error(error) from None
 
