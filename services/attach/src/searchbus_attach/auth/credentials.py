@@ -1,6 +1,6 @@
 """What each attached server and caller is signed in with.
 
-    auth = credentials.auth_for(server, caller)      # for the HTTP client of a connection
+    token = credentials.token_for(server, caller)    # for the requests of a connection
     await credentials.check(server, caller)          # before a call: Fault(login_required), at once
 
 A caller is the subject of the edge's `Actor`; the empty one stands for searchbus itself, whose
@@ -22,7 +22,6 @@ from ..declare.auth_methods import OURSELVES, Auth
 from ..declare.servers import Server, variable
 from ..faults import AuthError, DeclarationFault, LoginRequiredError
 from ..metrics import count_token
-from ..transports.http.client import BearerAuth
 from .grants import TokenRequest
 from .http import AuthHttp
 from .keys import Identity
@@ -62,16 +61,13 @@ class Credentials:
         self._lookup = lookup
         self._sources: OrderedDict[tuple[str, str], tuple[Server, TokenSource]] = OrderedDict()
 
-    def auth_for(self, server: Server, caller: str = OURSELVES) -> BearerAuth | None:
-        """What signs the requests of a connection; None where the server has no `auth`.
-
-        Raises:
-            DeclarationFault: a variable has no value.
+    def token_for(
+        self, server: Server, caller: str = OURSELVES
+    ) -> Callable[[str], Awaitable[str]] | None:
+        """What gets tokens for a connection (`TokenSource.token`); None where the server has no
+        `auth`.
         """
-        if server.auth is None:
-            return None
-        url = server.expanded(self._lookup).url
-        return BearerAuth(url, self._source(server, server.auth, caller).token)
+        return None if server.auth is None else self._source(server, server.auth, caller).token
 
     async def check(self, server: Server, caller: str = OURSELVES) -> None:
         """Find out before a call whether there is a token for it.

@@ -43,7 +43,6 @@ from pydantic import AnyUrl, ValidationError
 from ..declare.auth_methods import Auth
 from ..declare.servers import Server
 from ..faults import AuthError
-from ..transports.http.client import origin
 from .http import AuthHttp, shown
 from .vault import Tokens
 
@@ -281,8 +280,9 @@ async def _metadata(http: AuthHttp, url: str, issuer: str) -> OAuthMetadata | No
 def _is_of(found: str, url: str) -> bool:
     """Whether an address that a server names is of the server's own origin."""
     try:
-        return origin(httpx2.URL(found)) == origin(httpx2.URL(url))
-    except httpx2.InvalidURL:
+        httpx2.URL(found)
+        return shown(found).lower() == shown(url).lower()
+    except (ValueError, httpx2.InvalidURL):  # it is not an address
         return False
 
 

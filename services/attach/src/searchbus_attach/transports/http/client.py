@@ -26,7 +26,7 @@ class BearerAuth(httpx2.Auth):
     """
 
     def __init__(self, url: str, token: Callable[[str], Awaitable[str]]) -> None:
-        self._origin = origin(httpx2.URL(url))
+        self._origin = _origin(httpx2.URL(url))
         self._get_token = token
         self.problem = ""
         """Why the last request was not sent; empty otherwise."""
@@ -35,7 +35,7 @@ class BearerAuth(httpx2.Auth):
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """See httpx2.Auth. Raises AuthError where there is no token."""
-        if origin(request.url) != self._origin:
+        if _origin(request.url) != self._origin:
             yield request
             return
         token = await self._token("")
@@ -109,6 +109,5 @@ def _parsed(url: httpx2.URL | str) -> httpx2.URL:
     return httpx2.URL(url)
 
 
-def origin(url: httpx2.URL) -> tuple[str, str, int | None]:
-    """Scheme, host and port; the latter is None where it is the scheme's own."""
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
