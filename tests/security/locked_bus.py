@@ -11,7 +11,7 @@ from typing import Any
 
 from nats.aio.client import Client
 
-from searchbus_bus.nats_overrides import BusClient
+from searchbus_bus.nats.overrides import BusClient
 from searchbus_cli.authorization import BUS, accounts, store_account, with_buckets
 from searchbus_cli.seeds import new_seed, public_key
 from searchbus_runtime.services import bus_users

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from searchbus_bus.parts import Assembly, split
+from searchbus_bus.client.parts import Assembly, split
 from searchbus_contracts import Fault
 from searchbus_ddg.egress import egress_id
 from searchbus_ddg.lease import LEASE_TTL_S, Lease, claim

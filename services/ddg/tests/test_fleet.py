@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from searchbus_bus import connect
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_ddg.egress import Egress, egress_id
 from searchbus_ddg.fleet import Fleet
 from searchbus_testing import until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import Fault
 from searchbus_ddg.egress import egress_id
 from searchbus_ddg.lease import Lease, claim

@@ -15,8 +15,6 @@ import math
 import time
 from typing import Protocol
 
-__all__ = ["Alarm", "Alarms", "alarms"]
-
 log = logging.getLogger("searchbus.bus")
 
 LATE_S = 0.02

@@ -19,20 +19,17 @@ from searchbus_contracts import (
     encode,
 )
 
-from .discovery import WorkerInfo, discover
-from .fanout import Gathered, gather
-from .fleet import Fleet
-from .hedging import Hedge
+from .client.discovery import WorkerInfo, discover
+from .client.fanout import Gathered, Hedge, gather
+from .client.fleet import Fleet
+from .client.parts import TransitBudget
+from .client.request import InstanceGone, OnEvent, Request
+from .client.requester import RECONNECT_GRACE_S, Requester
 from .identity import ActorSigner, ActorVerifier
-from .keyvalue import TIMEOUT_S, KeyValue
-from .request import InstanceGone, OnEvent, Request
-from .requests import RECONNECT_GRACE_S, Requester
-from .serving import Serving
-from .transit import TransitBudget
+from .store.keyvalue import TIMEOUT_S, KeyValue
 from .transport import Message, Subscription, Transport
-from .worker import Worker
-
-__all__ = ["Bus", "WorkerInfo", "connect"]
+from .worker.serving import Serving
+from .worker.worker import Worker
 
 log = logging.getLogger("searchbus.bus")
 T = TypeVar("T")
@@ -280,7 +277,7 @@ async def connect(
         options: of `NatsTransport.connect` (find_url) and of nats-py (nkeys_seed_str, tls, …).
     """
     # Imported here, because the in-memory broker must load without nats.
-    from .nats_transport import NatsTransport
+    from .nats.transport import NatsTransport
 
     transport = await NatsTransport.connect(
         url, name=name, inbox_prefix=inbox_prefix, connect_timeout_s=connect_timeout_s, **options

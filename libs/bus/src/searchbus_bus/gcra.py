@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Gcra"]
-
 _ROUNDING = 1e-9
 """In intervals: rounding of sums must not refuse the last request of a burst."""
 

@@ -30,16 +30,6 @@ from msgspec import Struct
 from searchbus_contracts import Actor, ErrorCode, Fault, decode, encode
 from searchbus_contracts.headers import ACTOR, ACTOR_GRANT, ACTOR_KEY, ACTOR_SIG
 
-__all__ = [
-    "ActorSigner",
-    "ActorVerifier",
-    "Delegation",
-    "Grant",
-    "Sent",
-    "new_actor_keys",
-    "received_delegation",
-]
-
 _VALID_S = 300.0
 _LATE_S = 5.0
 """After its deadline a request is still read, and refused as late."""

@@ -26,8 +26,6 @@ from typing import Any, TypeVar
 
 from .telemetry import meter
 
-__all__ = ["LoopWatch", "serves"]
-
 log = logging.getLogger("searchbus.loop")
 F = TypeVar("F", bound=Callable[..., Any])
 Describe = Callable[[Mapping[str, Any]], str]

@@ -20,12 +20,9 @@ from typing import Any
 from searchbus_contracts import DEFAULT_PREFIX, ErrorCode, Fault
 
 from .bus import Bus
-from .keyvalue import TIMEOUT_S
-from .keyvalue_memory import MemoryKeyValue
+from .store.keyvalue import TIMEOUT_S, MemoryKeyValue
 from .tasks import wait_for_event
 from .transport import Callback, DirectCallback, Message, ServiceRecord
-
-__all__ = ["MemoryBroker"]
 
 _ids = itertools.count(1)
 _TURNS_OF_A_REPLY = 16

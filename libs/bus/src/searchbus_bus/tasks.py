@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 from .alarms import alarms
 
-__all__ = ["TimeLimit", "all_of", "end_task", "wait_for_event", "within"]
-
 T = TypeVar("T")
 
 _CANCEL_AGAIN_S = 0.2

@@ -12,17 +12,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from .keyvalue import TIMEOUT_S, KeyValue
-
-__all__ = [
-    "Announcement",
-    "Callback",
-    "DirectCallback",
-    "Message",
-    "ServiceRecord",
-    "Subscription",
-    "Transport",
-]
+from .store.keyvalue import TIMEOUT_S, KeyValue
 
 
 class Message(Struct, frozen=True):

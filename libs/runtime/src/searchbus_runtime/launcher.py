@@ -33,7 +33,7 @@ from .secrecy import hide_environment
 __all__ = ["MAX_REQUEST_BYTES"]
 
 MAX_REQUEST_BYTES = 1024 * 1024
-_EVERY_SERVICE = ("searchbus_runtime.process", "searchbus_bus.nats_transport")
+_EVERY_SERVICE = ("searchbus_runtime.process", "searchbus_bus.nats.transport")
 _POLL_S = 0.001
 
 

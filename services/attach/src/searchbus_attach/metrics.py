@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from opentelemetry import metrics
 
-from searchbus_bus.metrics import SECONDS
+from searchbus_bus.telemetry import SECONDS
 from searchbus_contracts import ErrorCode, Fault
 
 __all__ = [

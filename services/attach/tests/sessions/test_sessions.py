@@ -14,7 +14,7 @@ from searchbus_attach.sessions.handover import Onward
 from searchbus_attach.sessions.leases import Holder, lease_key
 from searchbus_attach.sessions.sessions import Sessions
 from searchbus_bus import InstanceGone
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import (
     Actor,
     ErrorCode,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from searchbus_bus import KeyValue
-from searchbus_bus.keyvalue import Entry
+from searchbus_bus.store.keyvalue import Entry
 from searchbus_contracts import Fault, decode, encode
 
 from .egress import egress_id

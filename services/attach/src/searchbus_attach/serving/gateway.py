@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from searchbus_bus import Worker
-from searchbus_bus.metrics import LiveGauge
+from searchbus_bus.telemetry import LiveGauge
 from searchbus_contracts.attach import StatusReply, StatusRequest
 
 from ..declare.attach_file import AttachFile

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from searchbus_bus import Bus, Call, Request
-from searchbus_bus.fleet import State
+from searchbus_bus.client.fleet import State
 from searchbus_contracts import Actor, Fault, ToolEvent
 
 from ..metrics import count_handover
