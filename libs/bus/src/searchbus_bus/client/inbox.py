@@ -35,7 +35,6 @@ from searchbus_contracts.headers import ACK, CHUNK, ERROR_CODE, ERROR_TEXT, EVEN
 from searchbus_contracts.inboxes import INBOX, is_credit_subject, part_subject
 
 from .. import telemetry
-from ..tasks import TimeLimit
 from ..transport import Message, Transport
 from .parts import (
     WINDOW_PARTS,
@@ -303,7 +302,7 @@ class Inbox:
             body = b""
         self._pending[token] = pending
         try:
-            with TimeLimit(deadline.remaining_s):
+            async with asyncio.timeout(deadline.remaining_s):
                 await self._transport.publish(subject, body, reply=reply_to, headers=headers)
                 return await pending.outcome
         except TimeoutError:

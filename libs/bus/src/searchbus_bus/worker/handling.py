@@ -34,7 +34,6 @@ from ..client.request import Deadline, Request
 from ..client.requester import Requester
 from ..identity import ActorVerifier, Sent, received_delegation
 from ..loop_watch import serves
-from ..tasks import TimeLimit
 from ..transport import Message, Transport
 from .toolset import Call
 
@@ -196,12 +195,12 @@ class Handling:
             self._note_late(-deadline.remaining_s)
             raise self._late()
         try:
-            with TimeLimit(deadline.remaining_s) as limit:
+            async with asyncio.timeout(deadline.remaining_s) as limit:
                 reply = await handler(call, await self._body(message, deadline))
                 # Within the deadline too: the receiver of a large reply may be gone.
                 await self._replies.reply(message, await self._encode(reply))
         except TimeoutError:
-            if not limit.expired:  # the handler's own TimeoutError
+            if not limit.expired():  # the handler's own TimeoutError
                 raise
             raise self._late() from None
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Protocol
 
-from searchbus_bus.alarms import alarms
 from searchbus_runtime.protocol import responder
 
 from .head import Head
@@ -126,7 +125,7 @@ class DisconnectWatch:
         answer: gets the pings; None where the response has no form yet.
     """
 
-    __slots__ = ("_alarms", "_answer", "_receive", "_task", "_watched", "gone")
+    __slots__ = ("_answer", "_receive", "_task", "_timer", "_watched", "gone")
 
     def __init__(self, receive: Any, answer: Pinged | None) -> None:
         self._receive = receive
@@ -136,8 +135,7 @@ class DisconnectWatch:
 
     def __enter__(self) -> DisconnectWatch:
         self._watched = asyncio.current_task()
-        self._alarms = alarms()
-        self._alarms.set(self, WATCH_AFTER_S)
+        self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._start)
         return self
 
     def __exit__(
@@ -146,7 +144,7 @@ class DisconnectWatch:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        self._alarms.cancel(self)
+        self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
         if not self.gone or self._watched is None:
@@ -154,8 +152,7 @@ class DisconnectWatch:
         # Our own cancellation ends here; one from outside goes on.
         return self._watched.uncancel() == 0 and kind is asyncio.CancelledError
 
-    def ring(self) -> None:
-        """The request takes long (`Alarm`)."""
+    def _start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._watch())
 
     async def _watch(self) -> None:
