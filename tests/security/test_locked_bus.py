@@ -261,7 +261,7 @@ async def test_a_service_cannot_pose_as_another(locked_bus):
         await ddg.transport.announce(ServiceRecord(name, "9.0.0", "", metadata, []))
     await ddg.transport.flush()
     question = Question("$SRV.INFO", DISCOVERY)
-    (named,) = await edge._requester.collect(question, quiet_s=1.0, most_s=60)
+    (named,) = await edge._requester.inbox.collect([question], quiet_s=1.0, most_s=60)
     assert any(b'"web"' in reply for reply in named)
     assert {worker.service for worker in await edge.workers(quiet_s=1.0)} == {"ddg"}
     await ddg.close()

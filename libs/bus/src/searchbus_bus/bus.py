@@ -81,7 +81,7 @@ class Bus:
     @property
     def in_flight(self) -> int:
         """How many sent requests wait for a reply."""
-        return self._requester.in_flight
+        return self._requester.inbox.in_flight
 
     @property
     def fleet(self) -> Fleet:
@@ -247,7 +247,7 @@ class Bus:
         Raises:
             Fault: unavailable, without a connection.
         """
-        return await discover(self._requester, quiet_s=quiet_s, most_s=most_s, known=known)
+        return await discover(self._requester.inbox, quiet_s=quiet_s, most_s=most_s, known=known)
 
     async def close(self) -> None:
         """Flush and close the connection; drain what is served first."""

@@ -1,17 +1,25 @@
-"""One attempt: what comes back ends it in a reply or a Failed, and never in an exception."""
+"""One attempt: what comes back ends it in a reply or a FailedAttempt, and never in an exception."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 
 import pytest
 
-from searchbus_bus.client.inbox import Failed, Inbox, Question
-from searchbus_bus.client.parts import ChunkMark, Transit
+from searchbus_bus.client.inbox import (
+    FailedAttempt,
+    Inbox,
+    Pending,
+    Question,
+    random_id,
+    read_reply,
+)
+from searchbus_bus.client.parts import ChunkMark, Transit, TransitBudget
 from searchbus_bus.client.request import Deadline
 from searchbus_bus.transport import Message
-from searchbus_contracts import ErrorCode, Failure, Parts, decode, encode
+from searchbus_contracts import ErrorCode, Failure, Fault, Parts, decode, encode
 
 SUBJECT = "sb.v1.echo.say"
 
@@ -71,6 +79,12 @@ async def test_every_attempt_has_its_own_reply_subject(transport):
             "No.",
         ),
         (
+            encode(Failure(code="not_found", message="No.")),
+            {"Nats-Service-Error-Code": "not_found", "Nats-Service-Error": "Gone."},
+            "not_found",
+            "No.",
+        ),
+        (
             b"plain text",
             {"Nats-Service-Error-Code": "500", "Nats-Service-Error": "broken"},
             "500",
@@ -84,7 +98,7 @@ async def test_every_attempt_has_its_own_reply_subject(transport):
 async def test_failures_are_typed(transport, data, headers, code, message):
     """From a worker, from the broker, and from a reply that cannot be read."""
     outcome = await replying(transport, (data, headers))
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, FailedAttempt)
     assert outcome.fault.code == code
     assert outcome.cause == ("refused" if headers.get("Status") != "503" else "no_responders")
     assert message in outcome.fault.failure.message
@@ -125,7 +139,7 @@ async def test_a_callback_that_fails_is_an_internal_error(transport):
         raise RuntimeError("secret-canary")
 
     outcome = await attempt(inbox, on_event=fail)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, FailedAttempt)
     assert outcome.fault.code == "internal"
     assert "canary" not in str(outcome.fault)
 
@@ -135,7 +149,7 @@ async def test_the_deadline_ends_an_attempt(transport):
     for timeout_s in (0.01, -1.0):
         inbox = Inbox(transport)
         outcome = await attempt(inbox, timeout_s=timeout_s)
-        assert isinstance(outcome, Failed)
+        assert isinstance(outcome, FailedAttempt)
         assert (outcome.cause, outcome.fault.code) == ("timeout", "deadline_exceeded")
         assert inbox.in_flight == 0
 
@@ -155,7 +169,7 @@ async def test_without_a_connection_an_attempt_fails_at_once(transport):
     inbox = Inbox(transport)
     transport.connected = False
     outcome = await attempt(inbox)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, FailedAttempt)
     assert outcome.fault.code == ErrorCode.UNAVAILABLE
 
 
@@ -396,3 +410,31 @@ async def test_replies_to_one_question_keep_the_others_open(transport):
     found = await Inbox(transport).collect(questions, quiet_s=60, most_s=60)
     assert found == [[b"a1", b"a2"], [b"b1"]]
     assert await Inbox(transport).collect([], quiet_s=60, most_s=60) == []
+
+
+def test_ids_are_hex_and_never_equal():
+    """Also across refills of the pool."""
+    made = [random_id() for _ in range(1000)]
+    assert len(set(made)) == 1000
+    assert all(re.fullmatch("[0-9a-f]{32}", text) for text in made)
+
+
+@pytest.fixture
+async def pending() -> Pending:
+    return Pending(asyncio.get_running_loop().create_future(), None, None, 0.0)
+
+
+async def test_an_acknowledgement_names_the_instance(pending):
+    """And ends nothing; a name that no subject can have counts for nothing."""
+    for name, instance in (("I1", "I1"), ("a.*", "")):
+        acknowledged = Message("inbox", b"", "", {"Ack": name})
+        assert read_reply(pending, acknowledged, TransitBudget()) is None
+        assert pending.instance == instance
+
+
+async def test_the_first_outcome_counts(pending):
+    """A reply may come after its worker was taken for lost."""
+    lost = FailedAttempt(Fault("unavailable", "It is gone."), "worker_lost")
+    pending.end(lost)
+    pending.end(b"late")
+    assert pending.outcome.result() is lost

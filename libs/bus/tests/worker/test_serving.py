@@ -97,7 +97,7 @@ async def test_discovery_describes_the_worker(events):
     broker, bus, _ = events
     serving = await broker.connect().serve(dictionary())
     question = Question("$SRV.INFO", DISCOVERY)
-    ((reply,),) = await bus._requester.collect(question, quiet_s=0.05, most_s=60)
+    ((reply,),) = await bus._requester.inbox.collect([question], quiet_s=0.05, most_s=60)
     info = json.loads(reply)
     assert (info["name"], info["version"], info["description"]) == ("dictionary", "1.2.3", "Words.")
     assert info["id"] == serving.instance

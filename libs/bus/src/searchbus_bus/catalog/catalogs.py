@@ -35,7 +35,10 @@ _PARTS_AT_ONCE = 500
 
 
 class CatalogReader:
-    """Reads catalogues of services, and keeps their parts."""
+    """Reads catalogues of services, and keeps their parts.
+
+    Descriptors of known parts stay the same objects, so that a reader can tell what has changed.
+    """
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus

@@ -199,7 +199,10 @@ class _Holding:
 
 
 class Owners:
-    """Assigns toolsets to services.
+    """Assigns each toolset to the service that declares it, else to the first that offers it.
+
+    A service can only put tools into lists under a toolset that is its own: the tools of another
+    would take the place of the owner's, with other descriptions and without their roles.
 
     Args:
         declared: toolset → service; these toolsets belong to nobody else, also while the service

@@ -20,8 +20,7 @@ from searchbus_contracts import CATALOG_KEY, CONTRACT_KEY, Fault, decode, is_tok
 from searchbus_contracts.catalog import CONTRACT_VERSION
 from searchbus_contracts.inboxes import DISCOVERY
 
-from .inbox import Question
-from .requester import Requester
+from .inbox import Inbox, Question
 
 log = logging.getLogger("searchbus.bus")
 
@@ -53,15 +52,15 @@ class WorkerInfo:
 
 
 async def discover(
-    requester: Requester, *, quiet_s: float, most_s: float, known: Mapping[str, int]
+    inbox: Inbox, *, quiet_s: float, most_s: float, known: Mapping[str, int]
 ) -> list[WorkerInfo]:
     """Every searchbus worker that replied; see `Bus.workers`."""
-    collect = partial(requester.collect, quiet_s=quiet_s, most_s=most_s)
-    (replies,) = await collect(Question("$SRV.INFO", DISCOVERY))
+    collect = partial(inbox.collect, quiet_s=quiet_s, most_s=most_s)
+    (replies,) = await collect([Question("$SRV.INFO", DISCOVERY)])
     named = Counter(worker.service for worker in _workers(replies)) | Counter(known)
     asked = [service for service in named if is_token(service)][:_MOST_SERVICES]
     confirmed = await collect(
-        *(Question(f"$SRV.INFO.{service}", service, named[service]) for service in asked)
+        [Question(f"$SRV.INFO.{service}", service, named[service]) for service in asked]
     )
     found = [
         worker

@@ -112,7 +112,10 @@ class RecentTimes:
 
 
 class Hedge:
-    """Hedges the requests of one kind.
+    """Hedges the requests of one kind: a second one is sent when the reply takes longer than usual.
+
+    Only for reads of our own services: a second request to a scraper or a paid API would cost more
+    than it saves.
 
     Args:
         quantile: of the latest latencies, after which the second request is sent.

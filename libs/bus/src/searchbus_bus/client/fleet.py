@@ -2,6 +2,17 @@
 
 Instances come from discovery (`follow`) and from acknowledgements (`heard`). One that leaves a ping
 unanswered is avoided until it answers again; one whose ping has no responders is gone.
+
+A worker that has not replied after `ACK_AFTER_MS` acknowledges the request with its instance id. A
+request that has been silent for a second is watched, so that a lost one ends before its deadline:
+
+| acknowledged | the ping | then |
+| --- | --- | --- |
+| by an instance | it answers | wait |
+| | no responders, twice | the request is lost |
+| | no answer | ask another instance, if the request may be repeated |
+| by none | some instance does not answer or is gone | the same |
+| | all answer | the request is lost: whoever had it would have acknowledged it |
 """
 
 from __future__ import annotations
@@ -16,10 +27,16 @@ from enum import Enum
 from searchbus_contracts import ErrorCode, Fault
 
 from ..tasks import end_task
-from .inbox import Failed, Pending
+from .inbox import FailedAttempt, Pending
 
 log = logging.getLogger("searchbus.bus")
 
+ACK_AFTER_MS = 200
+CHECK_EVERY_S = 1.0
+CONFIRM_S = 0.3
+"""A worker that lost its own connection is back after this time."""
+LATE_ACK_S = 0.5
+"""A worker that was busy acknowledges after this time, at the latest, once it answers a ping."""
 PING_AGAIN_S = 1.0
 """Between two pings of an instance that does not answer."""
 ABSENT_S = 5.0
@@ -93,14 +110,9 @@ class Fleet:
         """Whether every instance is known."""
         return service in self._followed
 
-    @property
-    def troubled(self) -> bool:
-        """Whether any instance of any service does not answer."""
-        return bool(self._silent)
-
-    def around(self, service: str, avoid: Collection[str] = ()) -> str | None:
-        """The instance to ask, where one does not answer; None: ask the queue group."""
-        return self.pick(service, avoid) if service in self._silent else None
+    def avoids(self, service: str) -> bool:
+        """Whether an instance of the service does not answer, so that the others are asked."""
+        return service in self._silent
 
     def pick(self, service: str, avoid: Collection[str] = ()) -> str | None:
         """An instance that is not known to be silent, gone or on standby; None if there is none."""
@@ -152,6 +164,23 @@ class Fleet:
         for task in self._background:
             task.cancel()
 
+    async def watch(
+        self, pending: Pending, service: str, *, may_repeat: bool, only: str = ""
+    ) -> None:
+        """End an attempt with `worker_lost` once that is known; runs beside it.
+
+        Args:
+            may_repeat: whether the request may be sent again.
+            only: the one instance that can have it; empty where any can.
+        """
+        while not pending.outcome.done():
+            if await self._is_lost(pending, service, may_repeat=may_repeat, only=only):
+                message = f"The {service} worker that had the request is gone."
+                fault = Fault(ErrorCode.UNAVAILABLE, message)
+                pending.end(FailedAttempt(fault, "worker_lost", pending.instance))
+                return
+            await asyncio.sleep(CHECK_EVERY_S)
+
     async def close(self) -> None:
         """End the pings of instances that do not answer."""
         for task in list(self._background):
@@ -195,60 +224,32 @@ class Fleet:
             self._left(service, instance)
         log.info("%s: the instance %s is %s", service, instance, state.value)
 
+    async def _is_lost(
+        self, pending: Pending, service: str, *, may_repeat: bool, only: str
+    ) -> bool:
+        instance = pending.instance or only
+        if instance:
+            return await self._has_left(instance, service, may_repeat=may_repeat)
+        if not self.known(service):
+            return False
+        states = await self.probe(service)
+        if pending.instance or State.UNKNOWN in states:
+            return False
+        if may_repeat and states != {State.ALIVE} and self.pick(service) is not None:
+            return True
+        if State.SILENT in states:
+            return False  # it may have the request
+        await asyncio.sleep(LATE_ACK_S)
+        return not pending.instance and (may_repeat or self.complete(service))
 
-ACK_AFTER_MS = 200
-CHECK_EVERY_S = 1.0
-CONFIRM_S = 0.3
-"""A worker that lost its own connection is back after this time."""
-LATE_ACK_S = 0.5
-"""A worker that was busy acknowledges after this time, at the latest, once it answers a ping."""
-
-
-async def watch(
-    pending: Pending, fleet: Fleet, service: str, *, may_repeat: bool, only: str = ""
-) -> None:
-    """End an attempt with `worker_lost` once that is known; runs beside it.
-
-    Args:
-        may_repeat: whether the request may be sent again.
-        only: the one instance that can have it; empty where any can.
-    """
-    while not pending.outcome.done():
-        if await _is_lost(pending, fleet, service, may_repeat=may_repeat, only=only):
-            message = f"The {service} worker that had the request is gone."
-            fault = Fault(ErrorCode.UNAVAILABLE, message)
-            pending.end(Failed(fault, "worker_lost", pending.instance))
-            return
-        await asyncio.sleep(CHECK_EVERY_S)
-
-
-async def _is_lost(
-    pending: Pending, fleet: Fleet, service: str, *, may_repeat: bool, only: str
-) -> bool:
-    instance = pending.instance or only
-    if instance:
-        return await _has_left(instance, fleet, service, may_repeat=may_repeat)
-    if not fleet.known(service):
-        return False
-    states = await fleet.probe(service)
-    if pending.instance or State.UNKNOWN in states:
-        return False
-    if may_repeat and states != {State.ALIVE} and fleet.pick(service) is not None:
-        return True
-    if State.SILENT in states:
-        return False  # it may have the request
-    await asyncio.sleep(LATE_ACK_S)
-    return not pending.instance and (may_repeat or fleet.complete(service))
-
-
-async def _has_left(instance: str, fleet: Fleet, service: str, *, may_repeat: bool) -> bool:
-    fleet.heard(service, instance)
-    state = await fleet.check(service, instance)
-    if state is State.GONE:
-        await asyncio.sleep(CONFIRM_S)
-        return await fleet.check(service, instance) is State.GONE
-    if state is not State.SILENT or not may_repeat:
-        return False
-    # Others may be behind the same server or on the same machine: the next attempt avoids them too.
-    await fleet.probe(service)
-    return fleet.pick(service, avoid={instance}) is not None
+    async def _has_left(self, instance: str, service: str, *, may_repeat: bool) -> bool:
+        self.heard(service, instance)
+        state = await self.check(service, instance)
+        if state is State.GONE:
+            await asyncio.sleep(CONFIRM_S)
+            return await self.check(service, instance) is State.GONE
+        if state is not State.SILENT or not may_repeat:
+            return False
+        # Others may be behind the same server or on the same machine: the next attempt avoids them.
+        await self.probe(service)
+        return self.pick(service, avoid={instance}) is not None

@@ -1,9 +1,9 @@
 """The replies of one connection: one subscription, a token for every attempt that waits.
 
 An attempt publishes to a subject with the reply subject `<inbox>.<replier>.<token>`. What comes
-back on it is an event, a part of a large reply, a failure, or the reply. The worker fetches the
-parts of a large request from `<inbox>.<replier>.<token>.part`. On a secured bus only the replier
-may publish there, and nobody can guess the token of a request that went to another.
+back on it is an event, an acknowledgement, a part of a large reply, a failure, or the reply. The
+worker fetches the parts of a large request from `<inbox>.<replier>.<token>.part`. On a secured bus
+only the replier may publish there, and nobody can guess the token of a request to another one.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import asyncio
 import hashlib
 import logging
 import os
-import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -32,30 +31,32 @@ from searchbus_contracts import (
     is_token,
 )
 from searchbus_contracts.headers import ACK, CHUNK, ERROR_CODE, ERROR_TEXT, EVENT, PARTS, SIZE
-from searchbus_contracts.inboxes import INBOX, is_credit_subject, part_subject
+from searchbus_contracts.inboxes import INBOX, part_subject
 
-from .. import telemetry
 from ..transport import Message, Transport
-from .parts import (
-    WINDOW_PARTS,
-    Assembly,
-    ChunkMark,
-    Reservation,
-    Transit,
-    TransitBudget,
-    part_size_bytes,
-    split,
-)
+from .parts import LargeReply, Transit, TransitBudget, part_size_bytes, split
 from .request import Deadline, OnEvent
 
 log = logging.getLogger("searchbus.bus")
 
-RETRY_AFTER_MS = 1000
-_SIZE = re.compile(r"[0-9]{1,10}")
+SILENT_S = 1.0
+"""An attempt without a reply for this time is watched: its worker may be gone."""
+_LOOK_EVERY_S = 0.25
+
+
+_ids: list[str] = []
+
+
+def random_id() -> str:
+    """128 random bits as hex; random bytes are fetched for many ids at once."""
+    if not _ids:
+        digits = os.urandom(16 * 256).hex()
+        _ids.extend(digits[start : start + 32] for start in range(0, len(digits), 32))
+    return _ids.pop()
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedAttempt:
     """An attempt that got no reply, and why: the caller decides whether to send it again.
 
     Args:
@@ -63,9 +64,9 @@ class Failed:
     """
 
     fault: Fault
-    cause: Literal[
-        "refused", "no_responders", "timeout", "connection_lost", "worker_lost", "too_large_now"
-    ] = "refused"
+    cause: Literal["refused", "no_responders", "timeout", "connection_lost", "worker_lost"] = (
+        "refused"
+    )
     instance: str = ""
 
 
@@ -73,157 +74,30 @@ class Pending(Struct):
     """One attempt that waits for its reply.
 
     Attributes:
-        instance: that acknowledged the request; empty before.
         since_s: when it was sent, in the time of the event loop.
-        watch: runs once the attempt has been silent for long.
         caller: whose limit a large reply counts against.
-        reservation: of a large reply that was admitted.
-        credit_subject: where its sender waits for credit; empty where it sends without.
-        allowed: the parts that its sender may send.
+        instance: that acknowledged the request; empty before.
+        watch: runs once the attempt has been silent for long.
+        large: the reply, once it is known to be large.
     """
 
-    outcome: asyncio.Future[bytes | Failed]
+    outcome: asyncio.Future[bytes | FailedAttempt]
     on_event: OnEvent | None
     on_silence: OnSilence | None
     since_s: float
+    caller: str = ""
     instance: str = ""
     watch: asyncio.Task[None] | None = None
     request_parts: list[memoryview] = []
-    assembly: Assembly | None = None
-    caller: str = ""
-    reservation: Reservation | None = None
-    credit_subject: str = ""
-    allowed: int = 0
+    large: LargeReply | None = None
 
-    def credit(self) -> int:
-        """How many parts the sender may send from now on; 0 where that was sent already."""
-        received = self.assembly.received if self.assembly is not None else 0
-        allowed = received + WINDOW_PARTS
-        # Half a window at once: each credit is a message.
-        if not self.credit_subject or allowed - self.allowed < WINDOW_PARTS // 2:
-            return 0
-        self.allowed = allowed
-        return allowed
-
-    def end(self, outcome: bytes | Failed) -> None:
+    def end(self, outcome: bytes | FailedAttempt) -> None:
         """Set the outcome, unless there is one."""
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
 
 OnSilence = Callable[[Pending], Coroutine[Any, Any, None]]
-
-
-def read_reply(pending: Pending, message: Message, budget: TransitBudget) -> bytes | Failed | None:
-    """The outcome that a message brings; None where more messages follow."""
-    headers = message.headers
-    if not headers:  # a whole reply; everything else says in a header what it is
-        return message.data
-    if message.no_responders:
-        return Failed(
-            Fault(
-                ErrorCode.UNAVAILABLE, "No worker is running that could answer. Try again shortly."
-            ),
-            "no_responders",
-        )
-    if ERROR_CODE in headers:
-        return Failed(Fault.of(_failure(message)))
-    try:
-        if EVENT in headers:
-            if pending.on_event is not None:
-                pending.on_event(decode(message.data, ToolEvent))
-            return None
-        if ACK in headers:
-            pending.instance = headers[ACK] if is_token(headers[ACK]) else ""
-            return None
-        if SIZE in headers:
-            return _read_announcement(pending, message, budget)
-        if CHUNK not in headers:
-            return message.data
-        return _read_part(pending, message, budget)
-    except Fault as fault:
-        return Failed(fault)
-    except Exception:
-        log.exception("a reply could not be read")
-        return Failed(
-            Fault(
-                ErrorCode.INTERNAL, "The reply could not be understood. Report it to the operator."
-            )
-        )
-
-
-def _read_part(pending: Pending, message: Message, budget: TransitBudget) -> bytes | Failed | None:
-    """Take a part of a large reply; raises Fault where it is malformed."""
-    mark = ChunkMark.parse(message.headers[CHUNK])
-    if pending.assembly is None:
-        pending.assembly = Assembly(mark.count, mark.size_bytes, mark.sha256)
-        if pending.reservation is None:  # from a worker of an earlier release, which announces none
-            pending.reservation = budget.reserve(pending.caller, mark.size_bytes)
-            if pending.reservation is None:
-                return _refused(mark.size_bytes)
-    return pending.assembly.add(mark.index, message.data)
-
-
-def _read_announcement(pending: Pending, message: Message, budget: TransitBudget) -> Failed | None:
-    """Admit a large reply before its parts are sent; raises Fault where it is malformed."""
-    digits = message.headers[SIZE]
-    if not _SIZE.fullmatch(digits) or not is_credit_subject(message.reply):
-        # To another subject, a worker could make this process publish what only this one may.
-        raise Fault(
-            ErrorCode.INTERNAL,
-            "The announcement of a large reply is malformed. Report it to the operator.",
-        )
-    if pending.credit_subject:
-        return None
-    pending.credit_subject = message.reply
-    pending.reservation = budget.reserve(pending.caller, int(digits))
-    return _refused(int(digits)) if pending.reservation is None else None
-
-
-def _refused(size_bytes: int) -> Failed:
-    """The failure of a large reply that does not fit into the budget now."""
-    telemetry.count_error("large_reply")
-    return Failed(
-        Fault(
-            ErrorCode.OVERLOADED,
-            f"Too many large answers are being sent at the same time; this one has "
-            f"{size_bytes / 1e6:.1f} MB. Try again in a second, or ask for less.",
-            retry_after_ms=RETRY_AFTER_MS,
-        ),
-        "too_large_now",
-    )
-
-
-def _failure(message: Message) -> Failure:
-    """The failure in a reply; from its headers alone where another library wrote the body."""
-    try:
-        return decode(message.data, Failure)
-    except Fault:
-        text = message.headers.get(ERROR_TEXT, "The service failed without a message.")
-        return Fault(message.headers[ERROR_CODE], text).failure
-
-
-class RandomIds:
-    """128 random bits as hex; random bytes are fetched for many ids at once."""
-
-    _BYTES = 16
-    _AT_ONCE = 256
-
-    def __init__(self) -> None:
-        self._pool: list[str] = []
-
-    def next(self) -> str:
-        """A new id of 32 hex digits."""
-        if not self._pool:
-            digits = os.urandom(self._BYTES * self._AT_ONCE).hex()
-            size = 2 * self._BYTES
-            self._pool = [digits[i : i + size] for i in range(0, len(digits), size)]
-        return self._pool.pop()
-
-
-SILENT_S = 1.0
-"""An attempt without a reply for this time is watched: its worker may be gone."""
-_LOOK_EVERY_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +125,8 @@ class Inbox:
         self.budget = TransitBudget()
         self._transport = transport
         self._subject = transport.new_inbox()
-        self._tokens = RandomIds()
         self._pending: dict[str, Pending] = {}
-        self._collectors: dict[str, Callable[[Message], None]] = {}
+        self._receivers: dict[str, Callable[[Message], None]] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._opened = False
         self._opening = asyncio.Lock()
@@ -276,7 +149,7 @@ class Inbox:
         on_event: OnEvent | None = None,
         on_silence: OnSilence | None = None,
         caller: str = "",
-    ) -> bytes | Failed:
+    ) -> bytes | FailedAttempt:
         """Publish a request once and wait for its reply; never raises a Fault.
 
         Args:
@@ -286,19 +159,25 @@ class Inbox:
         """
         if not self._opened:
             await self._open()
-        token = f"{replier}.{self._tokens.next()}"
+        token = f"{replier}.{random_id()}"
         reply_to = f"{self._subject}.{token}"
         loop = asyncio.get_running_loop()
         transit = Transit.current()
         if transit is not None and transit.caller:
             caller = transit.caller
-        pending = Pending(loop.create_future(), on_event, on_silence, loop.time(), caller=caller)
+        pending = Pending(loop.create_future(), on_event, on_silence, loop.time(), caller)
         if self._look is None:
             self._look = loop.call_later(_LOOK_EVERY_S, self._look_for_silence)
         size_bytes = part_size_bytes(self._transport.max_payload_bytes)
         if len(body) > size_bytes:
             pending.request_parts = split(body, size_bytes)
-            headers = headers | _parts_header(reply_to, body, len(pending.request_parts))
+            parts = Parts(
+                subject=part_subject(reply_to),
+                count=len(pending.request_parts),
+                size_bytes=len(body),
+                sha256=hashlib.sha256(body).hexdigest(),
+            )
+            headers = headers | {PARTS: encode(parts).decode()}
             body = b""
         self._pending[token] = pending
         try:
@@ -306,20 +185,18 @@ class Inbox:
                 await self._transport.publish(subject, body, reply=reply_to, headers=headers)
                 return await pending.outcome
         except TimeoutError:
-            return Failed(
-                Fault(
-                    ErrorCode.DEADLINE_EXCEEDED, "The deadline passed. Try again with more time."
-                ),
-                "timeout",
+            fault = Fault(
+                ErrorCode.DEADLINE_EXCEEDED, "The deadline passed. Try again with more time."
             )
+            return FailedAttempt(fault, "timeout")
         except Fault as fault:
-            return Failed(fault)
+            return FailedAttempt(fault)
         finally:
             del self._pending[token]
             if pending.watch is not None:
                 pending.watch.cancel()
-            if pending.assembly is not None or pending.credit_subject:
-                self._end_transfer(pending, transit)
+            if pending.large is not None:
+                self._end_transfer(pending.outcome, pending.large, transit)
 
     @asynccontextmanager
     async def receive(
@@ -332,12 +209,12 @@ class Inbox:
         """
         if not self._opened:
             await self._open()
-        token = f"{replier}.{self._tokens.next()}"
-        self._collectors[token] = on_message
+        token = f"{replier}.{random_id()}"
+        self._receivers[token] = on_message
         try:
             yield f"{self._subject}.{token}"
         finally:
-            del self._collectors[token]
+            del self._receivers[token]
 
     async def collect(
         self, questions: Sequence[Question], *, quiet_s: float, most_s: float
@@ -350,17 +227,15 @@ class Inbox:
         Raises:
             Fault: unavailable, without a connection.
         """
-        if not self._opened:
-            await self._open()
         loop = asyncio.get_running_loop()
         replies: list[list[bytes]] = [[] for _ in questions]
         open_questions = set(range(len(questions)))
         complete = asyncio.Event()
-        last_s, arrived = loop.time(), 0
+        last_s, received = loop.time(), 0
 
         def on_reply(place: int, message: Message) -> None:
-            nonlocal last_s, arrived
-            last_s, arrived = loop.time(), arrived + 1
+            nonlocal last_s, received
+            last_s, received = loop.time(), received + 1
             if not message.no_responders:
                 replies[place].append(message.data)
             if message.no_responders or len(replies[place]) == questions[place].enough:
@@ -368,26 +243,22 @@ class Inbox:
                 if not open_questions:
                     complete.set()
 
-        tokens = [f"{question.replier}.{self._tokens.next()}" for question in questions]
-        for place, token in enumerate(tokens):
-            self._collectors[token] = partial(on_reply, place)
-        try:
-            for question, token in zip(questions, tokens, strict=True):
-                reply_to = f"{self._subject}.{token}"
+        async with AsyncExitStack() as stack:
+            for place, question in enumerate(questions):
+                reply_to = await stack.enter_async_context(
+                    self.receive(question.replier, partial(on_reply, place))
+                )
                 await self._transport.publish(question.subject, b"", reply=reply_to)
             give_up_s = loop.time() + most_s
             while open_questions and (now_s := loop.time()) < give_up_s:
-                before = arrived
+                before = received
                 wait_s = max(0.0, min(last_s + quiet_s, give_up_s) - now_s)
                 await self._transport.replies_arrived(wait_s, complete)
-                if arrived == before and open_questions:
+                if received == before and open_questions:
                     # After a busy moment of this process, replies may still be in the socket.
                     await self._transport.flush()
-                    if arrived == before:
+                    if received == before:
                         break
-        finally:
-            for token in tokens:
-                del self._collectors[token]
         return replies
 
     async def _open(self) -> None:
@@ -413,7 +284,7 @@ class Inbox:
                 ErrorCode.UNAVAILABLE,
                 "The connection to the message bus was lost while the request ran. Try again.",
             )
-            pending.end(Failed(fault, "connection_lost"))
+            pending.end(FailedAttempt(fault, "connection_lost"))
 
     def _on_message(self, message: Message) -> None:
         token = message.subject[len(self._subject) + 1 :]
@@ -424,66 +295,97 @@ class Inbox:
             outcome = read_reply(pending, message, self.budget)
             if outcome is not None:
                 pending.end(outcome)
-            elif parts := pending.credit():
-                self._give_credit(pending, parts)
+            elif pending.large is not None and (parts := pending.large.new_credit()):
+                self._publish(pending.large.credit_subject, b"%d" % parts)
 
     def _on_other(self, token: str, message: Message) -> None:
         """Take the reply to a question, credit, or a request for a part of a large request."""
-        collector = self._collectors.get(token)
-        if collector is not None:
-            collector(message)
+        receiver = self._receivers.get(token)
+        if receiver is not None:
+            receiver(message)
             return
         pending = self._pending.get(token.rpartition(".")[0])
-        if pending is not None and not pending.outcome.done():
-            self._spawn(self._send_part(pending, message))
-
-    def _end_transfer(self, pending: Pending, transit: Transit | None) -> None:
-        """Give back what a large reply reserved, and end its sender where it is not complete."""
-        outcome = pending.outcome
-        complete = (
-            outcome.done() and not outcome.cancelled() and isinstance(outcome.result(), bytes)
-        )
-        if pending.reservation is not None:
-            if complete and transit is not None:
-                transit.keep(pending.reservation)
-            else:
-                pending.reservation.release()
-        if not complete and pending.credit_subject:
-            self._give_credit(pending, 0)
-
-    def _give_credit(self, pending: Pending, parts: int) -> None:
-        """Allow the sender of a large reply to send so many parts in all; 0 ends the transfer."""
-
-        async def publish() -> None:
-            try:
-                await self._transport.publish(pending.credit_subject, b"%d" % parts)
-            except Fault:
-                log.debug("the credit of a large reply could not be sent")
-
-        self._spawn(publish())
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-
-    async def _send_part(self, pending: Pending, message: Message) -> None:
+        if pending is None or pending.outcome.done():
+            return
         digits = message.data[:8]
         index = int(digits) if digits.isdigit() else -1
         is_ours = message.reply.startswith(INBOX)  # published with this process's permissions
-        if not is_ours or not 0 <= index < len(pending.request_parts):
-            return
-        try:
-            await self._transport.publish(message.reply, bytes(pending.request_parts[index]))
-        except Fault:
-            log.debug("a part of a request could not be sent")
+        if is_ours and 0 <= index < len(pending.request_parts):
+            self._publish(message.reply, bytes(pending.request_parts[index]))
+
+    def _end_transfer(
+        self,
+        outcome: asyncio.Future[bytes | FailedAttempt],
+        large: LargeReply,
+        transit: Transit | None,
+    ) -> None:
+        """Give back what a large reply reserved, and end its sender where it is not complete."""
+        complete = (
+            outcome.done() and not outcome.cancelled() and isinstance(outcome.result(), bytes)
+        )
+        large.end(keep_in=transit if complete else None)
+        if not complete and large.credit_subject:
+            self._publish(large.credit_subject, b"0")
+
+    def _publish(self, subject: str, data: bytes) -> None:
+        """Send credit or a part of a large request; nobody waits for it."""
+
+        async def publish() -> None:
+            try:
+                await self._transport.publish(subject, data)
+            except Fault:
+                log.debug("a message about a large body could not be sent")
+
+        task = asyncio.get_running_loop().create_task(publish())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
 
-def _parts_header(reply_to: str, body: bytes, count: int) -> dict[str, str]:
-    parts = Parts(
-        subject=part_subject(reply_to),
-        count=count,
-        size_bytes=len(body),
-        sha256=hashlib.sha256(body).hexdigest(),
-    )
-    return {PARTS: encode(parts).decode()}
+def read_reply(
+    pending: Pending, message: Message, budget: TransitBudget
+) -> bytes | FailedAttempt | None:
+    """The outcome that a message brings; None where more messages follow."""
+    headers = message.headers
+    if not headers:  # a whole reply; everything else says in a header what it is
+        return message.data
+    if message.no_responders:
+        fault = Fault(
+            ErrorCode.UNAVAILABLE, "No worker is running that could answer. Try again shortly."
+        )
+        return FailedAttempt(fault, "no_responders")
+    if ERROR_CODE in headers:
+        return FailedAttempt(Fault.of(_failure(message)))
+    try:
+        if EVENT in headers:
+            if pending.on_event is not None:
+                pending.on_event(decode(message.data, ToolEvent))
+            return None
+        if ACK in headers:
+            pending.instance = headers[ACK] if is_token(headers[ACK]) else ""
+            return None
+        if SIZE not in headers and CHUNK not in headers:
+            return message.data
+        if pending.large is None:
+            pending.large = LargeReply(budget, pending.caller)
+        if SIZE in headers:
+            pending.large.announced(message)
+            return None
+        return pending.large.add(message)
+    except Fault as fault:
+        return FailedAttempt(fault)
+    except Exception:
+        log.exception("a reply could not be read")
+        return FailedAttempt(
+            Fault(
+                ErrorCode.INTERNAL, "The reply could not be understood. Report it to the operator."
+            )
+        )
+
+
+def _failure(message: Message) -> Failure:
+    """The failure in a reply; from its headers alone where another library wrote the body."""
+    try:
+        return decode(message.data, Failure)
+    except Fault:
+        text = message.headers.get(ERROR_TEXT, "The service failed without a message.")
+        return Fault(message.headers[ERROR_CODE], text).failure

@@ -18,7 +18,10 @@ from types import TracebackType
 from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.headers import CHUNK, SIZE
+from searchbus_contracts.inboxes import is_credit_subject
 
+from .. import telemetry
 from ..transport import Message
 
 PART_BYTES = 512 * 1024
@@ -29,6 +32,7 @@ WINDOW_PARTS = 4
 """Parts of one reply that may be on their way to its receiver."""
 _HEADER_BYTES = 8 * 1024
 _MARK = re.compile(r"(\d{1,5})/(\d{1,5}) (\d{1,10}) ([0-9a-f]{64})")
+_SIZE = re.compile(r"[0-9]{1,10}")
 
 
 def part_size_bytes(max_payload_bytes: int) -> int:
@@ -40,6 +44,10 @@ def split(body: bytes, size_bytes: int) -> list[memoryview]:
     """Cut a body into parts of `size_bytes`; the last may be shorter."""
     view = memoryview(body)
     return [view[start : start + size_bytes] for start in range(0, len(body), size_bytes)]
+
+
+def _malformed(what: str) -> Fault:
+    return Fault(ErrorCode.INTERNAL, f"{what} Report it to the operator.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +67,7 @@ class ChunkMark:
         """Parse the header; raises Fault(internal) for a malformed one."""
         match = _MARK.fullmatch(value)
         if match is None:
-            raise Fault(
-                ErrorCode.INTERNAL,
-                "A part of the reply has a malformed Chunk header. Report it to the operator.",
-            )
+            raise _malformed("A part of the reply has a malformed Chunk header.")
         return cls(int(match[1]), int(match[2]), int(match[3]), match[4])
 
 
@@ -131,16 +136,10 @@ class Assembly:
             Fault: internal, when the parts do not fit together.
         """
         if not 0 <= index < self.count:
-            raise Fault(
-                ErrorCode.INTERNAL,
-                "A part of a message lies outside of the message. Report it to the operator.",
-            )
+            raise _malformed("A part of a message lies outside of the message.")
         self._held_bytes += len(data) - len(self._parts.get(index, b""))
         if self._held_bytes > self.size_bytes:
-            raise Fault(
-                ErrorCode.INTERNAL,
-                "The parts of a message are larger than the message. Report it to the operator.",
-            )
+            raise _malformed("The parts of a message are larger than the message.")
         self._parts[index] = data
         if index < self._hashed:
             self._hash = None  # a part again, perhaps another one: the body is hashed as a whole
@@ -152,10 +151,7 @@ class Assembly:
         body = b"".join(self._parts[i] for i in range(self.count))
         found = self._hash or hashlib.sha256(body)
         if len(body) != self.size_bytes or found.hexdigest() != self.sha256:
-            raise Fault(
-                ErrorCode.INTERNAL,
-                "The parts of a message do not fit together. Report it to the operator.",
-            )
+            raise _malformed("The parts of a message do not fit together.")
         return body
 
 
@@ -164,9 +160,12 @@ DEFAULT_BYTES = 64 * 1024 * 1024
 
 
 class TransitBudget:
-    """The bytes of one process.
+    """How many bytes of large replies a process receives and passes on at the same time.
 
-    A reply larger than a limit is admitted while nothing else counts against that limit.
+    A large reply is admitted when its size is announced, before any part of it is sent. What does
+    not fit is refused at once and never waits, so the first to be announced is the first to be
+    admitted. A reply larger than a limit is admitted while nothing else counts against that limit.
+    Replies of one message do not count.
 
     Args:
         total_bytes: of all callers together.
@@ -275,3 +274,83 @@ class Transit:
 
 
 _current: ContextVar[Transit | None] = ContextVar("transit", default=None)
+
+
+class TransitFullError(Fault):
+    """A large reply does not fit into the budget now."""
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__(
+            ErrorCode.OVERLOADED,
+            f"Too many large answers are being sent at the same time; this one has "
+            f"{size_bytes / 1e6:.1f} MB. Try again in a second, or ask for less.",
+            retry_after_ms=1000,
+        )
+
+
+class LargeReply:
+    """A large reply on its way: admitted by the budget, then received by credit.
+
+    Args:
+        caller: whose limit it counts against.
+
+    Attributes:
+        credit_subject: where its sender waits for credit; empty where it sends without.
+    """
+
+    def __init__(self, budget: TransitBudget, caller: str) -> None:
+        self.credit_subject = ""
+        self._budget = budget
+        self._caller = caller
+        self._reservation: Reservation | None = None
+        self._assembly: Assembly | None = None
+        self._allowed = 0
+
+    def announced(self, message: Message) -> None:
+        """Admit it before its parts are sent.
+
+        Raises:
+            Fault: internal, where the announcement is malformed.
+            TransitFullError: it does not fit now.
+        """
+        digits = message.headers[SIZE]
+        if not _SIZE.fullmatch(digits) or not is_credit_subject(message.reply):
+            # To another subject, a worker could make this process publish what only this one may.
+            raise _malformed("The announcement of a large reply is malformed.")
+        if not self.credit_subject:
+            self.credit_subject = message.reply
+            self._reserve(int(digits))
+
+    def add(self, message: Message) -> bytes | None:
+        """Add one part; the whole body once it is complete. Raises as `announced`."""
+        mark = ChunkMark.parse(message.headers[CHUNK])
+        if self._assembly is None:
+            self._assembly = Assembly(mark.count, mark.size_bytes, mark.sha256)
+            if self._reservation is None:  # a worker of an earlier release announces none
+                self._reserve(mark.size_bytes)
+        return self._assembly.add(mark.index, message.data)
+
+    def new_credit(self) -> int:
+        """How many parts the sender may send from now on; 0 where that was sent already."""
+        received = self._assembly.received if self._assembly is not None else 0
+        allowed = received + WINDOW_PARTS
+        # Half a window at once: each credit is a message.
+        if not self.credit_subject or allowed - self._allowed < WINDOW_PARTS // 2:
+            return 0
+        self._allowed = allowed
+        return allowed
+
+    def end(self, *, keep_in: Transit | None) -> None:
+        """Give its bytes back, at once or at the end of a block."""
+        if self._reservation is None:
+            return
+        if keep_in is not None:
+            keep_in.keep(self._reservation)
+        else:
+            self._reservation.release()
+
+    def _reserve(self, size_bytes: int) -> None:
+        self._reservation = self._budget.reserve(self._caller, size_bytes)
+        if self._reservation is None:
+            telemetry.count_error("large_reply")
+            raise TransitFullError(size_bytes)

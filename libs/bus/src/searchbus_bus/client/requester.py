@@ -1,9 +1,9 @@
 """The caller's side: a request ends in one reply or one `Fault`, never later than its deadline.
 
 A request is sent a second time when the first attempt surely did no work (no responders, shed,
-draining). After a lost connection or a lost worker (watching.py) an idempotent one is sent again,
+draining). After a lost connection or a lost worker (fleet.py) an idempotent one is sent again,
 a few times while its time lasts: several workers may be lost together. It goes to whichever worker
-the queue group picks; around those that do not answer (fleet.py), it goes to an instance. One that
+the queue group picks; where one of them does not answer, to an instance that does. One that
 a single instance can do is sent once.
 """
 
@@ -18,15 +18,15 @@ from typing import Any
 
 from opentelemetry.trace import Span
 
-from searchbus_contracts import Actor, Cancel, ErrorCode, Fault, Ping, Subjects, encode
+from searchbus_contracts import Cancel, ErrorCode, Fault, Ping, Subjects, encode
 from searchbus_contracts.headers import ACK_MS, ACTOR, CREDIT, INSTANCE_ONLY, REQ_ID
 
 from .. import telemetry
 from ..identity import ActorSigner, Sent, received_delegation
 from ..transport import Transport
-from .fleet import ACK_AFTER_MS, Fleet, State, watch
-from .inbox import Failed, Inbox, Pending, Question, RandomIds
-from .parts import MAX_BODY_BYTES
+from .fleet import ACK_AFTER_MS, Fleet, State
+from .inbox import FailedAttempt, Inbox, Pending, random_id
+from .parts import MAX_BODY_BYTES, TransitFullError
 from .request import Deadline, InstanceGone, Request
 
 log = logging.getLogger("searchbus.bus")
@@ -48,7 +48,6 @@ _LEAST_USEFUL_S = 0.005
 _ACK_AFTER_MS = str(ACK_AFTER_MS)
 _PING = encode(Ping())
 _STATES = {"timeout": State.SILENT, "no_responders": State.GONE}
-_request_ids = RandomIds()
 
 
 class Requester:
@@ -82,17 +81,12 @@ class Requester:
         self._reconnecting_until_s = 0.0
         transport.on_disconnect(self._connection_lost)
 
-    @property
-    def in_flight(self) -> int:
-        """How many replies are awaited."""
-        return self.inbox.in_flight
-
     async def send(self, request: Request[Any]) -> bytes:
         """Send a request and return the body of its reply, not decoded; see `Bus.send`."""
         started_s = time.perf_counter()
         code = "ok"
         body = encode(request.message)
-        req_id = _request_ids.next()
+        req_id = random_id()
         with telemetry.client_span(
             request.subject, request.service, req_id=req_id, size_bytes=len(body)
         ) as span:
@@ -108,12 +102,6 @@ class Requester:
             finally:
                 seconds = time.perf_counter() - started_s
                 telemetry.record(seconds, side="client", service=request.service, code=code)
-
-    async def collect(
-        self, *questions: Question, quiet_s: float, most_s: float
-    ) -> list[list[bytes]]:
-        """Ask every subscriber of subjects; see `Inbox.collect`."""
-        return await self.inbox.collect(questions, quiet_s=quiet_s, most_s=most_s)
 
     async def ping(self, service: str, instance: str) -> State:
         """Ping one instance of a service; raises nothing."""
@@ -146,8 +134,8 @@ class Requester:
                 raise Fault(
                     ErrorCode.UNAVAILABLE, "The message bus is not reachable. Try again shortly."
                 )
-            if instance is None and self.fleet.troubled and self._is_work(request):
-                instance = self.fleet.around(request.service, avoid)
+            if instance is None and self.fleet.avoids(request.service) and self._is_work(request):
+                instance = self.fleet.pick(request.service, avoid)
             subject = request.subject
             if instance is not None:
                 subject = self._subjects.at(instance, subject)
@@ -194,19 +182,15 @@ class Requester:
     async def _watch(self, request: Request[Any], attempt: int, pending: Pending) -> None:
         """Watch an attempt that has been silent for long, if instances take such requests."""
         if self._is_work(request):
-            await watch(
-                pending,
-                fleet=self.fleet,
-                service=request.service,
-                may_repeat=_may_repeat_lost(request, attempt),
-                only=request.instance or "" if request.instance_only else "",
-            )
+            only = request.instance or "" if request.instance_only else ""
+            may_repeat = _may_repeat_lost(request, attempt)
+            await self.fleet.watch(pending, request.service, may_repeat=may_repeat, only=only)
 
-    def _pause_s(self, failed: Failed, request: Request[Any], attempt: int) -> float | None:
+    def _pause_s(self, failed: FailedAttempt, request: Request[Any], attempt: int) -> float | None:
         """Seconds until the next attempt; None where the request must not be repeated."""
         if failed.cause in ("connection_lost", "worker_lost"):
             return 0.0 if _may_repeat_lost(request, attempt) else None
-        if request.instance_only or failed.cause == "too_large_now":
+        if request.instance_only or isinstance(failed.fault, TransitFullError):
             return None
         # A worker may be away after it began: it says then that the work must not be repeated.
         if failed.fault.code not in _DID_NO_WORK or not failed.fault.failure.retryable:
@@ -234,18 +218,14 @@ class Requester:
         telemetry.inject(headers, span)
         if request.actor is not None:
             sent = Sent.of(subject, req_id, body)
-            headers |= self._identify(request.actor, sent, deadline)
+            delegation = received_delegation.get()
+            signed = None
+            if self._signer is not None:
+                signed = self._signer.headers(request.actor, sent, timeout_s=deadline.remaining_s)
+            elif delegation is not None:
+                signed = delegation.headers(request.actor, sent)
+            headers |= signed or {ACTOR: request.actor.to_header()}
         return headers
-
-    def _identify(self, actor: Actor, sent: Sent, deadline: Deadline) -> dict[str, str]:
-        """The headers of the actor: signed here, or passed on as the current task may."""
-        delegation = received_delegation.get()
-        headers = None
-        if self._signer is not None:
-            headers = self._signer.headers(actor, sent, timeout_s=deadline.remaining_s)
-        elif delegation is not None:
-            headers = delegation.headers(actor, sent)
-        return headers or {ACTOR: actor.to_header()}
 
     def _reconnecting(self) -> bool:
         """Whether the connection was lost so recently that workers may still be reconnecting."""
@@ -283,7 +263,7 @@ def _may_repeat_lost(request: Request[Any], attempt: int) -> bool:
     return request.idempotent and not request.instance_only and attempt < _ATTEMPTS_IF_LOST
 
 
-def _final(failed: Failed, request: Request[Any]) -> Fault:
+def _final(failed: FailedAttempt, request: Request[Any]) -> Fault:
     """The failure of a request that is not sent again."""
     if failed.cause not in ("connection_lost", "worker_lost"):
         return failed.fault

@@ -38,7 +38,10 @@ class _Served:
 
 
 class Membership:
-    """One worker's part in its queue group. Changes wait for each other.
+    """The subjects on which a worker receives requests: in its queue group, and at its instance.
+
+    A worker on standby leaves the queue group and joins it again. What stays it goes on serving:
+    its catalogue, which any worker of the service sends. Changes wait for each other.
 
     Args:
         receive: called with every message and the handler of its subject; must not raise.
