@@ -13,6 +13,16 @@ _TURNS_OF_A_REPLY = 16
 """Of the event loop, generously: from the socket to the task that waits for the reply."""
 
 
+class Background(set["asyncio.Task[None]"]):
+    """Tasks that nobody waits for. They are kept until they end: the loop itself does not."""
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it as a task."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.add(task)
+        task.add_done_callback(self.discard)
+
+
 async def end_task(task: asyncio.Task[Any] | None) -> None:
     """Cancel a task until it is done; None is allowed and does nothing.
 

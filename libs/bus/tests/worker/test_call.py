@@ -16,7 +16,7 @@ def call_with(events: list[ToolEvent], timeout_s: float = 60.0) -> Call:
 
     return Call(
         req_id="r", service="s", subject="sb.v1.s.v", actor=Actor(),
-        deadline=Deadline.after(timeout_s), send_event=send_event,
+        deadline=Deadline.after(timeout_s), relay=send_event,
     )  # fmt: skip
 
 

@@ -26,8 +26,8 @@ class Slots:
         worker = Worker("echo", **limits)
         self.admission = Admission(worker, Replies(transport, Inbox(transport)), self._run)
 
-    async def _run(self, held):
-        name = held.message.headers["Req-Id"]
+    async def _run(self, message, handler, *, cancelled):
+        name = message.headers["Req-Id"]
         self.started.append(name)
         self.ends[name] = asyncio.Event()
         await self.ends[name].wait()

@@ -100,7 +100,7 @@ async def test_a_receiver_that_wants_no_more_or_is_gone_ends_the_reply(transport
 async def test_a_failure_stands_in_headers_and_body(transport):
     """The header is one line of ASCII, for other libraries."""
     fault = Fault(ErrorCode.NOT_FOUND, "No document 'é'.\nTry another.")
-    await Replies(transport, Inbox(transport)).fail(REQUEST, fault.failure)
+    await Replies(transport, Inbox(transport)).fail(REQUEST, fault)
     (sent,) = transport.published
     assert sent.headers["Nats-Service-Error-Code"] == "not_found"
     assert sent.headers["Nats-Service-Error"] == "No document '?'. Try another."
@@ -109,7 +109,7 @@ async def test_a_failure_stands_in_headers_and_body(transport):
 
 async def test_a_long_message_is_cut_in_the_header_only(transport):
     """The body has all of it."""
-    await Replies(transport, Inbox(transport)).fail(REQUEST, Fault("internal", "x" * 5000).failure)
+    await Replies(transport, Inbox(transport)).fail(REQUEST, Fault("internal", "x" * 5000))
     (sent,) = transport.published
     assert len(sent.headers["Nats-Service-Error"]) == 512
     assert len(decode(sent.data, Failure).message) == 5000
@@ -127,6 +127,6 @@ async def test_an_unreachable_caller_is_no_error_of_the_worker(transport):
     transport.connected = False
     replies = Replies(transport, Inbox(transport))
     await replies.reply(REQUEST, b"body")
-    await replies.fail(REQUEST, Failure(code="internal", message="m"))
+    await replies.fail(REQUEST, Fault("internal", "m"))
     await replies.event(REQUEST, ToolEvent(kind="log"))
     assert transport.published == []

@@ -65,7 +65,7 @@ def call(*roles: str) -> Call:
 
     return Call(
         req_id="r", service="s", subject="x", actor=Actor(roles=roles),
-        deadline=Deadline.after(60), send_event=send_event,
+        deadline=Deadline.after(60), relay=send_event,
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from enum import Enum
 
 from searchbus_contracts import ErrorCode, Fault
 
-from ..tasks import end_task
+from ..tasks import Background, end_task
 from .inbox import FailedAttempt, Pending
 
 log = logging.getLogger("searchbus.bus")
@@ -77,7 +77,7 @@ class Fleet:
         self._absent_until_s: dict[str, float] = {}
         self._strikes: Counter[str] = Counter()
         self._pings: dict[str, asyncio.Task[State]] = {}
-        self._background: set[asyncio.Task[None]] = set()
+        self._background = Background()
 
     def follow(self, service: str, instances: Iterable[str]) -> None:
         """Take the instances that discovery found.
@@ -208,9 +208,7 @@ class Fleet:
             return
         silent.add(instance)
         log.warning("%s: the instance %s does not answer and is avoided", service, instance)
-        task = asyncio.get_running_loop().create_task(self._until_it_answers(service, instance))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        self._background.start(self._until_it_answers(service, instance))
 
     async def _until_it_answers(self, service: str, instance: str) -> None:
         state = await self._ping(service, instance)

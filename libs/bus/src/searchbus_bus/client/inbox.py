@@ -33,7 +33,8 @@ from searchbus_contracts import (
 from searchbus_contracts.headers import ACK, CHUNK, ERROR_CODE, ERROR_TEXT, EVENT, PARTS, SIZE
 from searchbus_contracts.inboxes import INBOX, part_subject
 
-from ..transport import Message, Transport
+from ..tasks import Background
+from ..transport import Message, Transport, publish_or_log
 from .parts import LargeReply, Transit, TransitBudget, part_size_bytes, split
 from .request import Deadline, OnEvent
 
@@ -127,7 +128,7 @@ class Inbox:
         self._subject = transport.new_inbox()
         self._pending: dict[str, Pending] = {}
         self._receivers: dict[str, Callable[[Message], None]] = {}
-        self._background: set[asyncio.Task[None]] = set()
+        self._background = Background()
         self._opened = False
         self._opening = asyncio.Lock()
         self._look: asyncio.TimerHandle | None = None
@@ -329,16 +330,9 @@ class Inbox:
 
     def _publish(self, subject: str, data: bytes) -> None:
         """Send credit or a part of a large request; nobody waits for it."""
-
-        async def publish() -> None:
-            try:
-                await self._transport.publish(subject, data)
-            except Fault:
-                log.debug("a message about a large body could not be sent")
-
-        task = asyncio.get_running_loop().create_task(publish())
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        self._background.start(
+            publish_or_log(self._transport, subject, data, "a message about a large body")
+        )
 
 
 def read_reply(

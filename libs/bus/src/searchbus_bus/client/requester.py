@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 import random
 import time
 from typing import Any
@@ -23,13 +22,12 @@ from searchbus_contracts.headers import ACK_MS, ACTOR, CREDIT, INSTANCE_ONLY, RE
 
 from .. import telemetry
 from ..identity import ActorSigner, Sent, received_delegation
-from ..transport import Transport
+from ..tasks import Background
+from ..transport import Transport, publish_or_log
 from .fleet import ACK_AFTER_MS, Fleet, State
 from .inbox import FailedAttempt, Inbox, Pending, random_id
 from .parts import MAX_BODY_BYTES, TransitFullError
 from .request import Deadline, InstanceGone, Request
-
-log = logging.getLogger("searchbus.bus")
 
 _ATTEMPTS = 2
 _ATTEMPTS_IF_LOST = 4
@@ -74,7 +72,7 @@ class Requester:
         self._subjects = subjects
         self.inbox = Inbox(transport)
         self.fleet = Fleet(self.ping)
-        self._background: set[asyncio.Task[None]] = set()
+        self._background = Background()
         self._was_lost = False
         self._lost_at_s = 0.0
         self._reconnect_grace_s = reconnect_grace_s
@@ -246,17 +244,10 @@ class Requester:
         self.fleet.forget_silence()
 
     def _cancel(self, service: str, req_id: str) -> None:
-        async def publish() -> None:
-            try:
-                await self._transport.publish(
-                    self._subjects.cancel(service), encode(Cancel(req_id=req_id))
-                )
-            except Fault:
-                log.debug("the cancellation of a request could not be sent to %s", service)
-
-        task = asyncio.get_running_loop().create_task(publish())
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        subject, body = self._subjects.cancel(service), encode(Cancel(req_id=req_id))
+        self._background.start(
+            publish_or_log(self._transport, subject, body, "the cancellation of a request")
+        )
 
 
 def _may_repeat_lost(request: Request[Any], attempt: int) -> bool:

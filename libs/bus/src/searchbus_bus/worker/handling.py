@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from searchbus_contracts import Actor, ErrorCode, Failure, Fault, Parts, ToolEvent, decode, encode
+from searchbus_contracts import Actor, ErrorCode, Fault, Parts, ToolEvent, decode, encode
 from searchbus_contracts.headers import (
     ACK,
     ACTOR,
@@ -34,7 +34,7 @@ from ..client.request import Deadline, Request
 from ..client.requester import Requester
 from ..identity import ActorVerifier, Sent, received_delegation
 from ..loop_watch import serves
-from ..transport import Message, Transport
+from ..transport import Message, Transport, publish_or_log
 from .toolset import Call
 
 log = logging.getLogger("searchbus.bus")
@@ -61,21 +61,16 @@ class Replies:
             credit = Credit()
             async with self._inbox.receive(PART, credit.take) as subject:
                 if CREDIT in message.headers:
-                    announced = {SIZE: str(len(body))}
-                    await self._transport.publish(
-                        message.reply, b"", reply=subject, headers=announced
-                    )
+                    size = {SIZE: str(len(body))}
+                    await self._transport.publish(message.reply, b"", reply=subject, headers=size)
                 else:  # a receiver of an earlier release, which takes all parts at once
                     credit.allow_all()
-                await self._send_parts(message, body, size_bytes, credit)
+                if await credit.covers(0):
+                    await self._send_parts(message.reply, body, size_bytes, credit)
         except Fault:
             log.warning("a reply on %s could not be sent", message.subject)
 
-    async def _send_parts(
-        self, message: Message, body: bytes, size_bytes: int, credit: Credit
-    ) -> None:
-        if not await credit.covers(0):
-            return
+    async def _send_parts(self, subject: str, body: bytes, size_bytes: int, credit: Credit) -> None:
         parts = split(body, size_bytes)
         digest = (await asyncio.to_thread(hashlib.sha256, body)).hexdigest()
         for index, part in enumerate(parts):
@@ -83,33 +78,34 @@ class Replies:
                 log.debug("the receiver of a large reply does not want it any more")
                 return
             mark = ChunkMark(index, len(parts), len(body), digest)
-            await self._transport.publish(message.reply, bytes(part), headers={CHUNK: str(mark)})
+            await self._transport.publish(subject, bytes(part), headers={CHUNK: str(mark)})
 
-    async def fail(self, message: Message, failure: Failure) -> None:
+    async def fail(self, message: Message, fault: Fault) -> None:
         """Send a failure instead of a reply."""
-        headers = {ERROR_CODE: failure.code, ERROR_TEXT: _one_line(failure.message)}
-        try:
-            await self._transport.publish(message.reply, encode(failure), headers=headers)
-        except Fault:
-            log.warning("a failure on %s could not be sent", message.subject)
+        text = " ".join(fault.failure.message.split()).encode("ascii", "replace").decode()[:512]
+        headers = {ERROR_CODE: fault.code, ERROR_TEXT: text}
+        what = f"a failure on {message.subject}"
+        await self._send(message, encode(fault.failure), what, headers, logging.WARNING)
 
     async def acknowledge(self, message: Message, instance: str) -> None:
         """Name the instance that has a request whose reply takes long."""
-        try:
-            await self._transport.publish(message.reply, b"", headers={ACK: instance})
-        except Fault:
-            log.debug("an acknowledgement could not be sent")
+        await self._send(message, b"", "an acknowledgement", {ACK: instance})
 
     async def event(self, message: Message, event: ToolEvent) -> None:
         """Send progress or a log line before the reply."""
-        try:
-            await self._transport.publish(message.reply, encode(event), headers={EVENT: event.kind})
-        except Fault:
-            log.debug("a progress event could not be sent")
+        await self._send(message, encode(event), "a progress event", {EVENT: event.kind})
 
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split()).encode("ascii", "replace").decode()[:512]
+    async def _send(
+        self,
+        message: Message,
+        data: bytes,
+        what: str,
+        headers: dict[str, str],
+        level: int = logging.DEBUG,
+    ) -> None:
+        await publish_or_log(
+            self._transport, message.reply, data, what, headers=headers, level=level
+        )
 
 
 Handler = Callable[[Call, bytes], Awaitable[Any]]
@@ -118,6 +114,16 @@ Handler = Callable[[Call, bytes], Awaitable[Any]]
 _LATE_S = 1.0
 """Behind its deadline a request was not just slow."""
 _WARN_EVERY_S = 60.0
+
+
+def cancelled_fault() -> Fault:
+    """The failure of a request that its caller cancelled."""
+    return Fault(ErrorCode.CANCELLED, "The caller cancelled the request.")
+
+
+def stopping_fault() -> Fault:
+    """The failure of a request at a worker that stops."""
+    return Fault(ErrorCode.UNAVAILABLE, "The worker is stopping. Try again.")
 
 
 def req_id_of(message: Message) -> str:
@@ -131,6 +137,9 @@ class Handling:
     Args:
         requester: fetches the parts of large requests.
         verifier: refuses requests whose actor is not signed by an edge; None accepts every actor.
+
+    Attributes:
+        handled: requests so far.
     """
 
     def __init__(
@@ -144,6 +153,7 @@ class Handling:
         self._replies = replies
         self._requester = requester
         self._verifier = verifier
+        self.handled = 0
         self._silent_until_s = 0.0
         self._may_encode = asyncio.Event()
         self._may_encode.set()
@@ -164,7 +174,7 @@ class Handling:
             try:
                 await self._run(message, handler)
             except asyncio.CancelledError:
-                fault = _cancelled() if cancelled() else _stopping()
+                fault = cancelled_fault() if cancelled() else stopping_fault()
             except Fault as raised:
                 fault = raised
             except Exception:
@@ -175,10 +185,11 @@ class Handling:
                 )
             if fault is not None:
                 telemetry.mark(span, fault)
-                await self._replies.fail(message, fault.failure)
+                await self._replies.fail(message, fault)
         seconds = time.perf_counter() - started_s
         code = "ok" if fault is None else fault.code
         telemetry.record(seconds, side="server", service=self._service, code=code)
+        self.handled += 1
 
     async def _run(self, message: Message, handler: Handler) -> None:
         deadline = Deadline.from_headers(message.headers)
@@ -188,7 +199,7 @@ class Handling:
             subject=message.subject,
             actor=self._actor(message),
             deadline=deadline,
-            send_event=lambda event: self._replies.event(message, event),
+            relay=lambda event: self._replies.event(message, event),
             instance_only=INSTANCE_ONLY in message.headers,
         )
         if deadline.remaining_s <= 0:
@@ -223,8 +234,7 @@ class Handling:
         if header is None:
             return Actor()
         if self._verifier is not None:
-            delegation = self._verifier.verify(message.headers, _sent(message))
-            received_delegation.set(delegation)
+            received_delegation.set(self._verifier.verify(message.headers, _sent(message)))
         return Actor.from_header(header)
 
     async def _body(self, message: Message, deadline: Deadline) -> bytes:
@@ -290,11 +300,3 @@ def _sent(message: Message) -> Sent:
     else:
         sha256 = decode(parts.encode("utf-8", "replace"), Parts).sha256
     return Sent(message.subject, message.headers.get(REQ_ID, ""), sha256)
-
-
-def _cancelled() -> Fault:
-    return Fault(ErrorCode.CANCELLED, "The caller cancelled the request.")
-
-
-def _stopping() -> Fault:
-    return Fault(ErrorCode.UNAVAILABLE, "The worker is stopping. Try again.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,18 @@ from searchbus_contracts.headers import ACK_MS
 
 from .. import telemetry
 from ..client.request import Deadline
+from ..tasks import Background
 from ..transport import Message, Subscription, Transport
-from .handling import Handler, Replies, req_id_of
+from .handling import Handler, Replies, cancelled_fault, req_id_of, stopping_fault
 from .worker import Worker
+
+log = logging.getLogger("searchbus.bus")
+
+MAX_WAIT_S = 0.5
+"""A request that would wait longer for a slot is refused."""
+_LOOK_EVERY_S = 0.1
+_WEIGHT_OF_LATEST = 0.05
+"""Of the latest request in the average of their durations."""
 
 
 @dataclass(slots=True)
@@ -70,7 +79,7 @@ class Membership:
             if subject not in self._served:
                 self._served[subject] = _Served(handler, stays)
                 self._endpoints.append(_endpoint(subject, self._group))
-            await self._subscribe(subject)
+            await self._subscribe()
 
     async def remove(self, subject: str) -> None:
         """Serve a subject no more; requests already received are still answered."""
@@ -86,8 +95,7 @@ class Membership:
         """
         async with self._changing:
             self._own_subject = own_subject
-            for subject in self._served:
-                await self._subscribe(subject)
+            await self._subscribe()
 
     async def leave(self) -> None:
         """Leave the queue group; requests already received are still answered."""
@@ -101,8 +109,7 @@ class Membership:
         """Join the queue group again."""
         async with self._changing:
             self._joined = True
-            for subject in self._served:
-                await self._subscribe(subject)
+            await self._subscribe()
 
     async def end(self) -> None:
         """Serve nothing any more."""
@@ -111,15 +118,15 @@ class Membership:
             await asyncio.gather(*(served.drain() for served in self._served.values()))
             self._served.clear()
 
-    async def _subscribe(self, subject: str) -> None:
-        """Make the subscriptions of a subject that are missing."""
-        served = self._served[subject]
-        if not (self._joined or served.stays):
-            return
-        if served.group is None:
-            served.group = await self._receiving(subject, served.handler, queue=self._group)
-        if served.own is None and not served.stays and self._own_subject is not None:
-            served.own = await self._receiving(self._own_subject(subject), served.handler)
+    async def _subscribe(self) -> None:
+        """Make the subscriptions that are missing."""
+        for subject, served in self._served.items():
+            if not (self._joined or served.stays):
+                continue
+            if served.group is None:
+                served.group = await self._receiving(subject, served.handler, queue=self._group)
+            if served.own is None and not served.stays and self._own_subject is not None:
+                served.own = await self._receiving(self._own_subject(subject), served.handler)
 
     async def _receiving(self, subject: str, handler: Handler, *, queue: str = "") -> Subscription:
         return await self._transport.subscribe_directly(
@@ -132,17 +139,8 @@ def _endpoint(subject: str, group: str) -> dict[str, Any]:
     return {"name": name, "subject": subject, "queue_group": group, "metadata": {}}
 
 
-log = logging.getLogger("searchbus.bus")
-
-MAX_WAIT_S = 0.5
-"""A request that would wait longer for a slot is refused."""
-_LOOK_EVERY_S = 0.1
-_WEIGHT_OF_LATEST = 0.05
-"""Of the latest request in the average of their durations."""
-
-
 @dataclass(slots=True, eq=False)
-class Held:
+class _Held:
     """One request that a worker holds.
 
     Attributes:
@@ -165,7 +163,7 @@ class Admission:
     """Starts requests, lets some wait, refuses the rest.
 
     Args:
-        run: handles one request and sends its reply; raises nothing.
+        handle: see `Handling.handle`.
 
     Attributes:
         shed: requests that were refused.
@@ -173,17 +171,17 @@ class Admission:
     """
 
     def __init__(
-        self, worker: Worker, replies: Replies, run: Callable[[Held], Awaitable[None]]
+        self, worker: Worker, replies: Replies, handle: Callable[..., Awaitable[None]]
     ) -> None:
         self.shed = 0
         self.instance = ""
         self._worker = worker
         self._replies = replies
-        self._run = run
-        self._running: dict[asyncio.Task[None], Held] = {}
-        self._waiting: deque[Held] = deque()
+        self._handle = handle
+        self._running: dict[asyncio.Task[None], _Held] = {}
+        self._waiting: deque[_Held] = deque()
         self._average_s = 0.0
-        self._background: set[asyncio.Task[None]] = set()
+        self._background = Background()
         self._look: asyncio.TimerHandle | None = None
 
     @property
@@ -199,7 +197,7 @@ class Admission:
     def admit(self, message: Message, handler: Handler) -> None:
         """Start a request, let it wait, or refuse it with `overloaded`."""
         loop = asyncio.get_running_loop()
-        held = Held(message, handler, loop.time())
+        held = _Held(message, handler, loop.time())
         if self._look is None:
             self._look = loop.call_later(_LOOK_EVERY_S, self._acknowledge)
         if len(self._running) < self._worker.max_in_flight:
@@ -208,7 +206,7 @@ class Admission:
             held.expiry = loop.call_later(MAX_WAIT_S, self._expire, held)
             self._waiting.append(held)
         else:
-            self._spawn(self._refuse(held))
+            self._background.start(self._refuse(held))
 
     async def cancel(self, req_id: str) -> None:
         """Stop the request of this id, if it is held."""
@@ -219,8 +217,7 @@ class Admission:
         for held in [h for h in self._waiting if req_id_of(h.message) == req_id]:
             self._waiting.remove(held)
             self._stop_waiting(held)
-            fault = Fault(ErrorCode.CANCELLED, "The caller cancelled the request.")
-            await self._replies.fail(held.message, fault.failure)
+            await self._replies.fail(held.message, cancelled_fault())
 
     async def drain(self, timeout_s: float) -> None:
         """Finish what is held; what takes longer than `timeout_s` is answered `unavailable`."""
@@ -233,8 +230,7 @@ class Admission:
         while self._waiting:
             held = self._waiting.popleft()
             self._stop_waiting(held)
-            fault = Fault(ErrorCode.UNAVAILABLE, "The worker is stopping. Try again.")
-            await self._replies.fail(held.message, fault.failure)
+            await self._replies.fail(held.message, stopping_fault())
         for task in list(self._running):
             task.cancel()
         if last := [*self._running, *self._background]:
@@ -251,15 +247,15 @@ class Admission:
             return True  # the handling answers it
         return expected_s < min(MAX_WAIT_S, left_s)
 
-    def _start(self, held: Held) -> None:
+    def _start(self, held: _Held) -> None:
         self._stop_waiting(held)
-        held.task = asyncio.get_running_loop().create_task(self._handle(held))
+        held.task = asyncio.get_running_loop().create_task(self._run(held))
         self._running[held.task] = held
         held.task.add_done_callback(self._finished)
 
-    async def _handle(self, held: Held) -> None:
+    async def _run(self, held: _Held) -> None:
         started_s = asyncio.get_running_loop().time()
-        await self._run(held)
+        await self._handle(held.message, held.handler, cancelled=lambda: held.cancelled)
         took_s = asyncio.get_running_loop().time() - started_s
         self._average_s += (took_s - self._average_s) * _WEIGHT_OF_LATEST
 
@@ -270,14 +266,14 @@ class Admission:
         if self._waiting and len(self._running) < self._worker.max_in_flight:
             self._start(self._waiting.popleft())
 
-    def _expire(self, held: Held) -> None:
+    def _expire(self, held: _Held) -> None:
         """Refuse a request that has waited too long: the slots are slower than expected."""
         held.expiry = None
         if held in self._waiting:
             self._waiting.remove(held)
-            self._spawn(self._refuse(held))
+            self._background.start(self._refuse(held))
 
-    async def _refuse(self, held: Held) -> None:
+    async def _refuse(self, held: _Held) -> None:
         self.shed += 1
         telemetry.count_shed(self._worker.service)
         fault = Fault(
@@ -285,7 +281,7 @@ class Admission:
             f"The {self._worker.service} service is at its limit. Try again shortly.",
             retry_after_ms=200,
         )
-        await self._replies.fail(held.message, fault.failure)
+        await self._replies.fail(held.message, fault)
 
     def _acknowledge(self) -> None:
         """Name this instance to callers that have waited for long: one timer for all requests."""
@@ -297,17 +293,12 @@ class Admission:
             is_number = after_ms.isascii() and after_ms.isdigit()
             if is_number and (loop.time() - held.since_s) * 1000 >= int(after_ms[:6]):
                 held.acknowledged = True
-                self._spawn(self._replies.acknowledge(held.message, self.instance))
+                self._background.start(self._replies.acknowledge(held.message, self.instance))
         again = bool(self._running or self._waiting)
         self._look = loop.call_later(_LOOK_EVERY_S, self._acknowledge) if again else None
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-
     @staticmethod
-    def _stop_waiting(held: Held) -> None:
+    def _stop_waiting(held: _Held) -> None:
         if held.expiry is not None:
             held.expiry.cancel()
             held.expiry = None

@@ -36,10 +36,17 @@ from ..client.request import Request
 from ..client.requester import Requester
 from ..identity import ActorVerifier
 from ..telemetry import LiveGauge
-from ..transport import Announcement, Message, ServiceRecord, Subscription, Transport
+from ..transport import (
+    Announcement,
+    Message,
+    ServiceRecord,
+    Subscription,
+    Transport,
+    publish_or_log,
+)
 from .catalog_parts import OfferedCatalog
 from .handling import Handler, Handling, Replies
-from .intake import Admission, Held, Membership
+from .intake import Admission, Membership
 from .toolset import Call
 from .worker import Worker
 
@@ -51,7 +58,6 @@ class Serving:
 
     Attributes:
         instance: the id of this worker in discovery.
-        served: requests handled so far.
         unanswerable: messages without a reply subject of an inbox, which are ignored.
     """
 
@@ -65,14 +71,13 @@ class Serving:
     ) -> None:
         self.worker = worker
         self.instance = ""
-        self.served = 0
         self.unanswerable = 0
         self._transport = transport
         self._replies = Replies(transport, requester.inbox)
         self._requester = requester
         self._handling = Handling(worker.service, self._replies, requester, verifier)
         self._subjects = subjects
-        self._admission = Admission(worker, self._replies, self._handle)
+        self._admission = Admission(worker, self._replies, self._handling.handle)
         self._control: list[Subscription] = []
         self._announcement: Announcement | None = None
         self._record = ServiceRecord(worker.service, worker.version, worker.description, {}, [])
@@ -81,6 +86,11 @@ class Serving:
         self._served: dict[str, Handler] = {}
         self._refreshing = asyncio.Lock()
         self._drained = False
+
+    @property
+    def served(self) -> int:
+        """Requests handled so far."""
+        return self._handling.handled
 
     @property
     def in_flight(self) -> int:
@@ -237,11 +247,9 @@ class Serving:
             catalog=self._offered.digest,
             metadata=self._record.metadata,
         )
-        try:
-            subject = self._subjects.catalog_event(self.worker.service)
-            await self._transport.publish(subject, encode(message))
-        except Fault:
-            log.debug("the event that %s is %s could not be sent", self.worker.service, event)
+        subject = self._subjects.catalog_event(self.worker.service)
+        what = f"the event that {self.worker.service} is {event}"
+        await publish_or_log(self._transport, subject, encode(message), what)
 
     async def _on_ping(self, message: Message) -> None:
         # Outside the limit: a worker at its limit is busy, not unhealthy.
@@ -265,14 +273,6 @@ class Serving:
             self._admission.admit(message, handler)
         else:
             self.unanswerable += 1
-
-    async def _handle(self, held: Held) -> None:
-        try:
-            await self._handling.handle(
-                held.message, held.handler, cancelled=lambda: held.cancelled
-            )
-        finally:
-            self.served += 1
 
 
 _in_flight: LiveGauge[Serving] = LiveGauge(

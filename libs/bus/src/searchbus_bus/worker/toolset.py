@@ -40,66 +40,49 @@ from searchbus_contracts import (
 from ..client.request import Deadline
 
 
-# MERGED call: 'One request as its handler sees it.'
+@dataclass(slots=True, kw_only=True)
 class Call:
     """One request as its handler sees it.
 
-    Attributes:
+    Args:
         req_id: the id of the request, the same at every service that works on it.
         actor: on whose behalf the request was sent.
+        relay: passes on an event of another worker that does the work.
+        instance_only: whether the sender wants this very instance: the request must not be passed
+            on to another one.
         input_responses: the client's responses, for a tool that asked for input (`InputRequired`).
         state: the state that the tool sent with its `InputRequired`.
         client_capabilities: MCP capabilities that the client declared.
-        instance_only: whether the sender wants this very instance: the request must not be passed
-            on to another one.
     """
 
-    def __init__(
-        self,
-        *,
-        req_id: str,
-        service: str,
-        subject: str,
-        actor: Actor,
-        deadline: Deadline,
-        send_event: Callable[[ToolEvent], Awaitable[None]],
-        instance_only: bool = False,
-    ) -> None:
-        self.req_id = req_id
-        self.input_responses: dict[str, Any] | None = None
-        self.state: str | None = None
-        self.client_capabilities: tuple[str, ...] = ()
-        self.service = service
-        self.subject = subject
-        self.actor = actor
-        self.instance_only = instance_only
-        self._deadline = deadline
-        self._send_event = send_event
+    req_id: str
+    service: str
+    subject: str
+    actor: Actor
+    deadline: Deadline
+    relay: Callable[[ToolEvent], Awaitable[None]]
+    instance_only: bool = False
+    input_responses: dict[str, Any] | None = None
+    state: str | None = None
+    client_capabilities: tuple[str, ...] = ()
 
     @property
     def remaining_s(self) -> float:
         """Seconds until the caller's deadline; the handler is cancelled then."""
-        return max(0.0, self._deadline.remaining_s)
-
-    async def relay(self, event: ToolEvent) -> None:
-        """Pass on an event of another worker that does the work."""
-        await self._send_event(event)
+        return max(0.0, self.deadline.remaining_s)
 
     async def progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
         """Report progress to the caller; `progress` must increase with every call."""
-        await self._send_event(
+        await self.relay(
             ToolEvent(kind="progress", progress=progress, total=total, message=message)
         )
 
     async def log(self, level: str, data: Any, logger: str | None = None) -> None:
         """Send a line to the client's log; `level` is one of syslog's eight, in lower case."""
-        await self._send_event(
-            msgspec.convert(
-                {"kind": "log", "level": level, "data": data, "logger": logger}, ToolEvent
-            )
-        )
+        event = {"kind": "log", "level": level, "data": data, "logger": logger}
+        await self.relay(msgspec.convert(event, ToolEvent))
 
 
 _ATTRIBUTE = "__searchbus_declarations__"
