@@ -25,7 +25,8 @@ from typing import NamedTuple
 import msgspec
 from cachetools import LRUCache
 
-from searchbus_bus import Bus, KeyValue, end_task
+from searchbus_bus import Bus, KeyValue
+from searchbus_bus.store.lease import Lease
 from searchbus_contracts import ErrorCode, Failure, Fault, decode, encode
 
 from .telemetry import count_lookup
@@ -93,48 +94,9 @@ class _Flight(msgspec.Struct, omit_defaults=True):
         """Whether this is the outcome of a fetch."""
         return self.failure is not None or self.value is not None
 
-
-@dataclass(slots=True)
-class _Lease:
-    """The lease of a fetch of this process; within `async with` it does not expire.
-
-    Every write names the revision before it: a worker that was stopped for so long that another
-    one took over writes nothing.
-    """
-
-    flights: KeyValue
-    key: str
-    flight: _Flight
-    revision: int
-    keeping: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> None:
-        self.keeping = asyncio.get_running_loop().create_task(self._keep())
-
-    async def __aexit__(self, *_: object) -> None:
-        keeping, self.keeping = self.keeping, None
-        await end_task(keeping)
-
-    async def _keep(self) -> None:
-        await asyncio.sleep(_RENEW_EVERY_S)
-        while self.keeping is not None:
-            await _best_effort(self.write())
-            await asyncio.sleep(_RENEW_EVERY_S)
-
-    async def write(self) -> None:
-        """Write the flight, unless another worker has taken over."""
-        value = encode(self.flight)
-        written = await self.flights.update(self.key, value, self.revision)
-        if written is None:
-            held = await self.flights.get(self.key)
-            if held is not None and decode(held.value, _Flight).id == self.flight.id:
-                # An earlier write seemed to fail, and was done.
-                written = await self.flights.update(self.key, value, held.revision)
-        self.revision = written or self.revision
-
-    async def release(self) -> None:
-        """End the lease, unless another worker has taken over."""
-        await self.flights.delete(self.key, self.revision)
+    def wrote(self, value: bytes) -> bool:
+        """Whether an entry is of this fetch."""
+        return decode(value, _Flight).id == self.id
 
 
 @dataclass(slots=True)
@@ -265,12 +227,14 @@ class SharedCache:
             except Fault:
                 return await self._store(key, await fetch())  # the store is away
             if revision is not None:
-                lease = _Lease(self._flights, key, mine, revision)
+                lease = Lease(
+                    self._flights, key, encode(mine), is_mine=mine.wrote, revision=revision
+                )
                 entry, stored = await self._read(key)
                 if entry is not None and self._age_s(entry) < fresh_s:
-                    await _best_effort(lease.release())
+                    await lease.release()
                     return Cached(entry.value, entry.made_ms, hit=True)
-                return await self._lead(lease, stored, fetch)
+                return await self._lead(lease, mine, stored, fetch)
             if other is not None and other.value is not None:
                 return Cached(other.value, self._now_ms())
             if other is not None and other.failure is not None:
@@ -285,7 +249,7 @@ class SharedCache:
             if entry is not None and self._age_s(entry) < fresh_s:
                 return Cached(entry.value, entry.made_ms, hit=True)
 
-    async def _lead(self, lease: _Lease, stored: int | None, fetch: Fetch) -> Cached:
+    async def _lead(self, lease: Lease, mine: _Flight, stored: int | None, fetch: Fetch) -> Cached:
         """Fetch while holding the lease.
 
         An outcome that is not stored replaces the lease, for workers that wait for it; the next
@@ -295,21 +259,21 @@ class SharedCache:
             stored: as `_store` takes it.
         """
         try:
-            async with lease:
+            async with lease.kept(_RENEW_EVERY_S):
                 fetched = await fetch()
         except Fault as fault:
-            lease.flight.failure = fault.failure
-            await _best_effort(lease.write())
+            mine.failure = fault.failure
+            await _replace(lease, mine)
             raise
         except BaseException:
-            await asyncio.shield(_best_effort(lease.release()))
+            await asyncio.shield(lease.release())
             raise
         cached = await self._store(lease.key, fetched, stored)
         if fetched.store:
-            await _best_effort(lease.release())
+            await lease.release()
         else:
-            lease.flight.value = fetched.value
-            await _best_effort(lease.write())
+            mine.value = fetched.value
+            await _replace(lease, mine)
         return cached
 
     async def _store(self, key: str, fetched: Fetched, stored: int | None = None) -> Cached:
@@ -371,10 +335,11 @@ def _key_of(request: str) -> str:
     return hashlib.sha256(request.encode()).hexdigest()[:40]
 
 
-async def _best_effort(operation: Awaitable[object]) -> None:
-    """Wait for an operation of the key-value store; without it the cache works less well."""
+async def _replace(lease: Lease, outcome: _Flight) -> None:
+    """Write the outcome in the place of the lease; without the store nobody waits for it."""
+    lease.value = encode(outcome)
     try:
-        await operation
+        await lease.write(create=False)
     except Fault as fault:
         _note(fault)
 
