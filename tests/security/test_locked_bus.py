@@ -62,7 +62,7 @@ FORBIDDEN: list[tuple[str, str, str]] = [
 
 async def _refused(bus: Bus, before: int) -> bool:
     await bus.transport.flush()
-    return bus.async_errors > before
+    return bus.transport.async_errors > before
 
 
 async def test_forbidden_operations_are_refused(locked_bus):
@@ -70,7 +70,7 @@ async def test_forbidden_operations_are_refused(locked_bus):
     assert len(FORBIDDEN) >= 20
     for service, verb, subject in FORBIDDEN:
         bus = await as_service(locked_bus, service)
-        before = bus.async_errors
+        before = bus.transport.async_errors
 
         async def ignore(subject: str, data: bytes) -> None:
             raise AssertionError("received a message that it must not receive")
@@ -188,7 +188,7 @@ async def test_large_replies_and_catalogues_arrive(locked_bus):
         assert len(encode(catalog)) > 1_000_000
     await serving.drain()
     for bus in (edge, retrieval, toolindex):
-        assert bus.async_errors == 0
+        assert bus.transport.async_errors == 0
         await bus.close()
 
 
@@ -237,7 +237,7 @@ async def test_buckets_work_with_the_second_key_only(locked_bus):
     await same.delete("a")
     assert await bucket.get("a") is None
     for bus in (first, second):
-        assert bus.async_errors == 0
+        assert bus.transport.async_errors == 0
         await bus.close()
     without = await connect(
         locked_bus.url,
@@ -248,7 +248,7 @@ async def test_buckets_work_with_the_second_key_only(locked_bus):
     bucket = await without.key_value("ddg_leases", ttl_s=10, max_bytes=10_000)
     with pytest.raises(Fault, match="no key for this service's buckets"):
         await bucket.get("a")
-    assert without.async_errors == 0
+    assert without.transport.async_errors == 0
     await without.close()
 
 

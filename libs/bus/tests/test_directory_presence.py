@@ -13,13 +13,7 @@ from opentelemetry.metrics import CallbackOptions
 from searchbus_bus import Directory, MemoryBroker
 from searchbus_bus.catalog.directory import _away
 from searchbus_bus.catalog.services import Instance
-from searchbus_contracts import (
-    CatalogEvent,
-    Fault,
-    ToolCall,
-    ToolReply,
-    encode,
-)
+from searchbus_contracts import CatalogEvent, Fault, ToolCall, ToolReply, encode
 from searchbus_testing import until
 
 from .tool_workers import names, tool_worker

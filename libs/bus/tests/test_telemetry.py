@@ -79,15 +79,6 @@ def test_the_trace_id_is_32_hex_digits():
         assert telemetry.trace_id() == f"{TRACE_ID:032x}"
 
 
-def test_an_untraced_request_has_a_parent_that_is_not_sampled():
-    """Samplers follow the parent."""
-    with trace.use_span(PARENT), telemetry.untraced():
-        context = trace.get_current_span().get_span_context()
-        assert not context.trace_flags.sampled
-        assert context.trace_id != TRACE_ID
-    assert not trace.get_current_span().get_span_context().is_valid
-
-
 def test_a_failure_is_the_status_of_its_span():
     """Its code only: the message may name what a user typed."""
     span = RecordingSpan()

@@ -1,12 +1,5 @@
 """searchbus on NATS: requests with a deadline, workers, fan-out, cancel, parts, discovery.
 
-    bus = await connect("nats://127.0.0.1:4222", name="edge")
-    reply = await bus.request(bus.subjects.endpoint("retrieval", "search"), SearchRequest(...),
-                              SearchReply, service="retrieval", timeout_s=5.0)
-
-Every request ends in one reply or one `Fault` by its deadline. `MemoryBroker` does the same without
-a server; one behaviour suite runs against both.
-
 Names are imported at their first use (PEP 562), because a command such as `searchbus --help` needs
 none of them: NATS, cryptography and OpenTelemetry together take a tenth of a second to import.
 """

@@ -9,19 +9,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from searchbus_contracts import (
-    DEFAULT_PREFIX,
-    Actor,
-    ErrorCode,
-    Fault,
-    Subjects,
-    decode,
-    encode,
-)
+from searchbus_contracts import DEFAULT_PREFIX, Actor, ErrorCode, Fault, Subjects, decode, encode
 
 from .client.discovery import WorkerInfo, discover
 from .client.fanout import Gathered, Hedge, gather
-from .client.fleet import Fleet
+from .client.fleet import Fleet, State
 from .client.parts import TransitBudget
 from .client.request import InstanceGone, OnEvent, Request
 from .client.requester import RECONNECT_GRACE_S, Requester
@@ -41,7 +33,7 @@ class Bus:
     Args:
         signer: signs the actor of every request; only the edge has one.
         verifier: refuses requests whose actor is not signed by an edge.
-        reconnect_grace_s: how long requests wait for a lost connection; see requests.py.
+        reconnect_grace_s: how long requests wait for a lost connection; see requester.py.
     """
 
     def __init__(
@@ -69,16 +61,6 @@ class Bus:
         return self.transport.connected
 
     @property
-    def max_payload_bytes(self) -> int:
-        """The broker's limit for one message; larger bodies travel in parts."""
-        return self.transport.max_payload_bytes
-
-    @property
-    def async_errors(self) -> int:
-        """Errors the broker reported outside any call, such as refused publishes."""
-        return self.transport.async_errors
-
-    @property
     def in_flight(self) -> int:
         """How many sent requests wait for a reply."""
         return self._requester.inbox.in_flight
@@ -90,7 +72,7 @@ class Bus:
 
     @property
     def transit(self) -> TransitBudget:
-        """The limits of large replies that are received at the same time; see transit.py."""
+        """The limits of large replies that are received at the same time; see `Transit`."""
         return self._requester.inbox.budget
 
     def request(
@@ -237,17 +219,22 @@ class Bus:
         most_s: float = 5.0,
         known: Mapping[str, int] = MappingProxyType({}),
     ) -> list[WorkerInfo]:
-        """Every searchbus worker that replied to discovery; see discovery.py.
+        """Every searchbus worker that replied to discovery; see `Inbox.collect`.
 
         Args:
-            quiet_s: a question ends when no reply came for so long.
-            most_s: a question ends then, also while replies still come.
             known: service → number of its workers known so far; these are asked in any case.
 
         Raises:
             Fault: unavailable, without a connection.
         """
         return await discover(self._requester.inbox, quiet_s=quiet_s, most_s=most_s, known=known)
+
+    async def ping(self, service: str, instance: str, timeout_s: float) -> bool:
+        """Whether an instance answers a ping, which is outside its limit: a busy one does."""
+        try:
+            return await self._requester.ping(service, instance, timeout_s) is State.ALIVE
+        except ValueError:  # an id that no subject can have
+            return False
 
     async def close(self) -> None:
         """Flush and close the connection; drain what is served first."""

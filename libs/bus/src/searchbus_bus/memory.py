@@ -1,10 +1,6 @@
 """A broker in memory: subjects, queue groups, statuses and limits as in NATS, in one process.
 
-    broker = MemoryBroker()
-    edge, worker = broker.connect(), broker.connect()
-
-For tests and for running everything in one process. The behaviour suite in tests/ runs against it
-and against a real server.
+For tests and for running everything in one process: `edge, worker = broker.connect(), …`.
 """
 
 from __future__ import annotations

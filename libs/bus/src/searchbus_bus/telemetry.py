@@ -6,10 +6,8 @@ Names follow OpenTelemetry's semantic conventions for messaging where these have
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from types import TracebackType
 from typing import Generic, TypeVar
 from weakref import WeakSet
 
@@ -105,16 +103,12 @@ _refused = meter.create_counter(
 _reconnects = meter.create_counter(
     "searchbus.bus.reconnects", description="Connections to NATS that were lost and regained."
 )
-
-
 _failed = meter.create_counter(
     "searchbus.background.failed",
     description="Work that failed while no caller waited for it: commit (of a document), facts "
     "(of a document, not readable), index "
     "(an update of the tool index), sizes (a count of the collections).",
 )
-
-
 REFUSED = ("descriptor", "toolset", "service", "event", "instance", "catalog")
 ERROR_KINDS = ("permission", "slow_consumer", "other", "store", "cancel", "late", "large_reply")
 BACKGROUND = ("commit", "facts", "index", "sizes")
@@ -209,18 +203,6 @@ def count_reconnect() -> None:
     _reconnects.add(1)
 
 
-@contextmanager
-def untraced() -> Iterator[None]:
-    """Record no spans inside: for requests that a machine sends every few seconds."""
-    # Samplers follow the parent, and this parent is not sampled.
-    span = NonRecordingSpan(SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(0)))
-    token = otel_context.attach(trace.set_span_in_context(span, Context()))
-    try:
-        yield
-    finally:
-        otel_context.detach(token)
-
-
 class EndedSpan:
     """Ends a span without making it the current one; a Fault that leaves it becomes its status.
 
@@ -235,12 +217,7 @@ class EndedSpan:
     def __enter__(self) -> Span:
         return self._span
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         if isinstance(error, Fault):
             mark(self._span, error)
         self._span.end()
@@ -255,12 +232,7 @@ class CurrentSpan(EndedSpan):
         self._token = otel_context.attach(trace.set_span_in_context(self._span))
         return self._span
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         otel_context.detach(self._token)
         EndedSpan.__exit__(self, kind, error, traceback)
 

@@ -11,12 +11,7 @@ from msgspec import structs
 
 from searchbus_bus import Bus, Directory, Toolset, prompt
 from searchbus_bus.transport import Message, ServiceRecord
-from searchbus_contracts import (
-    CATALOG_KEY,
-    CONTRACT_KEY,
-    CatalogEvent,
-    encode,
-)
+from searchbus_contracts import CATALOG_KEY, CONTRACT_KEY, CatalogEvent, encode
 from searchbus_testing import until
 
 from ..tool_workers import described, names, reply, tool_worker

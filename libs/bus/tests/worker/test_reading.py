@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_bus.worker.worker import ResourceReader
+from searchbus_bus import Call, Toolset, Worker, resource, resource_template
 from searchbus_contracts import Fault, ResourceBody, ResourceReadReply, ResourceReadRequest
 
 
-def reading(name: str):
-    async def read(call, request: ResourceReadRequest) -> ResourceReadReply:
-        return ResourceReadReply(contents=(ResourceBody(uri=request.uri, text=name),))
+def reading(name: str, request: ResourceReadRequest) -> ResourceReadReply:
+    return ResourceReadReply(contents=(ResourceBody(uri=request.uri, text=name),))
 
-    return read
+
+class Notes(Toolset, name="notes"):
+    """Methods in an order that says nothing."""
+
+    @resource_template("notes://{folder}/{name}")
+    async def a_note(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+        """A note."""
+        return reading("note", request)
+
+    @resource_template("notes://{name}.txt")
+    async def b_text(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+        """A text."""
+        return reading("text", request)
+
+    @resource("notes://about")
+    async def c_about(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+        """About the notes."""
+        return reading("about", request)
+
+    @resource("notes://list/index")
+    async def d_index(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+        """The index."""
+        return reading("index", request)
 
 
 @pytest.fixture
-def reader() -> ResourceReader:
-    reader = ResourceReader()
-    reader.add_fixed("notes://about", reading("about"))
-    reader.add_fixed("notes://list/index", reading("index"))
-    reader.add_family("notes://{folder}/{name}", reading("note"))
-    reader.add_family("notes://{name}.txt", reading("text"))
-    return reader
+def reader():
+    worker = Worker("notes")
+    worker.add(Notes())
+    return worker.content_endpoints["resource", "notes", "read"].handler
 
 
 @pytest.mark.parametrize(

@@ -232,10 +232,7 @@ _WRONG = {
     "no_reply_type": ({"tool_reply": "int", "tool_value": "1"}, "type-var"),
     "a_field_that_is_missing": ({"tool_value": "Entry(arguments.name)"}, "attr-defined"),
     "a_prompt_of_bytes": ({"prompt_value": 'b"Explain"'}, "return-value"),
-    "an_endpoint_of_another_reply": (
-        {"endpoint_value": "SearchReply(hits=())"},
-        "return-value",
-    ),
+    "an_endpoint_of_another_reply": ({"endpoint_value": "SearchReply(hits=())"}, "return-value"),
     "an_endpoint_of_no_struct": ({"endpoint_reply": "int", "endpoint_value": "1"}, "type-var"),
 }
 

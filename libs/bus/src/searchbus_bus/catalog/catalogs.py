@@ -1,8 +1,4 @@
-"""The catalogue of each service, read by its hash: of a large one only the parts that changed.
-
-Services are read at the same time. One that does not answer, or whose catalogue is very large, does
-not hold the others: after `patience_s` it is read on in the background.
-"""
+"""The catalogue of each service, read by its hash: of a large one only the parts that changed."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from typing import Any
 
 import msgspec
 
@@ -23,6 +19,7 @@ from searchbus_contracts import (
     Refusal,
     decode_catalog,
 )
+from searchbus_contracts.catalog_packing import KINDS
 
 from .. import telemetry
 from ..bus import Bus
@@ -103,13 +100,10 @@ class CatalogReader:
 
 
 def _joined(service: str, parts: Sequence[CatalogPart]) -> Catalog:
-    return Catalog(
-        service=service,
-        tools=tuple(chain.from_iterable(part.tools for part in parts)),
-        prompts=tuple(chain.from_iterable(part.prompts for part in parts)),
-        resources=tuple(chain.from_iterable(part.resources for part in parts)),
-        resource_templates=tuple(chain.from_iterable(p.resource_templates for p in parts)),
-    )
+    items: dict[str, Any] = {
+        kind: tuple(item for part in parts for item in getattr(part, kind)) for kind in KINDS
+    }
+    return Catalog(service=service, **items)
 
 
 log = logging.getLogger("searchbus.bus")

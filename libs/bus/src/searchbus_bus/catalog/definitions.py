@@ -1,8 +1,4 @@
-"""The definition of a tool: what a model reads of it, and what a caller needs to call it.
-
-A tool is approved by the hash of its definition. Whoever keeps the hash notices a service, or a
-server behind one, that describes its tool in another way later.
-"""
+"""The definition of a tool, by whose hash it is approved: what a model reads, what a call needs."""
 
 from __future__ import annotations
 

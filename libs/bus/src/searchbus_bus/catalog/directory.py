@@ -1,15 +1,8 @@
 """Who serves what, kept up to date: events, rounds of discovery, catalogues by hash.
 
-    directory = Directory(bus, on_change=rebuild)
-    await directory.start()
-    directory.catalogs
-
 An instance's event changes what is known of that instance, without a question to anyone. Rounds of
-discovery (`$SRV.INFO`) find what no event said: they are spread over time, and rarer the more
-workers there are. An instance that a round misses is pinged before it counts as lost.
-
-A service without workers keeps its catalogue for a grace period, so that its tools stay listed;
-`present` says whether a worker is running, `absences` who is away and since when (presence.py).
+discovery find what no event said: they are spread over time, and rarer the more workers there are.
+An instance that a round misses is pinged before it counts as lost.
 """
 
 from __future__ import annotations
@@ -20,16 +13,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
-from searchbus_contracts import (
-    ACKS_KEY,
-    Catalog,
-    CatalogEvent,
-    Fault,
-    Ping,
-    Pong,
-    Refusal,
-    decode,
-)
+from searchbus_contracts import ACKS_KEY, Catalog, CatalogEvent, Fault, Refusal, decode
 
 from .. import telemetry
 from ..bus import Bus
@@ -53,31 +37,18 @@ async def silent_instances(bus: Bus, instances: Iterable[tuple[str, str]]) -> li
         instances: (service, id).
     """
     limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def answers(service: str, identity: str) -> bool:
+        async with limit:
+            return await bus.ping(service, identity, _PING_TIMEOUT_S)
+
     silent = list(instances)
     for attempt in range(_PINGS):
-        if attempt:
+        if silent and attempt:
             await asyncio.sleep(_PING_TIMEOUT_S)
-        answers = await asyncio.gather(*(_answers(bus, *key, limit) for key in silent))
-        silent = [key for key, answered in zip(silent, answers, strict=True) if not answered]
-        if not silent:
-            break
+        answered = await asyncio.gather(*(answers(*key) for key in silent))
+        silent = [key for key, alive in zip(silent, answered, strict=True) if not alive]
     return silent
-
-
-async def _answers(bus: Bus, service: str, identity: str, limit: asyncio.Semaphore) -> bool:
-    try:
-        async with limit:
-            with telemetry.untraced():
-                await bus.request(
-                    bus.subjects.ping(service, identity),
-                    Ping(),
-                    Pong,
-                    service=service,
-                    timeout_s=_PING_TIMEOUT_S,
-                )
-    except (Fault, ValueError):  # no answer; or an id that no subject can have
-        return False
-    return True
 
 
 log = logging.getLogger("searchbus.bus")

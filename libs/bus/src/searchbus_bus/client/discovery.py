@@ -1,8 +1,7 @@
 """Asks all workers who they are, by `$SRV.INFO` (proto/README.md §8.1).
 
 The replies to the first question only say which services to ask: any worker could name another's
-service in them. The second goes to each service, and on a secured bus only that service receives it
-and may reply.
+service in them. The second goes to each service; on a secured bus only that one receives it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ import hashlib
 import re
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
@@ -242,12 +241,7 @@ class Transit:
         self._token = _current.set(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         _current.reset(self._token)
         self._ended = True
         for reservation in self.held:

@@ -101,8 +101,15 @@ class Requester:
                 seconds = time.perf_counter() - started_s
                 telemetry.record(seconds, side="client", service=request.service, code=code)
 
-    async def ping(self, service: str, instance: str) -> State:
-        """Ping one instance of a service; raises nothing."""
+    async def ping(self, service: str, instance: str, timeout_s: float | None = None) -> State:
+        """Ping one instance of a service, untraced.
+
+        Args:
+            timeout_s: by default `PING_TIMEOUT_S`.
+
+        Raises:
+            ValueError: an id that no subject can have.
+        """
         if not self._transport.connected:
             return State.UNKNOWN
         outcome = await self.inbox.attempt(
@@ -110,7 +117,7 @@ class Requester:
             _PING,
             replier=service,
             headers={},
-            deadline=Deadline.after(PING_TIMEOUT_S),
+            deadline=Deadline.after(timeout_s or PING_TIMEOUT_S),
         )
         if isinstance(outcome, bytes):
             return State.ALIVE

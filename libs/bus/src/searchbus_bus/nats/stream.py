@@ -1,9 +1,7 @@
 """The TCP connection of nats-py's client, read and written with less work a message.
 
-nats-py puts what it receives into a stream; its read loop, a task, takes it out and parses it with
-regular expressions. Here whole messages of `deliver_directly` are handed over as they are received.
-All else, and what follows it until the read loop has caught up, goes into the stream as before.
-Connections with TLS, which nats-py opens in a second step, are left to it altogether.
+Whole messages of `deliver_directly` are handed over as they are received. All else, and what
+follows it until nats-py's read loop has caught up, goes into its stream, as do those under TLS.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """A small key-value store that workers share: the protocol, and a bucket in memory.
 
-    cache = await bus.key_value("cache", ttl_s=600, max_bytes=64 * 2**20)
-    revision = await cache.create("lease", b"mine")      # None: the key is taken
-
 Nothing durable: a restart of NATS empties a bucket. An operation raises Fault(unavailable) where
 the store does not answer within the bucket's `timeout_s`; from then on every operation fails at
-once, until the bucket was opened again in the background. NATS's bucket is in jetstream.py.
+once, until the bucket was opened again in the background.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """A worker's catalogue as it is sent: whole, or in parts by their hashes (proto/README.md §8.7).
 
-One changed tool among thousands changes one part, and a follower fetches only parts that it does
-not have. A part ends after a descriptor whose name has a certain checksum (content-defined
-chunking), so that an added or removed descriptor changes one part and moves no other. A reader that
-can unpack gets parts compressed: an eighth of the bytes, for most tools.
+A part ends after a descriptor whose name has a certain checksum (content-defined chunking), so that
+an added or removed descriptor changes one part and moves no other. Parts are sent compressed.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -104,26 +105,32 @@ def describe_resource(
     part: type[Toolset], name: str, declaration: Declaration
 ) -> ResourceDescriptor:
     """The descriptor of a resource with a fixed URI."""
-    options = declaration.options
-    return ResourceDescriptor(
-        **{**options, "name": options["name"] or name},
-        toolset=_toolset_name(part),
-        description=_description(part, name),
-    )
+    return ResourceDescriptor(**_resource_fields(part, name, declaration))
 
 
 def describe_template(
-    part: type[Toolset], name: str, declaration: Declaration, *, lists: bool, searches: bool
+    part: type[Toolset], name: str, declaration: Declaration, kinds: Container[str]
 ) -> ResourceTemplate:
-    """The descriptor of a family of resources."""
-    options = declaration.options
+    """The descriptor of a family of resources.
+
+    Args:
+        kinds: of the toolset's declarations.
+    """
     return ResourceTemplate(
-        **{**options, "name": options["name"] or name},
-        toolset=_toolset_name(part),
-        description=_description(part, name),
-        lists=lists,
-        searches=searches,
+        **_resource_fields(part, name, declaration),
+        lists="resource_list" in kinds,
+        searches="resource_search" in kinds,
     )
+
+
+def _resource_fields(part: type[Toolset], name: str, declaration: Declaration) -> dict[str, Any]:
+    options = declaration.options
+    return {
+        **options,
+        "name": options["name"] or name,
+        "toolset": _toolset_name(part),
+        "description": _description(part, name),
+    }
 
 
 def endpoint_types(part: type, name: str, service: str) -> tuple[str, Any, Any]:

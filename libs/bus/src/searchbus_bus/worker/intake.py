@@ -145,7 +145,6 @@ class _Held:
 
     Attributes:
         since_s: when it came, in the time of the event loop.
-        task: handles it; None while it waits for a slot.
         cancelled: the caller cancelled it.
         acknowledged: the caller knows which instance has it.
     """
@@ -153,7 +152,6 @@ class _Held:
     message: Message
     handler: Handler
     since_s: float
-    task: asyncio.Task[None] | None = None
     expiry: asyncio.TimerHandle | None = None
     cancelled: bool = False
     acknowledged: bool = False
@@ -249,9 +247,9 @@ class Admission:
 
     def _start(self, held: _Held) -> None:
         self._stop_waiting(held)
-        held.task = asyncio.get_running_loop().create_task(self._run(held))
-        self._running[held.task] = held
-        held.task.add_done_callback(self._finished)
+        task = asyncio.get_running_loop().create_task(self._run(held))
+        self._running[task] = held
+        task.add_done_callback(self._finished)
 
     async def _run(self, held: _Held) -> None:
         started_s = asyncio.get_running_loop().time()

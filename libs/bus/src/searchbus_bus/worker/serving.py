@@ -21,7 +21,6 @@ from searchbus_contracts import (
     CatalogRequest,
     ErrorCode,
     Fault,
-    Ping,
     Pong,
     Subjects,
     ToolCall,
@@ -32,7 +31,7 @@ from searchbus_contracts.catalog import CONTRACT_VERSION
 from searchbus_contracts.inboxes import INBOX
 
 from .. import telemetry
-from ..client.request import Request
+from ..client.fleet import State
 from ..client.requester import Requester
 from ..identity import ActorVerifier
 from ..telemetry import LiveGauge
@@ -149,21 +148,8 @@ class Serving:
         True while NATS is unreachable: a restart of the process would not help, and readiness
         reports it.
         """
-        if not self._transport.connected:
-            return True
-        try:
-            with telemetry.untraced():
-                ping = Request(
-                    self._subjects.ping(self.worker.service, self.instance),
-                    Ping(),
-                    Pong,
-                    service=self.worker.service,
-                    timeout_s=timeout_s,
-                )
-                await self._requester.send(ping)
-        except Fault:
-            return not self._transport.connected
-        return True
+        state = await self._requester.ping(self.worker.service, self.instance, timeout_s)
+        return state is State.ALIVE or not self._transport.connected
 
     async def step_out(self) -> None:
         """Leave the queue group; requests already received are still answered."""

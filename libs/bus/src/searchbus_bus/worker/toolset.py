@@ -1,17 +1,8 @@
 """Toolsets: a class whose decorated methods are the tools, prompts and resources it offers.
 
-    class Dictionary(Toolset, name="dictionary"):
-        @tool(title="Look up a word")
-        async def lookup(self, call: Call, arguments: Lookup) -> Entry:
-            \"""Look up a word in the dictionary.\"""
-            return Entry(...)
-
-    worker.add(Dictionary())
-
 The method's name is the tool's name and its docstring the description that a model reads. The
 annotations give the JSON Schemas of arguments and reply, the check of the arguments, and the form
-of the reply; mypy checks the body against them. Typed requests between services are methods too,
-marked with `endpoint`, of any object that is added to a worker.
+of the reply. Typed requests between services are methods too, marked with `endpoint`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,9 @@
-"""What a service offers, declared without a connection.
-
-    worker = Worker("dictionary")
-    worker.add(Dictionary(words), SearchEndpoints(words))      # see toolsets/declare.py
-
-The same worker is served over NATS and over the in-memory broker, by `Bus.serve`.
-"""
+"""What a service offers, declared without a connection; `Bus.serve` serves it over any broker."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -58,6 +52,7 @@ K = TypeVar("K")
 V = TypeVar("V", PromptDescriptor, ResourceDescriptor, ResourceTemplate)
 ToolHandler = Callable[[Call, ToolCall], Awaitable[ToolReply]]
 """Handles the calls of a tool; the arguments are not decoded."""
+_Read = Callable[[Call, ResourceReadRequest], Awaitable[ResourceReadReply]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,34 +253,31 @@ class Worker:
         )
 
     def _add_resources(self, part: Toolset) -> None:
-        methods: dict[str, list[tuple[str, Any]]] = {}
-        for name, declaration in declarations(type(part)):
-            methods.setdefault(declaration.kind, []).append((name, declaration))
+        declared = list(declarations(type(part)))
+        kinds = {declaration.kind for _, declaration in declared}
         verbs: dict[str, Endpoint] = {}
-        for kind, verb, request_type, reply_type in _RESOURCE_VERBS:
-            for name, _ in methods.get(kind, ()):
-                verbs[verb] = Endpoint(request_type, getattr(part, name), reply_type)
-        reader = ResourceReader()
-        for name, declaration in methods.get("resource", ()):
-            resource = describe_resource(type(part), name, declaration)
-            self._resources[resource.uri] = resource
-            reader.add_fixed(resource.uri, getattr(part, name))
-        for name, declaration in methods.get("template", ()):
-            template = describe_template(
-                type(part), name, declaration, lists="list" in verbs, searches="search" in verbs
+        fixed: list[tuple[re.Pattern[str], _Read]] = []
+        families: list[tuple[re.Pattern[str], _Read]] = []
+        for name, declaration in declared:
+            method = getattr(part, name)
+            if declaration.kind == "resource_list":
+                verbs["list"] = Endpoint(ResourceListRequest, method, ResourceListReply)
+            elif declaration.kind == "resource_search":
+                verbs["search"] = Endpoint(ResourceSearchRequest, method, ResourceSearchReply)
+            elif declaration.kind == "resource":
+                resource = describe_resource(type(part), name, declaration)
+                self._resources[resource.uri] = resource
+                fixed.append((re.compile(re.escape(resource.uri)), method))
+            elif declaration.kind == "template":
+                template = describe_template(type(part), name, declaration, kinds)
+                self._templates[template.uri_template] = template
+                families.append((template_pattern(template.uri_template), method))
+        if fixed or families:
+            verbs["read"] = Endpoint(
+                ResourceReadRequest, _reading([*fixed, *families]), ResourceReadReply
             )
-            self._templates[template.uri_template] = template
-            reader.add_family(template.uri_template, getattr(part, name))
-        if methods.keys() & {"resource", "template"}:
-            verbs["read"] = Endpoint(ResourceReadRequest, reader, ResourceReadReply)
             for verb, endpoint in verbs.items():
                 self.content_endpoints["resource", part.toolset, verb] = endpoint
-
-
-_RESOURCE_VERBS = (
-    ("resource_list", "list", ResourceListRequest, ResourceListReply),
-    ("resource_search", "search", ResourceSearchRequest, ResourceSearchReply),
-)
 
 
 def _without(table: dict[K, V], toolset: str) -> dict[K, V]:
@@ -312,32 +304,15 @@ def _decoding(
     return handle
 
 
-Read = Callable[[Call, ResourceReadRequest], Awaitable[ResourceReadReply]]
+def _reading(methods: Sequence[tuple[re.Pattern[str], _Read]]) -> _Read:
+    """Reads a resource by the first method whose pattern fits its URI."""
 
+    async def read(call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+        for uri, method in methods:
+            if uri.fullmatch(request.uri):
+                return await method(call, request)
+        raise Fault(
+            ErrorCode.NOT_FOUND, "There is no such resource. Take a URI from the list of resources."
+        )
 
-class ResourceReader:
-    """Reads the resources of one toolset by the method that its URI belongs to."""
-
-    def __init__(self) -> None:
-        self._fixed: dict[str, Read] = {}
-        self._families: list[tuple[re.Pattern[str], Read]] = []
-
-    def add_fixed(self, uri: str, read: Read) -> None:
-        """Register the method that reads one URI."""
-        self._fixed[uri] = read
-
-    def add_family(self, template: str, read: Read) -> None:
-        """Register the method that reads every URI of a template."""
-        self._families.append((template_pattern(template), read))
-
-    async def __call__(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
-        """Read a resource; raises Fault(not_found) where no method is registered for the URI."""
-        read = self._fixed.get(request.uri)
-        if read is None:
-            read = next((r for uri, r in self._families if uri.fullmatch(request.uri)), None)
-        if read is None:
-            raise Fault(
-                ErrorCode.NOT_FOUND,
-                "There is no such resource. Take a URI from the list of resources.",
-            )
-        return await read(call, request)
+    return read
