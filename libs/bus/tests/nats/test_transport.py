@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import nats.errors
 import pytest
 
 from searchbus_bus import connect
+from searchbus_bus.nats import transport as transport
 from searchbus_bus.nats.overrides import BusClient
-from searchbus_bus.nats.transport import NatsTransport, _kind_of
+from searchbus_bus.nats.transport import NatsAnnouncement, NatsSubscription, NatsTransport, _kind_of
 from searchbus_cli.seeds import new_seed, public_key
 from searchbus_contracts import Fault
 from searchbus_testing import until
@@ -213,3 +215,57 @@ async def test_buckets_are_reached_over_a_connection_of_their_own(own_nats_serve
     await until(works_again)
     assert (await bucket.get("b")).value == b"2"
     await bus.close()
+
+
+class Steps:
+    """The steps that were begun; `outcome` is what each does."""
+
+    id = "i1"
+    subscriptions = ("ping", "info")
+
+    def __init__(self, outcome) -> None:
+        self.begun: list[str] = []
+        self._outcome = outcome
+
+    def __getattr__(self, name: str):
+        async def step() -> None:
+            self.begun.append(name)
+            await self._outcome()
+
+        return step
+
+
+async def leave(client, steps: Steps) -> None:
+    subscription = NatsSubscription(client, steps)
+    await subscription.drain()
+    await subscription.unsubscribe()
+    await NatsAnnouncement(client, steps).withdraw()
+
+
+async def nothing() -> None:
+    return None
+
+
+async def fail() -> None:
+    raise nats.errors.ConnectionClosedError
+
+
+@pytest.mark.parametrize("outcome", [nothing, fail, lambda: asyncio.Event().wait()])
+async def test_a_step_that_fails_or_hangs_ends(monkeypatch, outcome):
+    """The connection may be lost in the middle."""
+    monkeypatch.setattr(transport, "LEAVE_TIMEOUT_S", 0.01)
+    steps = Steps(outcome)
+    client = SimpleNamespace(is_connected=True, leaving=set())
+    await leave(client, steps)
+    assert steps.begun == ["drain", "unsubscribe", "stop"]
+    # What did not end is not made again on the next connection.
+    assert client.leaving == (set() if outcome is nothing else {steps, *steps.subscriptions})
+
+
+async def test_without_a_server_nothing_is_begun():
+    """Each step would wait for ten seconds. The next connection leaves them out."""
+    steps = Steps(nothing)
+    client = SimpleNamespace(is_connected=False, leaving=set())
+    await leave(client, steps)
+    assert steps.begun == []
+    assert client.leaving == {steps, *steps.subscriptions}

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Struct
 
-from searchbus_bus.catalog.definitions import changes, fingerprint
+from searchbus_bus.catalog.catalogs import changes, fingerprint
 from searchbus_contracts import ToolDescriptor
 
 __all__ = ["Held", "Pin", "PinnedToolset", "Pins", "Reviewed"]

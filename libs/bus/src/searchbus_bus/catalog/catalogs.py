@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from searchbus_contracts import (
     Catalog,
@@ -17,18 +19,60 @@ from searchbus_contracts import (
     ErrorCode,
     Fault,
     Refusal,
+    ToolAnnotations,
+    ToolDescriptor,
     decode_catalog,
 )
 from searchbus_contracts.catalog_packing import KINDS
+from searchbus_contracts.codec import canonical
 
 from .. import telemetry
 from ..bus import Bus
 from ..tasks import end_task
-from .definitions import changes
+
+log = logging.getLogger("searchbus.bus")
 
 _TIMEOUT_S = 5.0
 _PARTS_AT_ONCE = 500
 """That are asked for; the worker sends as many as fit into one reply."""
+
+
+class Definition(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a model reads of a tool, and what a call needs: a tool is approved by the hash of this.
+
+    The other fields of a descriptor say how the tool is served or found.
+    """
+
+    name: str
+    title: str | None = None
+    description: str = ""
+    input_schema: dict[str, Any] = {}
+    output_schema: dict[str, Any] | None = None
+    annotations: ToolAnnotations | None = None
+    required_roles: tuple[str, ...] = ()
+
+
+def definition_of(tool: ToolDescriptor) -> Definition:
+    """The definition of a tool."""
+    return Definition(**{name: getattr(tool, name) for name in Definition.__struct_fields__})
+
+
+def fingerprint(tool: ToolDescriptor) -> str:
+    """SHA-256 over the canonical JSON of a tool's definition, as 64 hex digits."""
+    return hashlib.sha256(canonical(definition_of(tool))).hexdigest()
+
+
+def changes(old: ToolDescriptor, new: ToolDescriptor) -> list[str]:
+    """What differs between two definitions, as clauses for a log line; roles by their names."""
+    found = [
+        f"its {field.replace('_', ' ')} changed"
+        for field in Definition.__struct_fields__
+        if field != "required_roles" and getattr(old, field) != getattr(new, field)
+    ]
+    before, after = set(old.required_roles), set(new.required_roles)
+    found += [f"it no longer needs the role {role}" for role in sorted(before - after)]
+    found += [f"it now needs the role {role}" for role in sorted(after - before)]
+    return found
 
 
 class CatalogReader:
@@ -104,9 +148,6 @@ def _joined(service: str, parts: Sequence[CatalogPart]) -> Catalog:
         kind: tuple(item for part in parts for item in getattr(part, kind)) for kind in KINDS
     }
     return Catalog(service=service, **items)
-
-
-log = logging.getLogger("searchbus.bus")
 
 
 class Catalogs:

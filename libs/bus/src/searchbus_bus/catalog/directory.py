@@ -24,6 +24,20 @@ from ..transport import Subscription
 from .catalogs import Catalogs
 from .services import Absence, Instance, Listing, Owners, Presence, claims
 
+log = logging.getLogger("searchbus.bus")
+
+_MERGE_S = (0.02, 0.1)
+"""How long events are gathered before catalogues are fetched; random, so that the followers of one
+event do not ask at the same moment."""
+_JITTER = (0.8, 1.2)
+"""Of the time between rounds, so that followers that started together do not stay together."""
+_REPLIES_PER_S = 200
+"""Of discovery, at each follower: with more workers the rounds are rarer."""
+_MOST_INSTANCES = 10_000
+"""Of a service: a worker that announces instances without end fills no memory."""
+_PATIENCE_S = 1.0
+"""For catalogues that are read: a slow one does not hold what is known of the others."""
+
 _PINGS = 2
 _PING_TIMEOUT_S = 1.0
 """Of a ping, and between two."""
@@ -49,21 +63,6 @@ async def silent_instances(bus: Bus, instances: Iterable[tuple[str, str]]) -> li
         answered = await asyncio.gather(*(answers(*key) for key in silent))
         silent = [key for key, alive in zip(silent, answered, strict=True) if not alive]
     return silent
-
-
-log = logging.getLogger("searchbus.bus")
-
-_MERGE_S = (0.02, 0.1)
-"""How long events are gathered before catalogues are fetched; random, so that the followers of one
-event do not ask at the same moment."""
-_JITTER = (0.8, 1.2)
-"""Of the time between rounds, so that followers that started together do not stay together."""
-_REPLIES_PER_S = 200
-"""Of discovery, at each follower: with more workers the rounds are rarer."""
-_MOST_INSTANCES = 10_000
-"""Of a service: a worker that announces instances without end fills no memory."""
-_PATIENCE_S = 1.0
-"""For catalogues that are read: a slow one does not hold what is known of the others."""
 
 
 class Directory:

@@ -21,6 +21,8 @@ from searchbus_contracts import Catalog
 
 from .. import telemetry
 
+log = logging.getLogger("searchbus.bus")
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:
@@ -185,9 +187,6 @@ class Presence:
 
     def _away_s(self, known: _Service) -> float:
         return self._clock_s() - known.gone_s
-
-
-log = logging.getLogger("searchbus.bus")
 
 
 @dataclass(slots=True)

@@ -15,6 +15,12 @@ from typing import Any, TypeVar
 
 from searchbus_contracts import ErrorCode, Failure, Fault
 
+T = TypeVar("T")
+
+_WINDOW = 200
+_LEAST_SAMPLES = 20
+"""Fewer replies than this say nothing about the quantile."""
+
 
 @dataclass(slots=True)
 class Gathered:
@@ -79,13 +85,6 @@ def reciprocal_rank_fusion(rankings: Iterable[Iterable[K]], *, k: int) -> dict[K
         for rank, item in enumerate(ranking):
             scores[item] = scores.get(item, 0.0) + reciprocal_rank(rank, k=k)
     return scores
-
-
-T = TypeVar("T")
-
-_WINDOW = 200
-_LEAST_SAMPLES = 20
-"""Fewer replies than this say nothing about the quantile."""
 
 
 class RecentTimes:

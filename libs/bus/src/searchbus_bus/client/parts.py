@@ -23,6 +23,9 @@ from searchbus_contracts.inboxes import is_credit_subject
 from .. import telemetry
 from ..transport import Message
 
+DEFAULT_BYTES = 64 * 1024 * 1024
+"""NATS disconnects a client for which this many bytes are pending."""
+
 PART_BYTES = 512 * 1024
 """Size of a part; 5 MiB in such parts took 11 to 20 ms."""
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -152,10 +155,6 @@ class Assembly:
         if len(body) != self.size_bytes or found.hexdigest() != self.sha256:
             raise _malformed("The parts of a message do not fit together.")
         return body
-
-
-DEFAULT_BYTES = 64 * 1024 * 1024
-"""NATS disconnects a client for which this many bytes are pending."""
 
 
 class TransitBudget:

@@ -2,7 +2,7 @@
 
 Options that differ from nats-py's defaults, each for a measured reason: reconnect for ever (the
 default gives up after 60 attempts), pings every 3 s (a dead server went unnoticed for 4 minutes), a
-bounded first connect (a dead port hangs). nats_overrides.py decodes tolerantly, because one message
+bounded first connect (a dead port hangs). overrides.py decodes tolerantly, because one message
 with invalid UTF-8 would end the connection of every worker that it reaches.
 """
 
@@ -18,6 +18,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+from nats.micro.service import Service, ServiceConfig, ServiceInfo
 
 from searchbus_contracts import ErrorCode, Fault
 
@@ -26,7 +27,13 @@ from ..store.jetstream import NatsKeyValue
 from ..store.keyvalue import TIMEOUT_S
 from ..tasks import end_task, wait_for_event
 from ..transport import Callback, DirectCallback, Message, ServiceRecord
-from .overrides import BusClient, DescribedService
+from .overrides import BusClient
+
+PING_INTERVAL_S = 1
+MAX_OUTSTANDING_PINGS = 2
+"""A server that hangs is left after two to three seconds: a call with a deadline of five seconds is
+then sent once more through another server."""
+RECONNECT_WAIT_S = 0.25
 
 log = logging.getLogger("searchbus.bus")
 
@@ -49,6 +56,33 @@ async def _leave(
         log.debug("the connection was lost before a subscription could be drained")
     else:
         client.leaving.difference_update(subscriptions)
+
+
+class DescribedService(Service):
+    """A micro service whose `$SRV.INFO` lists endpoints that the bus itself subscribes to."""
+
+    def __init__(self, client: Client, record: ServiceRecord) -> None:
+        super().__init__(
+            client,
+            ServiceConfig(
+                name=record.name,
+                version=record.version,
+                description=record.description,
+                metadata=record.metadata,
+            ),
+        )
+        self._record = record
+
+    @property
+    def subscriptions(self) -> list[Subscription]:
+        """Those to `$SRV.*`."""
+        return list(self._subscriptions.values())
+
+    def info(self) -> ServiceInfo:
+        """What `$SRV.INFO` replies."""
+        return ServiceInfo.from_dict(
+            {**super().info().to_dict(), "endpoints": self._record.endpoints}
+        )
 
 
 class NatsAnnouncement:
@@ -78,13 +112,6 @@ class NatsSubscription:
     async def unsubscribe(self) -> None:
         """Stop delivery at once."""
         await _leave(self._client, [self.subscription], self.subscription.unsubscribe)
-
-
-PING_INTERVAL_S = 1
-MAX_OUTSTANDING_PINGS = 2
-"""A server that hangs is left after two to three seconds: a call with a deadline of five seconds is
-then sent once more through another server."""
-RECONNECT_WAIT_S = 0.25
 
 
 class NatsTransport:

@@ -25,6 +25,21 @@ from .. import telemetry
 from ..tasks import end_task, wait_for_event, within
 from .keyvalue import TIMEOUT_S, Entry, OnWrite
 
+T = TypeVar("T")
+
+_OPEN_TIMEOUT_S = 2.0
+_PAUSE_MIN_S, _PAUSE_MAX_S = 0.1, 5.0
+"""Between two attempts to open a bucket that is unreachable."""
+_REPLICATE_MIN_S, _REPLICATE_MAX_S = 2.0, 300.0
+"""Between two attempts to give a bucket its replicas."""
+_DELETED_FOR_S = 1
+"""How long the mark of a deletion stays; the server allows whole seconds."""
+_WRONG_REVISION = (10071, 10164)
+"""JetStream's codes for a write that expected another revision."""
+_SERVER_ERROR = 500
+"""Codes of JetStream from here on: it cannot serve; below, it refuses this one request."""
+_GONE = (nats.errors.Error, TimeoutError, OSError)
+
 log = logging.getLogger("searchbus.bus")
 
 MAX_VALUE_BYTES = 512 * 1024
@@ -106,22 +121,6 @@ async def _create(context: JetStreamContext, name: str, ttl_s: float, max_bytes:
         # A single server, or too few of a cluster are up. If another worker was quicker, the
         # request is the same, or the next attempt finds the bucket.
         await context.add_stream(config, num_replicas=1)
-
-
-T = TypeVar("T")
-
-_OPEN_TIMEOUT_S = 2.0
-_PAUSE_MIN_S, _PAUSE_MAX_S = 0.1, 5.0
-"""Between two attempts to open a bucket that is unreachable."""
-_REPLICATE_MIN_S, _REPLICATE_MAX_S = 2.0, 300.0
-"""Between two attempts to give a bucket its replicas."""
-_DELETED_FOR_S = 1
-"""How long the mark of a deletion stays; the server allows whole seconds."""
-_WRONG_REVISION = (10071, 10164)
-"""JetStream's codes for a write that expected another revision."""
-_SERVER_ERROR = 500
-"""Codes of JetStream from here on: it cannot serve; below, it refuses this one request."""
-_GONE = (nats.errors.Error, TimeoutError, OSError)
 
 
 class NatsKeyValue:

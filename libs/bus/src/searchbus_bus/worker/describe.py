@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -190,8 +190,6 @@ def _prompt_argument(name: str, hint: Any, required: bool) -> PromptArgument:
 def _error(part: type, name: str, reason: str) -> DeclarationError:
     return DeclarationError(f"{part.__name__}.{name}: {reason}.")
 
-
-T = TypeVar("T")
 
 CHECK_REPLIES = os.environ.get("SEARCHBUS_CHECK_REPLIES") == "1"
 """Whether every field of every reply is validated. For tests: it costs as much as encoding.

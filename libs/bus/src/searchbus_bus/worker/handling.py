@@ -37,6 +37,10 @@ from ..loop_watch import serves
 from ..transport import Message, Transport, publish_or_log
 from .toolset import Call
 
+_LATE_S = 1.0
+"""Behind its deadline a request was not just slow."""
+_WARN_EVERY_S = 60.0
+
 log = logging.getLogger("searchbus.bus")
 
 
@@ -110,10 +114,6 @@ class Replies:
 
 Handler = Callable[[Call, bytes], Awaitable[Any]]
 """Takes the body of a request, not decoded, and returns the reply, not encoded."""
-
-_LATE_S = 1.0
-"""Behind its deadline a request was not just slow."""
-_WARN_EVERY_S = 60.0
 
 
 def cancelled_fault() -> Fault:

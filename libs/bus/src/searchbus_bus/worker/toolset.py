@@ -30,6 +30,8 @@ from searchbus_contracts import (
 
 from ..client.request import Deadline
 
+T = TypeVar("T")
+
 
 @dataclass(slots=True, kw_only=True)
 class Call:
@@ -77,8 +79,6 @@ class Call:
 
 
 _ATTRIBUTE = "__searchbus_declarations__"
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from searchbus_bus.catalog.definitions import definition_of
+from searchbus_bus.catalog.catalogs import definition_of
 from searchbus_contracts import ToolDescriptor
 from searchbus_runtime.pin_file import PinFile
 from searchbus_runtime.pins import Held

@@ -15,7 +15,7 @@ import msgspec
 import typer
 
 from searchbus_bus import Directory, connect
-from searchbus_bus.catalog.definitions import definition_of
+from searchbus_bus.catalog.catalogs import definition_of
 from searchbus_contracts import Fault, ToolDescriptor
 from searchbus_contracts.services import toolset_owners
 from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
