@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .catalog.directory import Directory
     from .client.discovery import WorkerInfo
     from .client.fanout import Gathered, Hedge
-    from .client.request import InstanceGone, Request
+    from .client.request import InstanceGoneError, Request
     from .identity import ActorSigner, ActorVerifier, new_actor_keys
     from .memory import MemoryBroker
     from .store.keyvalue import KeyValue
@@ -46,7 +46,7 @@ __all__ = [
     "Directory",
     "Gathered",
     "Hedge",
-    "InstanceGone",
+    "InstanceGoneError",
     "KeyValue",
     "LiveGauge",
     "MemoryBroker",
@@ -77,7 +77,7 @@ __getattr__, __dir__ = lazy_exports(
         "catalog.directory": ("Directory",),
         "client.discovery": ("WorkerInfo",),
         "client.fanout": ("Gathered", "Hedge",),
-        "client.request": ("InstanceGone", "Request",),
+        "client.request": ("InstanceGoneError", "Request",),
         "identity": ("ActorSigner", "ActorVerifier", "new_actor_keys",),
         "memory": ("MemoryBroker",),
         "store.keyvalue": ("KeyValue",),

@@ -15,7 +15,7 @@ from .client.discovery import WorkerInfo, discover
 from .client.fanout import Gathered, Hedge, gather
 from .client.fleet import Fleet, State
 from .client.parts import TransitBudget
-from .client.request import InstanceGone, OnEvent, Request
+from .client.request import InstanceGoneError, OnEvent, Request
 from .client.requester import RECONNECT_GRACE_S, Requester
 from .identity import ActorSigner, ActorVerifier
 from .store.keyvalue import TIMEOUT_S, KeyValue
@@ -107,13 +107,13 @@ class Bus:
         Cancelling the awaiting task cancels the work at the service.
 
         Raises:
-            InstanceGone: the instance that alone can do the request has left.
+            InstanceGoneError: the instance that alone can do the request has left.
             Fault: the failure that the service replied with, or deadline_exceeded, unavailable,
                 internal.
         """
         try:
             body = await self._requester.send(request)
-        except InstanceGone:
+        except InstanceGoneError:
             raise
         except Fault as fault:
             raise self._explained(fault, request.service) from None
@@ -204,8 +204,8 @@ class Bus:
 
         Args:
             ttl_s: how long an entry lives after it was written.
-            max_bytes: of all entries together.
-            timeout_s: of each operation.
+            max_bytes: limit of all entries together.
+            timeout_s: limit of each operation.
         """
         bucket = f"{self.subjects.prefix}_{name}"
         return await self.transport.key_value(
@@ -261,7 +261,7 @@ async def connect(
         url: one address or several, separated by commas.
         connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
         signer, verifier, reconnect_grace_s: see Bus.
-        options: of `NatsTransport.connect` (find_url) and of nats-py (nkeys_seed_str, tls, …).
+        options: those of `NatsTransport.connect` (find_url) and of nats-py (nkeys_seed_str, tls, …).
     """
     # Imported here, because the in-memory broker must load without nats.
     from .nats.transport import NatsTransport

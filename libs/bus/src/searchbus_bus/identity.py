@@ -35,7 +35,7 @@ class Sent:
     """The request that a signature is for.
 
     Args:
-        sha256: of the whole body, in hex.
+        sha256: hash of the whole body, in hex.
     """
 
     subject: str

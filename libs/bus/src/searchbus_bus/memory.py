@@ -22,7 +22,7 @@ from .transport import Callback, DirectCallback, Message, ServiceRecord
 
 _ids = itertools.count(1)
 _TURNS_OF_A_REPLY = 16
-"""Of the event loop, generously: a message takes two, the callback one, its reply two."""
+"""Turns of the event loop, generously: a message takes two, the callback one, its reply two."""
 
 
 @lru_cache(maxsize=8192)

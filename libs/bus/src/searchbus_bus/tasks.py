@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 _CANCEL_AGAIN_S = 0.2
 _TURNS_OF_A_REPLY = 16
-"""Of the event loop, generously: from the socket to the task that waits for the reply."""
+"""Turns of the event loop, generously: from the socket to the task that waits for the reply."""
 
 
 class Background(set["asyncio.Task[None]"]):

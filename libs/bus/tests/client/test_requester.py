@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from searchbus_bus import (
     ActorSigner,
     ActorVerifier,
-    InstanceGone,
+    InstanceGoneError,
     MemoryBroker,
     Request,
     new_actor_keys,
@@ -104,7 +104,7 @@ async def test_what_one_instance_alone_can_do_is_sent_there_once(transport):
     alone = replace(REQUEST, instance="i", instance_only=True)
     script(transport, failing("unavailable"))
     caught = await fault_of(requester(transport).send(alone))
-    assert (caught.code, isinstance(caught, InstanceGone)) == ("unavailable", False)
+    assert (caught.code, isinstance(caught, InstanceGoneError)) == ("unavailable", False)
     (sent,) = transport.requests()
     assert sent.subject == "sb.v1.at.i.echo.say"
     assert sent.headers["Instance-Only"] == "1"
@@ -116,7 +116,7 @@ async def test_an_instance_that_left_before_the_request_came_is_named(transport)
     caught = await fault_of(
         requester(transport).send(replace(REQUEST, instance="i", instance_only=True))
     )
-    assert isinstance(caught, InstanceGone)
+    assert isinstance(caught, InstanceGoneError)
     assert (caught.received, caught.failure.retryable) == (False, True)
     assert len(transport.requests()) == 1
 

@@ -11,7 +11,7 @@ from searchbus_bus import (
     Call,
     Directory,
     Hedge,
-    InstanceGone,
+    InstanceGoneError,
     MemoryBroker,
     Request,
     Worker,
@@ -177,7 +177,7 @@ async def test_an_instance_that_alone_had_the_request_is_gone(acknowledged):
         assert await stack.holder() == "a"
         await asyncio.sleep(0.1 if acknowledged else 0)
         stack.kill("a")
-        with pytest.raises(InstanceGone) as caught:
+        with pytest.raises(InstanceGoneError) as caught:
             await request
         assert caught.value.received
         assert stack.echoes["b"].started == 0

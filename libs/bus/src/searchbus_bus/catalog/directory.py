@@ -30,17 +30,17 @@ _MERGE_S = (0.02, 0.1)
 """How long events are gathered before catalogues are fetched; random, so that the followers of one
 event do not ask at the same moment."""
 _JITTER = (0.8, 1.2)
-"""Of the time between rounds, so that followers that started together do not stay together."""
+"""Factor of the time between rounds, so that followers that started together do not stay together."""
 _REPLIES_PER_S = 200
-"""Of discovery, at each follower: with more workers the rounds are rarer."""
+"""Replies of discovery at each follower: with more workers the rounds are rarer."""
 _MOST_INSTANCES = 10_000
-"""Of a service: a worker that announces instances without end fills no memory."""
+"""Instances of a service: a worker that announces them without end fills no memory."""
 _PATIENCE_S = 1.0
 """For catalogues that are read: a slow one does not hold what is known of the others."""
 
 _PINGS = 2
 _PING_TIMEOUT_S = 1.0
-"""Of a ping, and between two."""
+"""Limit of a ping, and the time between two."""
 _AT_ONCE = 100
 
 

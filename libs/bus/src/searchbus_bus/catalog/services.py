@@ -278,8 +278,8 @@ def claims(
         offers: service → the toolsets of its catalogue.
         there: services that have workers, or had until a moment ago.
     """
-    taken = {toolset for service in there for toolset in offers[service]}
+    claimed = {toolset for service in there for toolset in offers[service]}
     return {
-        service: tuple(t for t in toolsets if service in there or t not in taken)
+        service: tuple(t for t in toolsets if service in there or t not in claimed)
         for service, toolsets in offers.items()
     }

@@ -117,7 +117,7 @@ class Hedge:
     than it saves.
 
     Args:
-        quantile: of the latest latencies, after which the second request is sent.
+        quantile: quantile of the latest latencies, after which the second request is sent.
         share: limit of second requests, as a share of all requests.
         least_s: the second request is never sent before, in seconds.
     """

@@ -119,7 +119,7 @@ class Inbox:
     """Sends single attempts over a transport and matches what comes back. See `Requester`.
 
     Attributes:
-        budget: of large replies.
+        budget: limits of large replies.
     """
 
     def __init__(self, transport: Transport) -> None:

@@ -166,8 +166,8 @@ class TransitBudget:
     Replies of one message do not count.
 
     Args:
-        total_bytes: of all callers together.
-        caller_bytes: of one caller.
+        total_bytes: limit of all callers together.
+        caller_bytes: limit of one caller.
     """
 
     def __init__(self, total_bytes: int = DEFAULT_BYTES, caller_bytes: int = DEFAULT_BYTES) -> None:

@@ -77,9 +77,9 @@ class Request(_Addressed[T], Generic[T], frozen=True, kw_only=True):
         on_event: called for progress and log lines that come before the reply.
         idempotent: whether the request may be repeated after a lost connection or worker.
         replier: who replies, where it is not a service; see searchbus_contracts.inboxes.
-        instance: of the service, to ask first; by default whichever the queue group picks.
+        instance: the instance to ask first; by default whichever the queue group picks.
         instance_only: whether no other instance can do it: the request is sent once, and fails with
-            InstanceGone where the instance has left. The receiver must not pass it on.
+            InstanceGoneError where the instance has left. The receiver must not pass it on.
     """
 
     service: str
@@ -92,7 +92,7 @@ class Request(_Addressed[T], Generic[T], frozen=True, kw_only=True):
     instance_only: bool = False
 
 
-class InstanceGone(Fault):
+class InstanceGoneError(Fault):
     """The only instance that a request was for (`Request.instance_only`) has left the bus.
 
     Args:

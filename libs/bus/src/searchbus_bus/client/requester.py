@@ -27,7 +27,7 @@ from ..transport import Transport, publish_or_log
 from .fleet import ACK_AFTER_MS, Fleet, State
 from .inbox import FailedAttempt, Inbox, Pending, random_id
 from .parts import MAX_BODY_BYTES, TransitFullError
-from .request import Deadline, InstanceGone, Request
+from .request import Deadline, InstanceGoneError, Request
 
 _ATTEMPTS = 2
 _ATTEMPTS_IF_LOST = 4
@@ -162,7 +162,7 @@ class Requester:
                 # It is on standby, or just left: the others were not asked yet.
                 self.fleet.absent(instance)
                 if request.instance_only:
-                    raise InstanceGone(outcome.fault.failure.message, received=False)
+                    raise InstanceGoneError(outcome.fault.failure.message, received=False)
                 avoid.add(instance)
                 instance = None
                 attempt -= 1
@@ -277,5 +277,5 @@ def _final(failed: FailedAttempt, request: Request[Any]) -> Fault:
     elif failed.cause == "worker_lost":
         message += " Try again."
     if request.instance_only and failed.cause == "worker_lost":
-        return InstanceGone(message, received=True)
+        return InstanceGoneError(message, received=True)
     return Fault(failure.code, message, retryable=failure.retryable and request.idempotent)

@@ -152,7 +152,7 @@ def read_messages(
     """The whole messages at the start of `data` with the ids of their subscriptions, and the rest.
 
     Args:
-        data: of NATS's client protocol, from the start of a line on.
+        data: bytes of NATS's client protocol, from the start of a line on.
         subscriptions: the ids of those whose messages are read; any other one ends the reading.
     """
     found: list[tuple[int, Message]] = []

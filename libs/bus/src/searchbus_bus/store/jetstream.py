@@ -57,7 +57,7 @@ async def open_bucket(
     One that exists keeps its limits, so that old and new workers share it in a rolling update.
 
     Args:
-        timeout_s: of each request.
+        timeout_s: limit of each request.
 
     Raises:
         nats.errors.Error: also where the stream has no leader at the moment.
@@ -130,7 +130,7 @@ class NatsKeyValue:
         connect: returns the connection; raises Fault(unavailable) while there is none.
         ttl_s: how long an entry lives after it was written, in seconds.
         max_bytes: limit of all entries together.
-        timeout_s: of an operation.
+        timeout_s: limit of an operation.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ class Lease:
     Args:
         value: what is written; it may be replaced between two writes.
         is_mine: whether a value was written by this holder; by default, whether it equals `value`.
-        revision: of the entry, where this holder has written it already, or takes it over.
+        revision: revision of the entry, where this holder has written it already, or takes it over.
 
     Attributes:
         emptied: whether the last write found no entry, as after a restart of NATS.

@@ -30,7 +30,7 @@ _UNPACKED_BYTES = 16 * 2**20
 class _Part:
     """
     Args:
-        size_bytes: of its descriptors as JSON.
+        size_bytes: size of its descriptors as JSON.
         packed: the same part packed, once somebody asked for it.
     """
 

@@ -114,7 +114,7 @@ def describe_template(
     """The descriptor of a family of resources.
 
     Args:
-        kinds: of the toolset's declarations.
+        kinds: the kinds of the toolset's declarations.
     """
     return ResourceTemplate(
         **_resource_fields(part, name, declaration),
@@ -124,10 +124,9 @@ def describe_template(
 
 
 def _resource_fields(part: type[Toolset], name: str, declaration: Declaration) -> dict[str, Any]:
-    options = declaration.options
     return {
-        **options,
-        "name": options["name"] or name,
+        "name": name,
+        **declaration.options,
         "toolset": _toolset_name(part),
         "description": _description(part, name),
     }

@@ -30,7 +30,7 @@ MAX_WAIT_S = 0.5
 """A request that would wait longer for a slot is refused."""
 _LOOK_EVERY_S = 0.1
 _WEIGHT_OF_LATEST = 0.05
-"""Of the latest request in the average of their durations."""
+"""Weight of the latest request in the average of the durations."""
 
 
 @dataclass(slots=True)

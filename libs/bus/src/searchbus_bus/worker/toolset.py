@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, TypeVar, overload
+from typing import Any, ClassVar, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 from msgspec import Struct
@@ -144,9 +144,9 @@ def tool(
         title: for people.
         required_roles: all of these are needed to see and to call the tool.
         timeout_ms: the time limit of one call, set by the edge.
-        client_capabilities: of MCP, which a client must declare to call.
+        client_capabilities: MCP capabilities that a client must declare to call.
         costly: a call costs money.
-        max_request_bytes: of a call over HTTP; 0 leaves it to the edge (256 KiB by default).
+        max_request_bytes: limit of a call over HTTP; 0 leaves it to the edge (256 KiB by default).
         untrusted: results have text that others wrote, and are marked so.
         in_prompts: prompts name it to callers who may call it.
         examples: requests that the tool serves, indexed for search.
@@ -194,36 +194,26 @@ def endpoint(method: EndpointMethod | None = None, *, required_roles: tuple[str,
     return declare if method is None else declare(method)
 
 
-def resource(
-    uri: str,
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    mime_type: str | None = None,
-    required_roles: tuple[str, ...] = (),
-    untrusted: bool = False,
-) -> Callable[[ReadMethod], ReadMethod]:
-    """Offer a resource with a fixed URI, read by the method. Without `name` it has the method's."""
-    return _declare(
-        "resource", uri=uri, name=name, title=title, mime_type=mime_type,
-        required_roles=required_roles, untrusted=untrusted,
-    )  # fmt: skip
+class ResourceOptions(TypedDict, total=False):
+    """What a resource or a template may have besides its URI: by default the method's name."""
+
+    name: str
+    title: str
+    mime_type: str
+    required_roles: tuple[str, ...]
+    untrusted: bool
+
+
+def resource(uri: str, **options: Unpack[ResourceOptions]) -> Callable[[ReadMethod], ReadMethod]:
+    """Offer a resource with a fixed URI, read by the method."""
+    return _declare("resource", uri=uri, **options)
 
 
 def resource_template(
-    uri_template: str,
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    mime_type: str | None = None,
-    required_roles: tuple[str, ...] = (),
-    untrusted: bool = False,
+    uri_template: str, **options: Unpack[ResourceOptions]
 ) -> Callable[[ReadMethod], ReadMethod]:
     """Offer a family of resources (RFC 6570 level 1), read by the method."""
-    return _declare(
-        "template", uri_template=uri_template, name=name, title=title, mime_type=mime_type,
-        required_roles=required_roles, untrusted=untrusted,
-    )  # fmt: skip
+    return _declare("template", uri_template=uri_template, **options)
 
 
 def resource_list(method: ListMethod) -> ListMethod:

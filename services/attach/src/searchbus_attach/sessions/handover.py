@@ -53,7 +53,7 @@ class Handover:
         """Let another worker do a call; its progress and its log lines are passed on.
 
         Raises:
-            InstanceGone: that worker has left the bus.
+            InstanceGoneError: that worker has left the bus.
             Fault: the failure of the call.
         """
         events: asyncio.Queue[ToolEvent | None] = asyncio.Queue()
