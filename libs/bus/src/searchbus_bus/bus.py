@@ -261,7 +261,7 @@ async def connect(
         url: one address or several, separated by commas.
         connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
         signer, verifier, reconnect_grace_s: see Bus.
-        options: those of `NatsTransport.connect` (find_url) and of nats-py (nkeys_seed_str, tls, …).
+        options: see `NatsTransport.connect` (find_url) and nats-py (nkeys_seed_str, tls, …).
     """
     # Imported here, because the in-memory broker must load without nats.
     from .nats.transport import NatsTransport

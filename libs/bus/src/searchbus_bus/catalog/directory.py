@@ -30,7 +30,7 @@ _MERGE_S = (0.02, 0.1)
 """How long events are gathered before catalogues are fetched; random, so that the followers of one
 event do not ask at the same moment."""
 _JITTER = (0.8, 1.2)
-"""Factor of the time between rounds, so that followers that started together do not stay together."""
+"""Factor of the time between rounds: followers that started together do not stay together."""
 _REPLIES_PER_S = 200
 """Replies of discovery at each follower: with more workers the rounds are rarer."""
 _MOST_INSTANCES = 10_000

@@ -147,8 +147,8 @@ class NatsTransport:
             connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
             find_url: asked before each attempt to reconnect, for a server that may come back at
                 another address; `None` keeps the last one.
-            store_nkeys_seed_str: seed of the user for `key_value`, where buckets are in an account of
-                their own; `None` uses this connection.
+            store_nkeys_seed_str: seed of the user for `key_value`, where buckets are in another
+                account; `None` uses this connection.
             options: further nats-py options (tls, nkeys_seed_str, …).
 
         Raises:

@@ -16,7 +16,7 @@ from typing import Protocol
 from searchbus_contracts import ErrorCode, Fault
 
 TIMEOUT_S = 0.1
-"""Limit of an operation, unless a bucket has another: what a call may lose when the store goes away."""
+"""Default limit of an operation: what a call may lose when the store goes away."""
 
 OnWrite = Callable[[str, bytes | None], None]
 """Called with the key and its new value; None where it was deleted. Must be quick."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -17,8 +16,6 @@ from searchbus_contracts import (
     PromptDescriptor,
     PromptMessage,
     Renderer,
-    ResourceDescriptor,
-    ResourceTemplate,
     TextContent,
     ToolDescriptor,
     ToolReply,
@@ -62,13 +59,10 @@ def describe_method(
     except TypeError as error:
         raise _error(part, name, str(error)) from None
     descriptor = ToolDescriptor(
-        name=name,
-        toolset=_toolset_name(part),
-        description=_description(part, name),
+        **described(part, name, declaration),
         input_schema=input_schema(arguments),
         output_schema=form.schema,
         renderer=form.renderer,
-        **declaration.options,
     )
     return check_limits(descriptor), arguments, form
 
@@ -89,45 +83,29 @@ def describe_prompt(part: Toolset, name: str, declaration: Declaration) -> Promp
     if isinstance(body, str):
         body = (PromptMessage(role="user", content=TextContent(text=body)),)
     return PromptDescriptor(
-        name=name,
-        toolset=_toolset_name(type(part)),
-        description=_description(type(part), name),
+        **described(type(part), name, declaration),
         messages=body,
         arguments=tuple(
             _prompt_argument(key, hints[key], parameter.default is inspect.Parameter.empty)
             for key, parameter in parameters.items()
         ),
-        **declaration.options,
     )
 
 
-def describe_resource(
-    part: type[Toolset], name: str, declaration: Declaration
-) -> ResourceDescriptor:
-    """The descriptor of a resource with a fixed URI."""
-    return ResourceDescriptor(**_resource_fields(part, name, declaration))
+def described(part: type[Toolset], name: str, declaration: Declaration) -> dict[str, Any]:
+    """The fields that the descriptors of tools, prompts, resources and templates share.
 
-
-def describe_template(
-    part: type[Toolset], name: str, declaration: Declaration, kinds: Container[str]
-) -> ResourceTemplate:
-    """The descriptor of a family of resources.
-
-    Args:
-        kinds: the kinds of the toolset's declarations.
+    Raises:
+        DeclarationError: the toolset has no name, or the method no docstring.
     """
-    return ResourceTemplate(
-        **_resource_fields(part, name, declaration),
-        lists="resource_list" in kinds,
-        searches="resource_search" in kinds,
-    )
-
-
-def _resource_fields(part: type[Toolset], name: str, declaration: Declaration) -> dict[str, Any]:
+    if not part.toolset:
+        raise DeclarationError(
+            f"{part.__name__} has no name. Write class {part.__name__}(Toolset, name='…')."
+        )
     return {
         "name": name,
         **declaration.options,
-        "toolset": _toolset_name(part),
+        "toolset": part.toolset,
         "description": _description(part, name),
     }
 
@@ -155,14 +133,6 @@ def _request_and_reply(part: type, name: str) -> tuple[Any, Any]:
     if len(parameters) != 2 or missing or hints[parameters[0]] is not Call:
         raise _error(part, name, "the signature must be (self, call: Call, request: …) -> reply")
     return hints[parameters[1]], hints["return"]
-
-
-def _toolset_name(part: type[Toolset]) -> str:
-    if not part.toolset:
-        raise DeclarationError(
-            f"{part.__name__} has no name. Write class {part.__name__}(Toolset, name='…')."
-        )
-    return part.toolset
 
 
 def _description(part: type, name: str) -> str:

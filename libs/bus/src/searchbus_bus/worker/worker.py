@@ -42,8 +42,7 @@ from .describe import (
     check_type,
     describe_method,
     describe_prompt,
-    describe_resource,
-    describe_template,
+    described,
     endpoint_types,
 )
 from .toolset import Call, DeclarationError, Toolset, declarations
@@ -265,11 +264,15 @@ class Worker:
             elif declaration.kind == "resource_search":
                 verbs["search"] = Endpoint(ResourceSearchRequest, method, ResourceSearchReply)
             elif declaration.kind == "resource":
-                resource = describe_resource(type(part), name, declaration)
+                resource = ResourceDescriptor(**described(type(part), name, declaration))
                 self._resources[resource.uri] = resource
                 fixed.append((re.compile(re.escape(resource.uri)), method))
             elif declaration.kind == "template":
-                template = describe_template(type(part), name, declaration, kinds)
+                template = ResourceTemplate(
+                    **described(type(part), name, declaration),
+                    lists="resource_list" in kinds,
+                    searches="resource_search" in kinds,
+                )
                 self._templates[template.uri_template] = template
                 families.append((template_pattern(template.uri_template), method))
         if fixed or families:
