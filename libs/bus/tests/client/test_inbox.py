@@ -400,7 +400,10 @@ async def test_replies_to_one_question_keep_the_others_open(transport):
     transport.on_publish = requests.append
     answers = [(0, b"a1"), (0, b"a2"), (1, b"b1")]
 
+    waits = []
+
     async def replies_arrived(window_s, complete):
+        waits.append(window_s)
         if answers:
             place, body = answers.pop(0)
             await transport.reply(requests[place], body)
@@ -409,6 +412,7 @@ async def test_replies_to_one_question_keep_the_others_open(transport):
     questions = [Question("$SRV.INFO.a", "a", enough=2), Question("$SRV.INFO.b", "b", enough=1)]
     found = await Inbox(transport).collect(questions, quiet_s=60, most_s=60)
     assert found == [[b"a1", b"a2"], [b"b1"]]
+    assert len(waits) == 3, "nobody waits once there are enough"
     assert await Inbox(transport).collect([], quiet_s=60, most_s=60) == []
 
 

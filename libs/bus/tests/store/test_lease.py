@@ -74,9 +74,9 @@ async def test_an_unreachable_store_is_no_lost_lease(store):
     store.away = True
     await lease.release()
     store.away = False
-    assert await lease.write() is None
     await lease.release()
     assert await store.keys() == []
+    assert await lease.write() is None
 
 
 async def test_what_expired_is_made_again_only_where_wanted(store):

@@ -174,7 +174,8 @@ async def test_standby_keeps_only_what_stays(part):
     assert sorted(await part.send("a", "at.a", "at.end")) == [("a", "A"), ("at.a", "A")]
     await part.membership.leave()
     await part.membership.add("b", "B")
-    assert await part.send("a", "at.a", "b", "at.b") == []
+    await part.membership.add("c", "C", stays=True)
+    assert await part.send("a", "at.a", "b", "at.b", "c") == [("c", "C")]
     await part.membership.join()
     await part.membership.join()
     found = await part.send("a", "at.a", "b", "at.b")
