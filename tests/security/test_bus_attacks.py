@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from nats.aio.msg import Msg
 
-from searchbus_contracts.permissions import (
+from searchbus_contracts.services import (
     publishes,
     publishes_not,
     subscribes,

@@ -11,7 +11,7 @@ from searchbus_bus.parts import Assembly, ChunkMark
 from searchbus_bus.replies import Replies
 from searchbus_bus.transport import Message
 from searchbus_contracts import ErrorCode, Failure, Fault, ToolEvent, decode
-from searchbus_contracts.inboxes import is_credit_subject
+from searchbus_contracts.subjects import is_credit_subject
 from searchbus_testing import until
 
 REQUEST = Message("sb.v1.echo.say", b"{}", reply="inbox.1")

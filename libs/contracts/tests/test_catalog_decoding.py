@@ -11,11 +11,11 @@ from searchbus_contracts import (
     Catalog,
     CatalogPart,
     Fault,
-    catalog_decoding,
+    catalog,
     decode_catalog,
     encode,
 )
-from searchbus_contracts.catalog_packing import pack, part_hash
+from searchbus_contracts.catalog import pack, part_hash
 
 from .test_catalog import CATALOG, TOOL
 
@@ -137,7 +137,7 @@ def test_packed_part_that_does_not_fit_is_refused_alone(name, content, reason):
 
 def test_packed_parts_together_are_limited(monkeypatch):
     """A small message must not fill the memory."""
-    monkeypatch.setattr(catalog_decoding, "_MAX_UNPACKED_BYTES", 2_000_000)
+    monkeypatch.setattr(catalog, "_MAX_UNPACKED_BYTES", 2_000_000)
     lines = [b" " * 1_500_000]
     part = CatalogPart(hash=part_hash("tools", lines), packed=pack("tools", lines))
     assert len(part.packed) < 10_000

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from searchbus_contracts import Fault
-from searchbus_contracts.catalog_packing import KINDS, pack, part_hash, unpack
+from searchbus_contracts.catalog import KINDS, pack, part_hash, unpack
 
 LINES = st.lists(st.binary(max_size=40).map(lambda line: line.replace(b"\n", b"")), max_size=5)
 

@@ -7,8 +7,7 @@ import uuid
 import pytest
 from msgspec.structs import replace
 
-from searchbus_contracts.document_ids import document_id, hash_of_text, revision_of
-from searchbus_contracts.ingest import Chunk, NewDocument
+from searchbus_contracts.ingest import Chunk, NewDocument, document_id, hash_of_text, revision_of
 
 DOCUMENT = NewDocument(
     document_id="d", title="t", text="text", chunks=(Chunk(start=0, end=4),),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from searchbus_contracts import decode, encode
-from searchbus_contracts.explanation import Explanation, LeftOut, Leg, Reading
-from searchbus_contracts.retrieval import SearchReply
+from searchbus_contracts.retrieval import Explanation, LeftOut, Leg, Reading, SearchReply
 
 
 def test_explained_reply_survives_the_wire():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from searchbus_contracts import is_token
-from searchbus_contracts.inboxes import DISCOVERY, INBOX, PART, inbox_prefix, part_subject
+from searchbus_contracts.subjects import DISCOVERY, INBOX, PART, inbox_prefix, part_subject
 
 
 def test_the_prefix_of_a_service_is_an_inbox():

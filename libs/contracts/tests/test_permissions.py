@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_contracts.inboxes import inbox_prefix
-from searchbus_contracts.permissions import (
+from searchbus_contracts.services import (
+    Service,
     publishes,
     publishes_not,
     subscribes,
     subscribes_not,
 )
-from searchbus_contracts.services import Service
+from searchbus_contracts.subjects import inbox_prefix
 
 EDGE = Service(
     name="edge", queue_group="connector", toolsets=("connector",),

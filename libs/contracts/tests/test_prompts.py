@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Fault, decode, encode
-from searchbus_contracts.prompts import CompleteReply, CompleteRequest, PromptGetRequest
+from searchbus_contracts.resources import CompleteReply, CompleteRequest, PromptGetRequest
 
 
 def test_a_request_without_arguments_is_short():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from searchbus_contracts import decode, encode
-from searchbus_contracts.ranking import Ranked
+from searchbus_contracts.coverage import Ranked
 
 
 def test_ranking_is_the_same_after_the_wire():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_contracts.text_parts import Part
+from searchbus_contracts.queries import Part
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from searchbus_contracts.wording import worded
+from searchbus_contracts.codec import worded
 
 
 class Color(StrEnum):

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from searchbus_contracts import Actor, ErrorCode, Fault, Parts, decode, encode
 from searchbus_contracts.headers import ACTOR, INSTANCE_ONLY, PARTS, REQ_ID
-from searchbus_contracts.inboxes import PART, part_subject
+from searchbus_contracts.subjects import PART, part_subject
 
 from . import telemetry
 from .call import Call

@@ -24,7 +24,7 @@ from searchbus_contracts import (
     encode,
 )
 from searchbus_contracts.headers import PARTS
-from searchbus_contracts.inboxes import INBOX, part_subject
+from searchbus_contracts.subjects import INBOX, part_subject
 
 from .deadline import Deadline
 from .ids import RandomIds
@@ -98,7 +98,7 @@ class Inbox:
         """Publish a request once and wait for its reply; never raises a Fault.
 
         Args:
-            replier: the service that replies; see searchbus_contracts.inboxes.
+            replier: the service that replies; see searchbus_contracts.subjects.
             on_silence: runs beside an attempt that waits for long, and may end it.
             caller: whose limit a large reply counts against.
         """

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from searchbus_contracts import ErrorCode, Failure, Fault, ToolEvent, decode, is_token
 from searchbus_contracts.headers import ACK, CHUNK, ERROR_CODE, ERROR_TEXT, EVENT, SIZE
-from searchbus_contracts.inboxes import is_credit_subject
+from searchbus_contracts.subjects import is_credit_subject
 
 from . import telemetry
 from .parts import WINDOW_PARTS, Assembly, ChunkMark

@@ -8,7 +8,7 @@ import logging
 
 from searchbus_contracts import Failure, Fault, ToolEvent, encode
 from searchbus_contracts.headers import ACK, CHUNK, CREDIT, ERROR_CODE, ERROR_TEXT, EVENT, SIZE
-from searchbus_contracts.inboxes import PART
+from searchbus_contracts.subjects import PART
 
 from .inbox import Inbox
 from .parts import ChunkMark, Credit, part_size_bytes, split

@@ -34,7 +34,7 @@ class Request(_Addressed[T], Generic[T], frozen=True, kw_only=True):
         actor: on whose behalf the request is sent.
         on_event: called for progress and log lines that come before the reply.
         idempotent: whether the request may be repeated after a lost connection or worker.
-        replier: who replies, where it is not a service; see searchbus_contracts.inboxes.
+        replier: who replies, where it is not a service; see searchbus_contracts.subjects.
         instance: of the service, to ask first; by default whichever the queue group picks.
         instance_only: whether no other instance can do it: the request is sent once, and fails with
             InstanceGone where the instance has left. The receiver must not pass it on.

@@ -33,7 +33,7 @@ from searchbus_contracts import (
     ToolReply,
     decode,
 )
-from searchbus_contracts.prompts import (
+from searchbus_contracts.resources import (
     CompleteReply,
     CompleteRequest,
     PromptGetReply,

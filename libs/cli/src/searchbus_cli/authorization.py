@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from searchbus_contracts.permissions import (
+from searchbus_contracts.services import (
     publishes,
     publishes_not,
     subscribes,
@@ -20,8 +20,6 @@ from searchbus_contracts.permissions import (
 )
 from searchbus_contracts.services import Service
 from searchbus_contracts.subjects import DEFAULT_PREFIX
-
-__all__ = ["BUS", "accounts", "authorization", "store_account", "with_buckets"]
 
 BUS = "BUS"
 

@@ -25,8 +25,6 @@ from .launching import ForkedProcess, Launcher
 from .logfile import LogFile
 from .output import tell
 
-__all__ = ["Child", "GaveUp"]
-
 QUICK_DEATH_S = 10.0
 MAX_QUICK_DEATHS = 5
 SHOWN_LINES = 8

@@ -12,8 +12,6 @@ from searchbus_runtime.state import LOCK_FILE
 
 from .errors import AlreadyRunning
 
-__all__ = ["claim_folder"]
-
 _ATTEMPTS = 5
 
 

@@ -8,8 +8,6 @@ from searchbus_runtime.clients import ClientPipe
 
 from .stack import Stack
 
-__all__ = ["ClientFollower"]
-
 LOOK_S = 1.0
 """macOS does not report that the last writer has closed a named pipe: one has to look."""
 

@@ -20,8 +20,6 @@ from .output import fail
 from .output_option import with_output_option
 from .source import help_line
 
-__all__ = ["CommandGroup"]
-
 
 class CommandGroup(TyperGroup):
     """A group of commands by name → target; sub-groups by `add_group`."""

@@ -28,8 +28,6 @@ from .nats_server import nats_server_binary
 from .output import echo, out
 from .stack_services import find_services
 
-__all__ = ["doctor"]
-
 Check = tuple[str, bool, str]
 LEAST_FREE_BYTES = 500 * 1024 * 1024
 

@@ -13,8 +13,6 @@ from .children import Child
 from .errors import StackError
 from .processes import Processes
 
-__all__ = ["Edges", "check_port"]
-
 # For slow and busy machines: a process that cannot start ends the stack long before.
 READY_TIMEOUT_S = 600.0
 _PROBE_TIMEOUT_S = 2.0

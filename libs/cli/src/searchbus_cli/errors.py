@@ -1,7 +1,5 @@
 """Why a stack cannot run; the messages say what to do."""
 
-__all__ = ["AlreadyRunning", "StackError"]
-
 
 class StackError(RuntimeError):
     """The stack cannot start or continue."""

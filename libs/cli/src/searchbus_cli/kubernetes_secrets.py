@@ -7,8 +7,6 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["secret_manifests"]
-
 
 def secret_manifests(folder: Path, names: Iterable[str], accounts: Mapping[str, object]) -> str:
     """A Secret for each service, and one with the accounts for the NATS chart; YAML.

@@ -18,8 +18,6 @@ from collections.abc import Mapping, Sequence
 
 from searchbus_runtime.parent import adopt_orphans
 
-__all__ = ["ForkedProcess", "Launcher"]
-
 _LINE_BYTES = 1024 * 1024
 
 

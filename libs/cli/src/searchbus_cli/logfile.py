@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from pathlib import Path
 
-__all__ = ["LogFile"]
-
 MAX_BYTES = 5 * 2**20
 
 

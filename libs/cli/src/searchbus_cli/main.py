@@ -11,12 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from searchbus_contracts.version import VERSION
+from searchbus_contracts import VERSION
 from searchbus_runtime.secrecy import hide_environment
 
 from .commands import CommandGroup
-
-__all__ = ["app", "main"]
 
 COMMANDS = {
     "up": "searchbus_cli.up:up",

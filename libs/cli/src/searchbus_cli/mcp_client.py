@@ -16,8 +16,6 @@ from httpx_sse import EventSource, SSEError
 
 from searchbus_contracts import VERSION
 
-__all__ = ["McpError", "McpHttp"]
-
 REVISION = "2026-07-28"
 EVENT_STREAM = "text/event-stream"
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from searchbus_bus import new_actor_keys
-from searchbus_contracts.inboxes import inbox_prefix
+from searchbus_contracts.subjects import inbox_prefix
 from searchbus_contracts.services import Service
 from searchbus_contracts.subjects import DEFAULT_PREFIX
 from searchbus_runtime.files import write_atomically
@@ -20,8 +20,6 @@ from .authorization import accounts, authorization, with_buckets
 from .kubernetes_secrets import secret_manifests
 from .output import err, fail
 from .seeds import new_seed, public_key
-
-__all__ = ["nats_config"]
 
 SEED = "SEARCHBUS_NATS_NKEY_SEED"
 STORE_SEED = "SEARCHBUS_NATS_STORE_NKEY_SEED"

@@ -11,8 +11,6 @@ from searchbus_runtime.files import write_atomically
 
 from .errors import StackError
 
-__all__ = ["bound_port", "nats_server_binary", "write_configuration"]
-
 ANY_PORT = -1
 
 

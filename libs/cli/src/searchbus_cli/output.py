@@ -19,8 +19,6 @@ from rich.text import Text
 
 from searchbus_runtime.printable import printable
 
-__all__ = ["Terminal", "echo", "err", "fail", "out", "print_error", "print_table", "tell"]
-
 UNLIMITED_CHARS = 100_000
 
 

@@ -9,8 +9,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-__all__ = ["with_output_option"]
-
 FLAG = "as_json"
 Output = Annotated[
     Literal["table", "json"],

@@ -10,8 +10,6 @@ from typing import Literal
 from .children import Child, GaveUp
 from .errors import StackError
 
-__all__ = ["Kind", "Processes"]
-
 Kind = Literal["edge", "service", "fakes", "nats"]
 _STOPPED_IN_ORDER: Sequence[Kind] = ("edge", "service", "fakes", "nats")
 _VITAL: Sequence[Kind] = ("edge", "nats")

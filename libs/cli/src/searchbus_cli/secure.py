@@ -8,15 +8,13 @@ from pathlib import Path
 import msgspec
 
 from searchbus_bus import new_actor_keys
-from searchbus_contracts.inboxes import inbox_prefix
+from searchbus_contracts.subjects import inbox_prefix
 from searchbus_contracts.services import Service
 from searchbus_runtime.files import write_atomically
 
 from .authorization import authorization, with_buckets
 from .errors import StackError
 from .seeds import new_seed, public_key
-
-__all__ = ["Security"]
 
 
 class _Keys(msgspec.Struct):

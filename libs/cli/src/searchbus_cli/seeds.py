@@ -6,8 +6,6 @@ import os
 
 import nkeys
 
-__all__ = ["new_seed", "public_key"]
-
 
 def new_seed() -> str:
     """The seed of a new user: its private key, which is to be kept secret."""

@@ -6,8 +6,6 @@ import ast
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-__all__ = ["assigns", "help_line", "is_module"]
-
 
 def help_line(target: str) -> str:
     """The first line that describes `module:attribute`; empty where none is found.

@@ -30,8 +30,6 @@ from .state_file import StateFile
 if TYPE_CHECKING:
     from .secure import Security
 
-__all__ = ["Stack"]
-
 _LOOK_EVERY_S = 1.0
 """For the files that start a service."""
 

@@ -13,8 +13,6 @@ from .errors import StackError
 from .nats_server import bound_port, nats_server_binary, write_configuration
 from .processes import Processes
 
-__all__ = ["NewChild", "start_fakes", "start_nats"]
-
 # For slow and busy machines: a process that cannot start ends the stack long before.
 NATS_TIMEOUT_S = 120.0
 FAKES_TIMEOUT_S = 300.0

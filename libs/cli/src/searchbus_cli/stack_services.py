@@ -14,8 +14,6 @@ from searchbus_runtime.services import DeclarationFault, declared_in, installed_
 from .errors import StackError
 from .source import assigns, is_module
 
-__all__ = ["EDGE", "StackService", "find_services", "needed_services"]
-
 EDGE = "edge"
 
 RUNNER = "searchbus_runtime"

@@ -9,8 +9,6 @@ from searchbus_runtime import StackState, write_state
 
 from .output import tell
 
-__all__ = ["StateFile"]
-
 WRITE_AGAIN_S = 2.0
 """Between attempts to write the file."""
 

@@ -15,8 +15,6 @@ from searchbus_runtime.spelling import nearest
 from .mcp_client import McpError, McpHttp
 from .output import echo, err, fail, out, print_error, print_table
 
-__all__ = ["call", "list_tools"]
-
 _MORE_ARGUMENTS = ("$ref", "additionalProperties", "allOf", "anyOf", "oneOf", "patternProperties")
 """Keys of a schema that may allow arguments which its properties do not name."""
 

@@ -22,8 +22,6 @@ from searchbus_runtime.spelling import nearest
 
 from .output import echo, fail, out, print_table
 
-__all__ = ["search"]
-
 
 def search(
     query: Annotated[str, typer.Argument(help="What you look for, in your own words.")],

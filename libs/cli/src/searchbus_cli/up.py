@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from .stack import Stack
 
-__all__ = ["up"]
-
 _HOST, _PORT = "127.0.0.1", 8080
 
 

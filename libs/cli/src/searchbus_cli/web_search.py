@@ -15,8 +15,6 @@ from searchbus_runtime import data_folder, no_stack, read_state
 from .mcp_client import McpError, McpHttp
 from .output import echo, fail, out
 
-__all__ = ["search"]
-
 _SHOWN_CHARS = 240
 
 

@@ -7,10 +7,13 @@ from typing import Any
 
 from .attach import StatusReply, StatusRequest
 from .catalog import Catalog, CatalogEvent, CatalogRequest
-from .control import Cancel, Ping, Pong
+from .headers import Cancel, Ping, Pong
 from .ingest import DeleteReply, DeleteRequest, IngestReply, IngestRequest
-from .prompts import CompleteReply, CompleteRequest, PromptGetReply, PromptGetRequest
 from .resources import (
+    CompleteReply,
+    CompleteRequest,
+    PromptGetReply,
+    PromptGetRequest,
     ResourceListReply,
     ResourceListRequest,
     ResourceReadReply,
@@ -33,8 +36,6 @@ from .retrieval import (
 from .toolindex import FindReply, FindRequest
 from .tools import ToolCall, ToolReply
 from .web import WebSearchReply, WebSearchRequest
-
-__all__ = ["CHANNELS", "Channel"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from searchbus_bus import Bus
 from searchbus_contracts import Actor
-from searchbus_contracts.document_ids import document_id, revision_of
+from searchbus_contracts.ingest import document_id, revision_of
 from searchbus_contracts.errors import ErrorCode, Fault
 from searchbus_contracts.ingest import (
     DeleteReply,

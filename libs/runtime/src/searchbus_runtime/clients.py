@@ -10,8 +10,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["EVERYTHING", "ClientPipe", "join_clients", "make_pipe"]
-
 PIPE = "clients"
 EVERYTHING = "*"
 """In the place of a toolset: the client wants all of them."""

@@ -11,13 +11,11 @@ from typing import Any
 
 from searchbus_bus import ActorSigner, ActorVerifier
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.inboxes import inbox_prefix
+from searchbus_contracts.subjects import inbox_prefix
 from searchbus_contracts.services import OPERATOR
 
 from .settings import ServiceSettings, SigningSettings, load_settings
 from .state import read_state
-
-__all__ = ["BusAddress", "bus_options", "find_bus", "operator_options"]
 
 
 def bus_options(settings: ServiceSettings) -> dict[str, Any]:

@@ -15,8 +15,6 @@ from typing import Any
 
 from .protocol import Connection
 
-__all__ = ["ConnectionLimits", "ConnectionWatch"]
-
 log = logging.getLogger("searchbus.http")
 
 

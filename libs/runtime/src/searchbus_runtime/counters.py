@@ -13,8 +13,6 @@ from typing import Any
 from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, Counter, Meter, Observation
 
-__all__ = ["MAX_SERIES", "LightCounter"]
-
 MAX_SERIES = 2000
 """Of one counter, as in the SDK; further ones are counted together."""
 _OVERFLOW = (("otel.metric.overflow", True),)

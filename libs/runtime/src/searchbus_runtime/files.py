@@ -8,8 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["damage", "file_stamp", "write_atomically"]
-
 
 def write_atomically(path: Path, data: bytes | str, *, mode: int | None = None) -> None:
     """Replace a file in one step: a reader finds the old content or the new, also after a crash.

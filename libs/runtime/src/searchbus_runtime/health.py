@@ -8,8 +8,6 @@ from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-__all__ = ["Health", "health_app"]
-
 Check = Callable[[], Awaitable[bool]]
 
 

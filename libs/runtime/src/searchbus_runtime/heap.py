@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import ctypes
 
-__all__ = ["keep_freed_memory"]
-
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _LARGEST_BLOCK_BYTES = 32 * 1024 * 1024
 """Larger blocks are given back one by one; glibc allows no more."""

@@ -34,8 +34,6 @@ from prometheus_client.registry import Collector
 
 from .counters import LightCounter
 
-__all__ = ["Histograms", "LightHistogram", "LightMeterProvider"]
-
 MAX_SERIES = 2000
 """Of one histogram, as in the SDK; further ones are counted together."""
 _OVERFLOW = (("otel.metric.overflow", True),)

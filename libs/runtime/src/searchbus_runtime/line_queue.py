@@ -10,8 +10,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ["LineQueue"]
-
 _AT_ONCE = 1000
 
 

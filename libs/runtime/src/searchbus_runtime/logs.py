@@ -15,8 +15,6 @@ from opentelemetry import trace
 
 from .printable import printable
 
-__all__ = ["configure_logging", "log_lines", "timestamp"]
-
 _TRACE_FIELDS = ("trace_id", "span_id")
 _encoder = msgspec.json.Encoder()
 

@@ -21,8 +21,6 @@ from searchbus_contracts.codec import canonical
 from .files import file_stamp, write_atomically
 from .pins import Pins
 
-__all__ = ["PinFile"]
-
 
 class PinFile:
     """The file at a path; it may not exist yet."""

@@ -20,8 +20,6 @@ from msgspec import Struct
 from searchbus_bus.definitions import changes, fingerprint
 from searchbus_contracts import ToolDescriptor
 
-__all__ = ["Held", "Pin", "PinnedToolset", "Pins", "Reviewed"]
-
 
 class Pin(Struct, frozen=True, kw_only=True):
     """One approved tool, whole, so that it stays listed while another definition is held.

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["printable"]
-
 # C0 and C1 without tab and line feed, DEL, line separators, and what reverses the order of text.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 

@@ -34,8 +34,6 @@ from .server import HttpServer
 from .settings import ServiceSettings
 from .telemetry import configure_telemetry
 
-__all__ = ["Process", "run"]
-
 log = logging.getLogger("searchbus.process")
 S = TypeVar("S", bound=ServiceSettings)
 T = TypeVar("T")

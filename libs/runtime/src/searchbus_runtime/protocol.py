@@ -32,8 +32,6 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from searchbus_bus.loop_watch import serves
 
-__all__ = ["MAX_HEAD_BYTES", "REFUSED", "Connection", "Respond", "Watch", "drained", "responder"]
-
 Respond = Callable[[int, bytes, bytes], bool]
 """Sends a whole response of status, lines of headers and body; see `_Cycle.respond`."""
 MAX_HEAD_BYTES = 64 * 1024

@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["RESERVE_BYTES", "space_for_start"]
-
 log = logging.getLogger("searchbus.storage")
 
 RESERVE_BYTES = 4 * 2**20

@@ -21,8 +21,6 @@ from searchbus_bus.tasks import wait_for_event
 
 from .connections import ConnectionLimits, ConnectionWatch
 
-__all__ = ["HttpServer", "bind"]
-
 _BACKLOG = 2048
 _POLL_S = 0.01
 _TICK_S = 1.0

@@ -15,17 +15,6 @@ from searchbus_contracts.services import (
     declarations_from_json,
 )
 
-__all__ = [
-    "DECLARATIONS",
-    "DeclarationFault",
-    "bus_users",
-    "declared_in",
-    "installed_services",
-    "is_wanted",
-    "known_services",
-    "run_service",
-]
-
 ATTRIBUTE = "SERVICE"
 """The name of the declaration in a service's package."""
 DECLARATIONS = "SEARCHBUS_DECLARATIONS"

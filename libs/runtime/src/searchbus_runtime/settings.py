@@ -25,14 +25,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 from searchbus_bus import ActorSigner, ActorVerifier
 from searchbus_contracts.services import Service
 
-__all__ = [
-    "FollowingSettings",
-    "ServiceSettings",
-    "SigningSettings",
-    "forget_secrets",
-    "load_settings",
-]
-
 PREFIX = "SEARCHBUS_"
 EXIT_BAD_SETTINGS = 2
 

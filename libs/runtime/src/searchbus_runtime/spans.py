@@ -33,8 +33,6 @@ from opentelemetry.trace import (
     TraceFlags,
 )
 
-__all__ = ["UNSET", "LightSpan", "LightTracer", "LightTracerProvider"]
-
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _NOT_SAMPLED = TraceFlags(TraceFlags.DEFAULT)
 UNSET = Status(StatusCode.UNSET)

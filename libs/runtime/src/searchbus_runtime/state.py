@@ -11,18 +11,6 @@ from pathlib import Path
 
 from .files import write_atomically
 
-__all__ = [
-    "LOCK_FILE",
-    "StackState",
-    "UnusableFolder",
-    "data_folder",
-    "is_claimed",
-    "no_stack",
-    "open_data_folder",
-    "read_state",
-    "write_state",
-]
-
 STATE_FILE = "state.json"
 LOCK_FILE = "up.lock"
 """Locked by the stack from before its start until after its end."""

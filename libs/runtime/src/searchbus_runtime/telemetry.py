@@ -27,8 +27,6 @@ from .settings import ServiceSettings
 from .spans import LightTracerProvider
 from .tracefile import TraceFile
 
-__all__ = ["configure_telemetry"]
-
 QUEUED_SPANS = 16_384
 """About ten seconds of a busy process. With the SDK's 2,048, bursts lost spans."""
 EXPORT_DELAY_MS = 1_000

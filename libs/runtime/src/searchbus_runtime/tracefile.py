@@ -23,8 +23,6 @@ from .line_queue import LineQueue
 from .spans import UNSET, LightSpan
 from .traces import SpanRecord
 
-__all__ = ["TraceFile"]
-
 log = logging.getLogger("searchbus.process")
 FLUSH_S = 0.2
 """So that `searchbus trace --last` finds a call that has just ended."""

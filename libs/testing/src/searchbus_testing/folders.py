@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["quick_folder"]
-
 _MEMORY = "/dev/shm"  # noqa: S108
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
-__all__ = ["work_ends"]
-
 _CHARS = 1_000_000
 """A step for each pair of them takes at least eight minutes, at a nanosecond a step."""
 _GIVE_UP_S = 120.0

@@ -7,8 +7,6 @@ from typing import Any
 
 import httpx
 
-__all__ = ["HEADERS", "messages", "post"]
-
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from .processes import free_port
 from .waiting import eventually
 
-__all__ = ["NatsServer"]
-
 NATS_SERVER = Path(sys.executable).with_name("nats-server")
 
 

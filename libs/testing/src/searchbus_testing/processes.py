@@ -13,8 +13,6 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["MARK", "alive", "descendants", "free_port", "watch_this_process"]
-
 MARK = "INVOCATION_ID"
 """The environment variable that every process of a test run has.
 

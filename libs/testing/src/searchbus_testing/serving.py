@@ -8,8 +8,6 @@ from typing import Any
 
 from searchbus_runtime.server import HttpServer
 
-__all__ = ["serve"]
-
 
 @asynccontextmanager
 async def serve(app: Any, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:

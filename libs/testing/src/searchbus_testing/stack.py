@@ -16,8 +16,6 @@ import msgspec
 
 from .waiting import eventually
 
-__all__ = ["SEARCHBUS", "CommandResult", "Stack", "run_command"]
-
 SEARCHBUS = Path(sys.executable).with_name("searchbus")
 """The installed command."""
 START_TIMEOUT_S = 600.0

@@ -8,8 +8,6 @@ from asyncio import sleep
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-__all__ = ["eventually", "until"]
-
 T = TypeVar("T")
 TIMEOUT_S = 60.0
 """Ten times the longest wait of an ordinary test on a slow, busy machine."""

@@ -12,8 +12,6 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import urlsplit
 
-__all__ = ["is_public_address", "is_public_host", "is_public_url"]
-
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _DENIED = [

@@ -30,8 +30,6 @@ from searchbus_contracts import ErrorCode, Failure, Fault, decode, encode
 
 from .telemetry import count_lookup
 
-__all__ = ["Cached", "Fetched", "SharedCache"]
-
 log = logging.getLogger("searchbus.upstream")
 
 LEASE_TTL_S = 2.0

@@ -19,8 +19,6 @@ import httpcore
 
 from .addresses import Address, is_public_address, is_public_host
 
-__all__ = ["ALLOWED_PORTS", "AddressRefused", "GuardedBackend", "NameUnknown", "resolve"]
-
 ALLOWED_PORTS = frozenset({80, 443, 8080, 8443})
 _MAX_ADDRESSES = 4
 """Addresses of one name that are tried, in the resolver's order."""

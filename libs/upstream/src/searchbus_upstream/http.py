@@ -29,15 +29,6 @@ from .backend_transport import BackendTransport
 from .guard import AddressRefused, NameUnknown
 from .telemetry import upstream_span
 
-__all__ = [
-    "HttpClient",
-    "Reply",
-    "Request",
-    "UpstreamClient",
-    "UpstreamTimeout",
-    "UpstreamUnreachable",
-]
-
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=16)
 
 

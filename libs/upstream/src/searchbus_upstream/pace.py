@@ -11,8 +11,6 @@ from searchbus_contracts import ErrorCode, Fault
 
 from .telemetry import count_limit
 
-__all__ = ["Pace"]
-
 _SLOW_DOWN = 2.0
 _RECOVERY_S = 300.0
 """Within this time the interval halves, however few requests there are."""

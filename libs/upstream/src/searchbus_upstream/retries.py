@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from searchbus_contracts import Fault
 
-__all__ = ["RetryBudget", "with_retries"]
-
 T = TypeVar("T")
 _BASE_S = 0.25
 _MARGIN_S = 0.05

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-__all__ = ["retry_after_s"]
-
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait, given as a number or a date; None where the header is missing or invalid.

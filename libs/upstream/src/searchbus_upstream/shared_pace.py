@@ -19,8 +19,6 @@ from searchbus_contracts import ErrorCode, Fault
 
 from .telemetry import count_limit
 
-__all__ = ["SharedPace"]
-
 _ATTEMPTS = 30
 _MAX_PAUSE_S = 0.01
 """Before the next compare and set, so that replicas do not collide again."""

@@ -16,8 +16,6 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from searchbus_bus import SECONDS
 
-__all__ = ["RequestSpan", "count_limit", "count_lookup", "meter", "upstream_span"]
-
 _tracer = trace.get_tracer("searchbus.upstream")
 meter = metrics.get_meter("searchbus.upstream")
 _duration = meter.create_histogram(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qsl, unquote, unquote_plus, urlencode, urlsplit
 
-__all__ = ["canonical_key", "without_trackers"]
-
 _TRACKERS = re.compile(
     r"^(utm_\w+|fbclid|gclid|gclsrc|gad_source|dclid|gbraid|wbraid|srsltid|msclkid|yclid|ttclid|"
     r"twclid|li_fat_id|igshid|mc_[ce]id|mkt_tok|_hsenc|_hsmi|ref_src|ref_url|spm|vero_id|"

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import ATTACHED_BY
-from searchbus_contracts.version import VERSION
+from searchbus_contracts import VERSION
 
 from ..faults import ItselfFault, ServerFault
 

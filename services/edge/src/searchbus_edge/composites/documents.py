@@ -23,7 +23,7 @@ from searchbus_contracts.retrieval import (
     SearchReply,
     SearchRequest,
 )
-from searchbus_contracts.text_parts import Part
+from searchbus_contracts.queries import Part
 
 from .ids import Ids, unknown_id
 from .quoting import Difference, QuoteFound
