@@ -25,9 +25,9 @@ from searchbus_contracts import (
     encode,
 )
 from searchbus_contracts.attach import StatusReply, StatusRequest
-from searchbus_contracts.subjects import DISCOVERY, inbox_prefix
-from searchbus_contracts.services import publishes, subscribes
 from searchbus_contracts.retrieval import Document, GetRequest
+from searchbus_contracts.services import publishes, subscribes
+from searchbus_contracts.subjects import DISCOVERY, inbox_prefix
 from searchbus_runtime import ServiceSettings, bus_options, load_settings
 from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command, until

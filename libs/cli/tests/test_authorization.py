@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from searchbus_cli.authorization import BUS, accounts, authorization, store_account, with_buckets
-from searchbus_contracts.services import publishes, subscribes
-from searchbus_contracts.services import Service
+from searchbus_contracts.services import Service, publishes, subscribes
 
 SERVICES = {
     "asks": Service(name="asks", calls=("answers.find",)),

@@ -13,12 +13,12 @@ import json
 from collections.abc import Mapping
 
 from searchbus_contracts.services import (
+    Service,
     publishes,
     publishes_not,
     subscribes,
     subscribes_not,
 )
-from searchbus_contracts.services import Service
 from searchbus_contracts.subjects import DEFAULT_PREFIX
 
 BUS = "BUS"

@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from searchbus_bus import new_actor_keys
-from searchbus_contracts.subjects import inbox_prefix
 from searchbus_contracts.services import Service
-from searchbus_contracts.subjects import DEFAULT_PREFIX
+from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.services import DECLARATIONS, DeclarationFault, bus_users
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from searchbus_bus import new_actor_keys
-from searchbus_contracts.subjects import inbox_prefix
 from searchbus_contracts.services import Service
+from searchbus_contracts.subjects import inbox_prefix
 from searchbus_runtime.files import write_atomically
 
 from .authorization import authorization, with_buckets

@@ -11,8 +11,8 @@ from typing import Any
 
 from searchbus_bus import ActorSigner, ActorVerifier
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.subjects import inbox_prefix
 from searchbus_contracts.services import OPERATOR
+from searchbus_contracts.subjects import inbox_prefix
 
 from .settings import ServiceSettings, SigningSettings, load_settings
 from .state import read_state
