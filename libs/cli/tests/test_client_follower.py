@@ -9,7 +9,7 @@ import pytest
 
 from searchbus_cli import client_follower as module
 from searchbus_cli.client_follower import ClientFollower
-from searchbus_runtime.clients import ClientPipe, join_clients, make_pipe
+from searchbus_runtime.state import ClientPipe, join_clients, make_pipe
 from searchbus_testing import until
 
 

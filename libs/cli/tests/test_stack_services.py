@@ -10,8 +10,8 @@ from searchbus_cli import stack_services
 from searchbus_cli.errors import StackError
 from searchbus_cli.stack_services import StackService, find_services, needed_services
 from searchbus_contracts.services import Service
-from searchbus_runtime.clients import EVERYTHING
 from searchbus_runtime.services import DeclarationFault
+from searchbus_runtime.state import EVERYTHING
 
 DECLARED = """
 from searchbus_contracts.services import Service

@@ -8,9 +8,8 @@ import socket
 
 import pytest
 
-from searchbus_runtime import connections
-from searchbus_runtime.connections import ConnectionLimits, ConnectionWatch
-from searchbus_runtime.protocol import MAX_HEAD_BYTES
+from searchbus_runtime import protocol
+from searchbus_runtime.protocol import MAX_HEAD_BYTES, ConnectionLimits, ConnectionWatch
 from searchbus_runtime.server import HttpServer
 
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
@@ -140,7 +139,7 @@ async def test_time_starts_with_each_request(watches, monkeypatch):
 @pytest.mark.parametrize("limits", [ConnectionLimits(most=2), ConnectionLimits(most_per_address=2)])
 async def test_one_connection_too_many_is_refused(watches, limits, caplog):
     """503, until another one ends; refusals are logged together."""
-    caplog.set_level(logging.WARNING, logger=connections.log.name)
+    caplog.set_level(logging.WARNING, logger=protocol.log.name)
     async with HttpServer.serving(echo, limits=limits) as server, asyncio.timeout(60):
         pairs = [await connect(server) for _ in range(2)]
         reader, writer = await connect(server)

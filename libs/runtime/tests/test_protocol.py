@@ -12,8 +12,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from searchbus_runtime.connections import ConnectionLimits, ConnectionWatch
-from searchbus_runtime.protocol import Connection, responder
+from searchbus_runtime.protocol import Connection, ConnectionLimits, ConnectionWatch, responder
 from searchbus_runtime.server import HttpServer
 
 REQUEST = b"GET /a%20b?c=1 HTTP/1.1\r\nHost: x\r\n\r\n"

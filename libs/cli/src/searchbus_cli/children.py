@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from rich.text import Text
 
 from searchbus_runtime.parent import KERNEL_ENDS_CHILDREN, end_with_parent
-from searchbus_runtime.printable import printable
 from searchbus_runtime.secrecy import SETTINGS_FD, public_environment, without_settings
+from searchbus_runtime.wording import printable
 
 from .launching import ForkedProcess, Launcher
 from .logfile import LogFile

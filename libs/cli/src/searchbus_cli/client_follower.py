@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from searchbus_runtime.clients import ClientPipe
+from searchbus_runtime.state import ClientPipe
 
 from .stack import Stack
 

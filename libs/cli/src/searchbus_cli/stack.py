@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from searchbus_contracts.services import OPERATOR
 from searchbus_runtime import StackState
-from searchbus_runtime.reserve import space_for_start
+from searchbus_runtime.files import space_for_start
 
 from .children import Child
 from .claiming import claim_folder

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from searchbus_contracts.services import Service, needed_for
-from searchbus_runtime.clients import EVERYTHING
 from searchbus_runtime.services import DeclarationFault, declared_in, installed_services, is_wanted
+from searchbus_runtime.state import EVERYTHING
 
 from .errors import StackError
 from .source import assigns, is_module

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from searchbus_runtime import data_folder, no_stack, read_state
-from searchbus_runtime.spelling import nearest
+from searchbus_runtime.wording import nearest
 
 from .mcp_client import McpError, McpHttp
 from .output import echo, err, fail, out, print_error, print_table

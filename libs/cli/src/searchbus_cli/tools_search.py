@@ -18,7 +18,7 @@ from searchbus_contracts.services import toolset_owners
 from searchbus_contracts.toolindex import FindExplanation, FindReply, FindRequest, Kind
 from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
 from searchbus_runtime.services import known_services
-from searchbus_runtime.spelling import nearest
+from searchbus_runtime.wording import nearest
 
 from .output import echo, fail, out, print_table
 

@@ -20,7 +20,7 @@ from .launching import Launcher
 from .output import fail, tell
 
 if TYPE_CHECKING:
-    from searchbus_runtime.clients import ClientPipe
+    from searchbus_runtime.state import ClientPipe
 
     from .stack import Stack
 
@@ -85,7 +85,7 @@ def up(
     host = host or set_host
     launcher = Launcher.open()
     # Imported here: the launcher imports at the same time.
-    from searchbus_runtime.clients import ClientPipe
+    from searchbus_runtime.state import ClientPipe
 
     from .stack import Stack
 

@@ -50,7 +50,11 @@ _PART = re.compile(r"(.*)#(\d{1,9})-(\d{1,9})?", re.ASCII | re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Characters `start` to `end` of the text behind an id; `end` None is the text's end."""
+    """Characters `start` to `end` of the text behind an id; `end` None is the text's end.
+
+    Part.of("doc:fomc:17#1200-1900")     # Part(id="doc:fomc:17", start=1200, end=1900)
+    Part.of("doc:fomc:17#1200-")         # to the end of the text
+    """
 
     id: str
     start: int = 0

@@ -253,6 +253,8 @@ class Leg(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Explanation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why a hit stands where it does."""
 
+    # Its score before the boosts is meaning.share + words.share (proto/README.md §10.4).
+
     rank: Annotated[int, doc("Within its collection, before hits are left out.", ge=1)]
     meaning: Leg
     words: Leg | None = None

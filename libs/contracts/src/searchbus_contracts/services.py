@@ -196,7 +196,11 @@ OPERATOR = Service(
 def publishes(
     service: Service, services: Collection[Service], prefix: str = DEFAULT_PREFIX
 ) -> list[str]:
-    """Subjects a service may publish to, replies included.
+    """Subjects a service may publish to; everything else is denied (proto/README.md §4.5).
+
+    Replies are listed too: NATS's `allow_responses` lets a user reply to a message that it sent
+    itself, whose reply subject can be any subject. JetStream is in none of these lists: the buckets
+    of a service are in an account of its own.
 
     Args:
         services: all that share the bus.

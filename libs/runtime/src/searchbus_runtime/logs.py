@@ -13,7 +13,7 @@ import msgspec
 import structlog
 from opentelemetry import trace
 
-from .printable import printable
+from .wording import printable
 
 _TRACE_FIELDS = ("trace_id", "span_id")
 _encoder = msgspec.json.Encoder()

@@ -19,7 +19,7 @@ import uvicorn
 
 from searchbus_bus.tasks import wait_for_event
 
-from .connections import ConnectionLimits, ConnectionWatch
+from .protocol import ConnectionLimits, ConnectionWatch
 
 _BACKLOG = 2048
 _POLL_S = 0.01

@@ -22,10 +22,9 @@ from prometheus_client import REGISTRY
 
 from searchbus_contracts import VERSION
 
-from .histograms import Histograms, LightMeterProvider
+from .light_metrics import Histograms, LightMeterProvider
 from .settings import ServiceSettings
-from .spans import LightTracerProvider
-from .tracefile import TraceFile
+from .spans import LightTracerProvider, TraceFile
 
 QUEUED_SPANS = 16_384
 """About ten seconds of a busy process. With the SDK's 2,048, bursts lost spans."""
