@@ -12,7 +12,7 @@ from searchbus_attach.commands.status import ask_status
 from searchbus_bus import Bus, Call, Worker, connect, endpoint
 from searchbus_bus.inbox import Question
 from searchbus_bus.transport import ServiceRecord
-from searchbus_cli.seeds import new_seed, public_key
+from searchbus_cli.secure import new_seed, public_key
 from searchbus_contracts import (
     CATALOG_KEY,
     CONTRACT_KEY,

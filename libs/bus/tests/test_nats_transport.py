@@ -10,7 +10,7 @@ import pytest
 from searchbus_bus import connect
 from searchbus_bus.nats_overrides import BusClient
 from searchbus_bus.nats_transport import NatsTransport, _kind_of
-from searchbus_cli.seeds import new_seed, public_key
+from searchbus_cli.secure import new_seed, public_key
 from searchbus_contracts import Fault
 from searchbus_testing import until
 

@@ -94,10 +94,7 @@ class Launcher:
         return cls(process, ours)
 
     async def start(
-        self,
-        arguments: Sequence[str],
-        environment: Mapping[str, str],
-        preload: Sequence[str] = (),
+        self, arguments: Sequence[str], environment: Mapping[str, str], preload: Sequence[str] = ()
     ) -> ForkedProcess | None:
         """Start a service; None where the launcher has ended or refuses the request.
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+import nkeys
 
 from searchbus_bus import new_actor_keys
-from searchbus_contracts.services import Service
-from searchbus_contracts.subjects import inbox_prefix
+from searchbus_contracts.services import (
+    Service,
+    publishes,
+    publishes_not,
+    subscribes,
+    subscribes_not,
+)
+from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix
 from searchbus_runtime.files import write_atomically
 
-from .authorization import authorization, with_buckets
 from .errors import StackError
-from .seeds import new_seed, public_key
 
 
 class _Keys(msgspec.Struct):
@@ -97,3 +104,81 @@ def _read(path: Path) -> _Keys | None:
     except ValueError as error:  # also msgspec's errors, and bad UTF-8
         raise StackError(f"{path} is damaged ({error}). Delete it to make new keys.") from None
     return keys
+
+
+BUS = "BUS"
+
+
+def store_account(service: str) -> str:
+    """The account that holds the buckets of a service."""
+    return f"STORE_{service}"
+
+
+def with_buckets(services: Mapping[str, Service]) -> list[str]:
+    """Names of the services that have buckets, and so a second key."""
+    return [name for name, service in services.items() if service.buckets]
+
+
+def authorization(
+    public_keys: Mapping[str, str],
+    store_keys: Mapping[str, str],
+    services: Mapping[str, Service],
+    prefix: str = DEFAULT_PREFIX,
+) -> str:
+    """The `accounts` block of a server's configuration; the arguments are those of `accounts`."""
+    # JSON is a form of NATS's configuration language.
+    found = accounts(public_keys, store_keys, services, prefix)
+    return f"accounts: {json.dumps(found, indent=1)}\n"
+
+
+def accounts(
+    public_keys: Mapping[str, str],
+    store_keys: Mapping[str, str],
+    services: Mapping[str, Service],
+    prefix: str = DEFAULT_PREFIX,
+) -> dict[str, dict[str, object]]:
+    """Name → account. On the bus the server denies what is not in a user's lists.
+
+    Args:
+        public_keys, services: by the service's name.
+        store_keys: the second keys, of the services that have buckets.
+        prefix: of the subjects.
+    """
+    found: dict[str, dict[str, object]] = {
+        BUS: {"users": [_user(services, name, key, prefix) for name, key in public_keys.items()]}
+    }
+    for name, key in store_keys.items():
+        found[store_account(name)] = {"jetstream": "enabled", "users": [{"nkey": key}]}
+    return found
+
+
+def _user(services: Mapping[str, Service], name: str, key: str, prefix: str) -> dict[str, object]:
+    service, everybody = services[name], services.values()
+    sends = _list(
+        publishes(service, everybody, prefix), but=publishes_not(service, everybody, prefix)
+    )
+    receives = _list(subscribes(service, prefix), but=subscribes_not(service, everybody, prefix))
+    return {"nkey": key, "permissions": {"publish": sends, "subscribe": receives}}
+
+
+def _list(subjects: list[str], *, but: list[str]) -> dict[str, list[str]]:
+    return {"allow": subjects, "deny": but} if but else {"allow": subjects}
+
+
+def new_seed() -> str:
+    """The seed of a new user: its private key, which is to be kept secret."""
+    seed: bytes = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
+    return seed.decode()
+
+
+def public_key(seed: str) -> str:
+    """The public key of a seed; the server knows users by it.
+
+    Raises:
+        ValueError: it is not a seed.
+    """
+    try:
+        key: bytes = nkeys.from_seed(seed.encode()).public_key
+    except nkeys.NkeysError as error:
+        raise ValueError(f"not a valid seed: {error}") from None
+    return key.decode()

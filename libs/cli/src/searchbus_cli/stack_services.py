@@ -11,8 +11,8 @@ from searchbus_contracts.services import Service, needed_for
 from searchbus_runtime.services import DeclarationFault, declared_in, installed_services, is_wanted
 from searchbus_runtime.state import EVERYTHING
 
+from .commands import assigns, is_module
 from .errors import StackError
-from .source import assigns, is_module
 
 EDGE = "edge"
 

@@ -117,8 +117,7 @@ async def _check_toolsets(bus: Bus, toolsets: Collection[str]) -> None:
     for toolset in toolsets:
         if toolset not in offered:
             raise Fault(
-                ErrorCode.NOT_FOUND,
-                f"There is no toolset {toolset!r}.{nearest(toolset, offered)}",
+                ErrorCode.NOT_FOUND, f"There is no toolset {toolset!r}.{nearest(toolset, offered)}"
             )
 
 

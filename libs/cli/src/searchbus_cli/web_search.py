@@ -33,8 +33,7 @@ def search(
     url: Annotated[str | None, typer.Option(help="Address of an edge.")] = None,
     data: Annotated[Path | None, typer.Option(help="Data folder of the running stack.")] = None,
     explain: Annotated[
-        bool,
-        typer.Option(help="Show each provider's rank and score, and what was left out."),
+        bool, typer.Option(help="Show each provider's rank and score, and what was left out.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:

@@ -408,10 +408,9 @@ class ConnectionWatch:
             connection.waiting = (waits_for, now_s)
             return False
         limits = self._limits
-        most_s = {
-            "head": limits.head_timeout_s,
-            "request": limits.idle_timeout_s,
-        }.get(waits_for[0], limits.body_timeout_s)
+        most_s = {"head": limits.head_timeout_s, "request": limits.idle_timeout_s}.get(
+            waits_for[0], limits.body_timeout_s
+        )
         if now_s - connection.waiting[1] < most_s:
             return False
         connection.give_up(waits_for[0])

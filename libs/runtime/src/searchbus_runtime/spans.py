@@ -237,10 +237,7 @@ class LightSpan(trace.Span):
             self.name = name
 
     def add_event(
-        self,
-        name: str,
-        attributes: Mapping[str, Any] | None = None,
-        timestamp: int | None = None,
+        self, name: str, attributes: Mapping[str, Any] | None = None, timestamp: int | None = None
     ) -> None:
         """Add an event."""
         if self.end_time is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
@@ -21,3 +22,16 @@ def quick_folder() -> Iterator[Path]:
     parent = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="searchbus-test-", dir=parent) as folder:
         yield Path(folder)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Wait until no other process, and no other thread, is in this block with the same file.
+
+    Args:
+        path: a file for the lock alone; it is made with its folder, and stays.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # ends with the file, also when the process is killed
+        yield
