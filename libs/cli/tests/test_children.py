@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from searchbus_cli import children
-from searchbus_cli.children import Child, GaveUp, LogFile, Processes
+from searchbus_cli.children import Child, GaveUpError, LogFile, Processes
 from searchbus_cli.errors import StackError
 from searchbus_testing import alive, eventually, until
 
@@ -38,7 +38,7 @@ async def test_lines_get_the_name_and_the_environment_is_passed(capsys):
     """Both of its streams, with brackets as they are."""
     program = "import os, sys; print(os.environ['WORD']); print('[b]', file=sys.stderr)"
     process = child(program + "; sys.exit(2)", WORD="hello")
-    with pytest.raises(GaveUp):
+    with pytest.raises(GaveUpError):
         await process.keep_running(lambda _: None)
     printed = capsys.readouterr().err
     assert "      worker hello\n" in printed
@@ -50,7 +50,7 @@ async def test_lines_go_to_the_log_and_only_there_unless_verbose(capsys, tmp_pat
     process = child("print('loaded'); print('no such key'); raise SystemExit(2)")
     process.log, process.verbose = LogFile(tmp_path / "worker.log"), False
     with pytest.raises(
-        GaveUp, match=r"ended with code 2. The end of .*worker.log:\n  loaded\n  no "
+        GaveUpError, match=r"ended with code 2. The end of .*worker.log:\n  loaded\n  no "
     ):
         await process.keep_running(lambda _: None)
     assert capsys.readouterr().err == ""
@@ -62,7 +62,7 @@ async def test_first_errors_are_on_the_screen(capsys, tmp_path):
     code = "for n in range(9): print(f'[info     ] fine {n}'); print(f'[error    ] damaged {n}')"
     process = child(f"{code}\nraise SystemExit(2)")
     process.log, process.verbose = LogFile(tmp_path / "worker.log"), False
-    with pytest.raises(GaveUp):
+    with pytest.raises(GaveUpError):
         await process.keep_running(lambda _: None)
     printed = capsys.readouterr().err.splitlines()
     assert [line.split()[-2:] for line in printed] == [["damaged", str(n)] for n in range(3)]
@@ -102,7 +102,7 @@ async def test_process_that_ends_at_once_is_given_up(monkeypatch):
 
     monkeypatch.setattr(children.asyncio, "sleep", no_wait)
     starts = []
-    with pytest.raises(GaveUp, match="worker ended with code 3"):
+    with pytest.raises(GaveUpError, match="worker ended with code 3"):
         await child("raise SystemExit(3)").keep_running(starts.append)
     assert len(starts) == 5
     assert waits == sorted(waits)
@@ -111,7 +111,7 @@ async def test_process_that_ends_at_once_is_given_up(monkeypatch):
 async def test_wrong_settings_are_given_up_at_once():
     """Exit code 2: another start would end in the same way."""
     starts = []
-    with pytest.raises(GaveUp):
+    with pytest.raises(GaveUpError):
         await child("raise SystemExit(2)").keep_running(starts.append)
     assert len(starts) == 1
 

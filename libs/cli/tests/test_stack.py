@@ -18,7 +18,7 @@ import pytest
 
 from searchbus_cli import children
 from searchbus_cli import stack as module
-from searchbus_cli.errors import AlreadyRunning, StackError
+from searchbus_cli.errors import AlreadyRunningError, StackError
 from searchbus_cli.stack import Stack, StateFile, claim_folder
 from searchbus_cli.stack_services import StackService
 from searchbus_contracts.services import Service
@@ -237,7 +237,7 @@ async def test_second_stack_on_a_folder_is_refused(new_stack):
     first = new_stack()
     await first.start()
     second = new_stack()
-    with pytest.raises(AlreadyRunning, match=f"at {first.url} .process {os.getpid()}"):
+    with pytest.raises(AlreadyRunningError, match=f"at {first.url} .process {os.getpid()}"):
         await second.start()
     await second.stop()
     assert read_state(first.data) is not None
@@ -328,10 +328,12 @@ def test_folder_is_made_for_its_owner_and_claimed_until_the_file_is_closed(tmp_p
 def test_second_claim_names_the_stack_that_runs(tmp_path):
     """Where it says in the folder how it is reached."""
     with claim_folder(tmp_path):
-        with pytest.raises(AlreadyRunning, match=f"already running on {tmp_path}. Use it"):
+        with pytest.raises(AlreadyRunningError, match=f"already running on {tmp_path}. Use it"):
             claim_folder(tmp_path)
         write_state(StackState("http://127.0.0.1:1", "", str(tmp_path), os.getpid()))
-        with pytest.raises(AlreadyRunning, match=f"at http://127.0.0.1:1 .process {os.getpid()}"):
+        with pytest.raises(
+            AlreadyRunningError, match=f"at http://127.0.0.1:1 .process {os.getpid()}"
+        ):
             claim_folder(tmp_path)
 
 

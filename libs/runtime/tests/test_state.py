@@ -16,7 +16,7 @@ from searchbus_runtime.state import (
     EVERYTHING,
     LOCK_FILE,
     ClientPipe,
-    UnusableFolder,
+    UnusableFolderError,
     is_claimed,
     join_clients,
     make_pipe,
@@ -87,7 +87,9 @@ def test_data_folder_is_made_with_its_parents(tmp_path):
 def test_data_folder_that_is_a_file_is_refused(tmp_path, inside):
     """With the remedy, also where a part of its path is one."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(UnusableFolder, match=r"cannot be used \(.*\)\. Choose a folder .*--data"):
+    with pytest.raises(
+        UnusableFolderError, match=r"cannot be used \(.*\)\. Choose a folder .*--data"
+    ):
         open_data_folder(tmp_path / "file" / inside)
 
 

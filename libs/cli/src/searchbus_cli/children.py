@@ -38,7 +38,7 @@ _ERROR_LEVEL = "[error "
 _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green")
 
 
-class GaveUp(RuntimeError):
+class GaveUpError(RuntimeError):
     """A child ended several times in a row right after its start.
 
     Attributes:
@@ -98,8 +98,8 @@ class Child:
             on_start: called after each start.
 
         Raises:
-            GaveUp: it ended with code 2 (wrong settings), or five times within ten seconds of its
-                start.
+            GaveUpError: it ended with code 2 (wrong settings), or five times within ten seconds of
+                its start.
         """
         self._deaths_s = []
         while not self.stopping:
@@ -113,7 +113,7 @@ class Child:
             self._deaths_s = [*self._deaths_s, lived_s][-MAX_QUICK_DEATHS:]
             quick = [lived for lived in self._deaths_s if lived < QUICK_DEATH_S]
             if code == 2 or len(quick) == MAX_QUICK_DEATHS:
-                raise GaveUp(f"{self.name} ended with code {code}{self._last_lines()}", code)
+                raise GaveUpError(f"{self.name} ended with code {code}{self._last_lines()}", code)
             pause_s = min(5.0, 0.2 * 2 ** len(quick)) if lived_s < QUICK_DEATH_S else 0.2
             self.say(f"ended with code {code} after {lived_s:.1f} s; it is started again")
             await asyncio.sleep(pause_s)
@@ -319,7 +319,7 @@ class Processes:
         while True:
             try:
                 return await child.keep_running(self._started)
-            except GaveUp as error:
+            except GaveUpError as error:
                 if kind in _VITAL or error.code == 2 or not self.complete:
                     raise
                 child.say(f"{error} It is started again every {RETRY_S:.0f} s.")
@@ -368,7 +368,7 @@ class Processes:
         for keeper in self._keepers.values():
             if keeper.done() and not keeper.cancelled():
                 error = keeper.exception()
-                if isinstance(error, GaveUp):
+                if isinstance(error, GaveUpError):
                     raise StackError(str(error))
                 if error is not None:
                     raise error

@@ -5,5 +5,5 @@ class StackError(RuntimeError):
     """The stack cannot start or continue."""
 
 
-class AlreadyRunning(StackError):
+class AlreadyRunningError(StackError):
     """Another `searchbus up` uses the data folder."""

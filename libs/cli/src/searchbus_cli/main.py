@@ -20,6 +20,7 @@ COMMANDS = {
     "up": "searchbus_cli.up:up",
     "tools.list": "searchbus_cli.tools:list_tools",
     "tools.call": "searchbus_cli.tools:call",
+    "tools.search": "searchbus_cli.tools_search:search",
     "web": "searchbus_cli.web_search:search",
     "trace": "searchbus_cli.trace:trace",
     "doctor": "searchbus_cli.doctor:doctor",

@@ -15,7 +15,7 @@ from searchbus_bus import new_actor_keys
 from searchbus_contracts.services import Service
 from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix
 from searchbus_runtime.files import write_atomically
-from searchbus_runtime.services import DECLARATIONS, DeclarationFault, bus_users
+from searchbus_runtime.services import DECLARATIONS, ServiceDeclarationError, bus_users
 
 from .output import err, fail
 from .secure import accounts, authorization, new_seed, public_key, with_buckets
@@ -76,7 +76,7 @@ def _services() -> dict[str, Service]:
     """Every user of the bus by name."""
     try:
         return bus_users()
-    except (DeclarationFault, ImportError) as error:
+    except (ServiceDeclarationError, ImportError) as error:
         raise fail(str(error)) from None
     except (OSError, ValueError) as error:
         raise fail(f"{DECLARATIONS} names a file that cannot be read: {error}") from None

@@ -20,7 +20,7 @@ from searchbus_runtime.files import space_for_start
 from searchbus_runtime.state import LOCK_FILE
 
 from .children import Child, LogFile, Processes
-from .errors import AlreadyRunning, StackError
+from .errors import AlreadyRunningError, StackError
 from .launching import Launcher
 from .output import tell
 from .servers import Edges, check_port, start_fakes, start_nats
@@ -281,7 +281,7 @@ def claim_folder(data: Path) -> IO[str]:
     """Make the folder where it is missing, and lock it; the lock ends when the file is closed.
 
     Raises:
-        AlreadyRunning: a stack runs, starts or stops there.
+        AlreadyRunningError: a stack runs, starts or stops there.
     """
     data.parent.mkdir(parents=True, exist_ok=True)
     data.mkdir(mode=0o700, exist_ok=True)
@@ -291,7 +291,7 @@ def claim_folder(data: Path) -> IO[str]:
     lock.close()
     state = read_state(data)
     where = f" at {state.url} (process {state.pid})" if state else ""
-    raise AlreadyRunning(
+    raise AlreadyRunningError(
         f"A stack is already running on {data}{where}. Use it, stop it, or choose "
         "another folder with --data."
     )

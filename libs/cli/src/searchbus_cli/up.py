@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from searchbus_runtime import data_folder
-from searchbus_runtime.state import ClientPipe, UnusableFolder, open_data_folder
+from searchbus_runtime.state import ClientPipe, UnusableFolderError, open_data_folder
 
 from .errors import StackError
 from .launching import Launcher
@@ -75,7 +75,7 @@ def up(
     """
     try:
         folder = open_data_folder(data)
-    except UnusableFolder as error:
+    except UnusableFolderError as error:
         raise fail(str(error), 2) from None
     counts = _scale(scale or [])
     extra = dict(_pair(text, "--service", "name=module") for text in service or [])

@@ -266,12 +266,12 @@ def _of_others(
 ) -> list[str]:
     if not service.attaches_toolsets:
         return []
-    taken = {
+    toolsets = {
         toolset for other in services if other.name != service.name for toolset in other.offers
     }
     return sorted(
         f"{prefix}.v1.{where}{family}.{toolset}.*"
-        for toolset in taken
+        for toolset in toolsets
         for where in to
         for family in ATTACHED_FAMILIES
     )

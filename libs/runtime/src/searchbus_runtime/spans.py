@@ -18,9 +18,9 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from opentelemetry import context as otel_context
@@ -46,7 +46,7 @@ from .traces import SpanRecord
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _NOT_SAMPLED = TraceFlags(TraceFlags.DEFAULT)
 UNSET = Status(StatusCode.UNSET)
-"""Of every span whose outcome nobody has set."""
+"""Status of every span whose outcome nobody has set."""
 _LOW_64_BITS = (1 << 64) - 1
 
 
@@ -152,51 +152,26 @@ class LightTracer(trace.Tracer):
                 span.end()
 
 
+@dataclass(slots=True, eq=False)
 class LightSpan(trace.Span):
     """One span; while it runs, and afterwards as the exporters read it."""
 
-    __slots__ = (
-        "_provider",
-        "_traceparent",
-        "attributes",
-        "context",
-        "end_time",
-        "events",
-        "instrumentation_scope",
-        "kind",
-        "links",
-        "name",
-        "parent",
-        "start_time",
-        "status",
-    )
-    dropped_attributes = dropped_events = dropped_links = 0
-
-    def __init__(
-        self,
-        name: str,
-        context: SpanContext,
-        parent: SpanContext | None,
-        kind: SpanKind,
-        attributes: dict[str, Any],
-        links: Sequence[Link],
-        start_time: int,
-        provider: LightTracerProvider,
-        scope: InstrumentationScope,
-    ) -> None:
-        self.name = name
-        self.context = context
-        self.parent = parent
-        self.kind = kind
-        self.attributes = attributes
-        self.links = links
-        self.events: list[Event] = []
-        self.status = UNSET
-        self.start_time = start_time
-        self.end_time: int | None = None
-        self.instrumentation_scope = scope
-        self._provider = provider
-        self._traceparent = ""
+    name: str
+    context: SpanContext
+    parent: SpanContext | None
+    kind: SpanKind
+    attributes: dict[str, Any]
+    links: Sequence[Link]
+    start_time: int
+    provider: LightTracerProvider
+    instrumentation_scope: InstrumentationScope
+    events: list[Event] = field(default_factory=list)
+    status: Status = UNSET
+    end_time: int | None = None
+    _traceparent: str = ""
+    dropped_attributes: ClassVar[int] = 0
+    dropped_events: ClassVar[int] = 0
+    dropped_links: ClassVar[int] = 0
 
     @property
     def traceparent(self) -> str:
@@ -210,8 +185,8 @@ class LightSpan(trace.Span):
 
     @property
     def resource(self) -> Resource:
-        """Of the process."""
-        return self._provider.resource
+        """Resource of the process."""
+        return self.provider.resource
 
     def get_span_context(self) -> SpanContext:
         """Its ids and flags."""
@@ -270,8 +245,8 @@ class LightSpan(trace.Span):
         """End the span and queue it for export."""
         if self.end_time is None:
             self.end_time = end_time or time.time_ns()
-            assert self._provider.processor is not None
-            self._provider.processor.on_end(self)  # type: ignore[arg-type]
+            assert self.provider.processor is not None
+            self.provider.processor.on_end(self)  # type: ignore[arg-type]
 
 
 log = logging.getLogger("searchbus.process")
@@ -285,7 +260,7 @@ _processed = metrics.get_meter("searchbus.runtime").create_counter(
     description="Spans that were written, and with an error_type those that were lost.",
 )
 
-_Line: Any = msgspec.defstruct("_Line", [field.name for field in fields(SpanRecord)])
+_Line: Any = msgspec.defstruct("_Line", [one.name for one in fields(SpanRecord)])
 """One span in the file: what `traces` reads, as a type that is made and encoded quicker."""
 
 

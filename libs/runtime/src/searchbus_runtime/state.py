@@ -49,7 +49,7 @@ def data_folder(given: Path | None = None) -> Path:
     return (Path(home) if home else Path.home() / ".local" / "share") / "searchbus"
 
 
-class UnusableFolder(RuntimeError):
+class UnusableFolderError(RuntimeError):
     """The data folder cannot be made or written; the message says what to do."""
 
 
@@ -57,7 +57,7 @@ def open_data_folder(given: Path | None = None) -> Path:
     """The data folder; where it is missing it is made for its owner alone.
 
     Raises:
-        UnusableFolder: it is a file, or must not be made or written.
+        UnusableFolderError: it is a file, or must not be made or written.
     """
     folder = data_folder(given)
     try:
@@ -67,7 +67,7 @@ def open_data_folder(given: Path | None = None) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UnusableFolder(
+        raise UnusableFolderError(
             f"The data folder {folder} cannot be used ({error.strerror}). Choose a folder that you "
             "may write with --data or SEARCHBUS_DATA_DIR."
         ) from None
@@ -141,7 +141,7 @@ def join_clients(data: Path, toolset: str | None) -> int | None:
     """
     try:
         descriptor = os.open(data / PIPE, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:  # no pipe, or none who reads it
+    except OSError:  # no pipe, or nobody reads it
         return None
     try:
         os.write(descriptor, f"{toolset or EVERYTHING}\n".encode())

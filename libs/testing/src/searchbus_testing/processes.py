@@ -113,7 +113,7 @@ class NatsServer:
 
     @property
     def url(self) -> str:
-        """Of the form nats://127.0.0.1:PORT."""
+        """Its address, nats://127.0.0.1:PORT."""
         return f"nats://127.0.0.1:{self.port}"
 
     def start(self) -> None:

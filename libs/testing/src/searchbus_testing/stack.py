@@ -83,7 +83,7 @@ class Stack:
 
     @property
     def url(self) -> str:
-        """Of the edge, e.g. http://127.0.0.1:40123."""
+        """Address of the edge, e.g. http://127.0.0.1:40123."""
         return str(self.state["url"])
 
     @property

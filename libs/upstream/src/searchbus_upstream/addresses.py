@@ -92,12 +92,12 @@ def canonical_key(url: str) -> str:
     """A key that is equal for all URLs of one page.
 
     It ignores scheme, `www`, `m` and `amp`, tracking parameters, the fragment and the order of
-    parameters. For comparison only: the key is not a URL. What is no URL is its own key.
+    parameters. For comparison only: the key is not a URL. Text that is not a URL is its own key.
     """
     try:
         parts = urlsplit(url)
         given_port = parts.port
-    except ValueError:  # others wrote it: an address in brackets or a port that is none
+    except ValueError:  # others wrote it: an invalid address in brackets, or an invalid port
         return url
     host = (parts.hostname or "").rstrip(".").lower()
     try:
