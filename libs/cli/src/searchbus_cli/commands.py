@@ -2,7 +2,8 @@
 
 A command's target is `module:attribute`: a function, or a `typer.Typer` with commands of its own.
 The help of the group shows the first line of the function's docstring (or the `help` of the Typer).
-It is read from the source, because importing every command takes seconds.
+It is read from the source, because importing every command takes seconds. A command that prints
+data has the option `-o json`.
 """
 
 from __future__ import annotations

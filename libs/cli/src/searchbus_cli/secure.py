@@ -1,4 +1,11 @@
-"""Keys of a stack that runs with `searchbus up --secure`: `<data>/secure/keys.json`."""
+"""The keys of a secured stack (`<data>/secure/keys.json`), and the accounts of a NATS server.
+
+Everyone on the bus is a user of the account BUS, with lists of subjects, and without JetStream. The
+buckets of a service are in an account of its own, STORE_<service>, with a second key: accounts are
+separate sets of subjects. In one account permissions would not be enough. A stream may copy any
+subject, a consumer may deliver to any, and JetStream replies to whatever reply subject a request
+names: NATS checks none of these against the lists of the user who asks.
+"""
 
 from __future__ import annotations
 

@@ -278,7 +278,9 @@ def _otlp_endpoint(environment: Mapping[str, str]) -> str:
 
 
 def claim_folder(data: Path) -> IO[str]:
-    """Make the folder where it is missing, and lock it; the lock ends when the file is closed.
+    """Make a data folder where it is missing, and lock it: it belongs to one stack at a time.
+
+    The lock ends when the file is closed.
 
     Raises:
         AlreadyRunningError: a stack runs, starts or stops there.

@@ -232,9 +232,9 @@ def unpack(packed: bytes, name: str, *, max_bytes: int) -> tuple[str, list[bytes
         whole = bool(decompressor.unconsumed_tail)
         raise _unfit(name, "is too large" if whole else "cannot be decompressed")
     kind, *descriptors = text.split(b"\n")
-    if hashlib.sha256(text.replace(b"\n", b"")).hexdigest()[:32] != name:
-        raise _unfit(name, "has another hash")
     known = kind.decode("utf-8", "replace")
+    if part_hash(known, descriptors) != name:
+        raise _unfit(name, "has another hash")
     if known not in KINDS:
         raise _unfit(name, "has an unknown kind")
     return known, descriptors

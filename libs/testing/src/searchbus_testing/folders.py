@@ -1,4 +1,4 @@
-"""A temporary folder for tests to which the durability of a disk does not matter."""
+"""Folders of tests: temporary ones in memory, and locks between the processes of one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON-RPC messages to an edge by plain HTTP, for tests of what an SDK's client hides."""
+"""HTTP in tests: an application in the event loop, and JSON-RPC messages that no SDK hides."""
 
 from __future__ import annotations
 

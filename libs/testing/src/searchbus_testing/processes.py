@@ -1,4 +1,4 @@
-"""Processes and ports of tests, and the watcher that leaves no process behind."""
+"""Processes and ports of tests, NATS among them, and the watcher that leaves none behind."""
 
 from __future__ import annotations
 

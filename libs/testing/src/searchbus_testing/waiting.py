@@ -1,4 +1,4 @@
-"""Waiting for a condition, with a limit that only ends a test that hangs."""
+"""Waiting for a condition, with a limit that only ends a test that hangs; work that ends."""
 
 from __future__ import annotations
 
@@ -78,7 +78,11 @@ def work_ends(
     end: str = "",
     give_up_s: float = _GIVE_UP_S,
 ) -> None:
-    """Do some work on a long text, in the main thread; raises AssertionError where it is given up.
+    """Do some work on a long text, whose time must not grow with the square of the text.
+
+    Nothing is measured, since a busy machine may take several times as long. The text is so long
+    that work whose time grows with its square takes very long on any machine, and is given up with
+    an AssertionError. In the main thread only.
 
     Args:
         unit: is repeated to `size` characters.

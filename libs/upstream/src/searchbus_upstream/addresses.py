@@ -1,4 +1,4 @@
-"""Which addresses belong to the public internet.
+"""Which addresses belong to the public internet, and which URLs name the same page.
 
 An address is public where both this table and `ipaddress` say so. The table has what
 `ipaddress.is_global` accepts or does not have (measured: NAT64 and 6to4 forms of 127.0.0.1,

@@ -1,4 +1,8 @@
-"""Pacing of one process's requests: an interval that adapts, and fair turns between callers."""
+"""Pacing of requests to an upstream: of one process, with fair turns, and of all replicas.
+
+pace = SharedPace(kv, "tavily", rate_per_s=0.95 * 100 / 60, burst=5)
+await pace.slot(timeout_s=5.0)
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ _RECOVERY_S = 300.0
 
 
 class Pace:
-    """Hands out slots for requests to one upstream from one address.
+    """Hands out slots for requests to one upstream from one address, at an interval that adapts.
 
     Args:
         interval_s: between two slots at the start; 0 switches pacing off.
@@ -173,7 +177,10 @@ _MAX_PAUSE_S = 0.01
 
 
 class SharedPace:
-    """Hands out slots for requests with one upstream account.
+    """Hands out slots for requests with one upstream account: GCRA with its state in the store.
+
+    Every slot advances one number (the theoretical arrival time in milliseconds of the epoch) by
+    compare and set. While the store is unreachable each replica counts for itself.
 
     Args:
         kv: None: this process counts for itself.

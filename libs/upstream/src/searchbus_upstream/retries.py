@@ -1,4 +1,4 @@
-"""Retries with jitter, within the caller's time and a budget of extra requests."""
+"""Retries with jitter, within the caller's time and a budget of extra requests; the Retry-After header."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ async def with_retries(
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, given as a number or a date; None where the header is missing or invalid.
+    """Seconds of the Retry-After header (RFC 9110, 10.2.3), which has a number or a date.
+
+    `None` where the header is missing or invalid.
 
     Args:
         headers: names in lower case.
