@@ -193,7 +193,13 @@ class CatalogEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = {}
 
 
-KINDS = ("tools", "prompts", "resources", "resource_templates")
+_DESCRIPTORS: dict[str, Any] = {
+    "tools": ToolDescriptor,
+    "prompts": PromptDescriptor,
+    "resources": ResourceDescriptor,
+    "resource_templates": ResourceTemplate,
+}
+KINDS = tuple(_DESCRIPTORS)
 """Kinds of descriptors: the fields of a Catalog and of its parts."""
 
 
@@ -313,29 +319,25 @@ def _unpacked(parts: tuple[_RawPart, ...], refusals: list[Refusal]) -> Iterator[
 
 def _descriptors(raw: _RawPart, service: str, refusals: list[Refusal]) -> dict[str, Any]:
     """The descriptors of each kind; those that are refused are added to `refusals`."""
-
-    def each(kind: str, items: tuple[msgspec.Raw, ...], target: Any) -> tuple[Any, ...]:
+    found: dict[str, Any] = {}
+    for kind, target in _DESCRIPTORS.items():
         kept = []
-        for item in items:
+        for item in getattr(raw, kind):
             try:
-                found = decode(bytes(item), target)
-                if RESERVED_TOOLSETS.get(found.toolset, service) != service:
-                    reason = f"the toolset {found.toolset} is reserved"
-                    refusals.append(Refusal(kind=kind, name=_name_of(item), reason=reason))
-                    continue
-                kept.append(found)
+                kept.append(_descriptor(item, target, service))
             except Fault as fault:
-                refusals.append(
-                    Refusal(kind=kind, name=_name_of(item), reason=fault.failure.message)
-                )
-        return tuple(kept)
+                one = kind.removesuffix("s").replace("_", " ")
+                reason = fault.failure.message
+                refusals.append(Refusal(kind=one, name=_name_of(item), reason=reason))
+        found[kind] = tuple(kept)
+    return found
 
-    return {
-        "tools": each("tool", raw.tools, ToolDescriptor),
-        "prompts": each("prompt", raw.prompts, PromptDescriptor),
-        "resources": each("resource", raw.resources, ResourceDescriptor),
-        "resource_templates": each("resource template", raw.resource_templates, ResourceTemplate),
-    }
+
+def _descriptor(item: msgspec.Raw, target: Any, service: str) -> Any:
+    found = decode(bytes(item), target)
+    if RESERVED_TOOLSETS.get(found.toolset, service) != service:
+        raise Fault(ErrorCode.INVALID_ARGUMENT, f"the toolset {found.toolset} is reserved")
+    return found
 
 
 class _Named(Struct):

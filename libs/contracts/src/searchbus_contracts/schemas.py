@@ -111,10 +111,10 @@ def check_schema(schema: Mapping[str, Any]) -> None:
             _check_keyword(key, value, schema, anchors)
     # Without references fewer subschemas apply to a value than there are.
     if refers or len(objects) > MAX_APPLIED:
-        applied = _Applied(schema, anchors)
+        known: dict[int, int | None] = {}
         try:
             for value in objects:
-                applied.count(value)
+                _applied(value, schema, anchors, known)
         except RecursionError:
             raise ValueError("the schema refers to itself over too many steps") from None
 
@@ -159,42 +159,47 @@ def _objects(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return found
 
 
-class _Applied:
-    """Counts the subschemas that apply to one value together with a schema, references followed."""
+def _applied(
+    schema: Any, root: Mapping[str, Any], anchors: Mapping[str, Any], known: dict[int, int | None]
+) -> int:
+    """How many subschemas apply to one value together with a schema, references followed.
 
-    def __init__(self, root: Mapping[str, Any], anchors: Mapping[str, Any]) -> None:
-        self._root = root
-        self._anchors = anchors
-        self._known: dict[int, int | None] = {}
+    Args:
+        known: by `id` of a schema: its number, or None while it is counted.
 
-    def count(self, schema: Any) -> int:
-        """The number; raises ValueError where it is too large, or without end."""
-        if not isinstance(schema, dict):
-            return 1
-        key = id(schema)
-        if key in self._known:
-            found = self._known[key]
-            if found is None:
-                raise ValueError("the schema refers to itself without end")
-            return found
-        self._known[key] = None
-        total = 1 + sum(self.count(part) for part in self._parts(schema))
-        if total > MAX_APPLIED:
-            raise ValueError(f"over {MAX_APPLIED} parts of the schema apply to one value")
-        self._known[key] = total
-        return total
+    Raises:
+        ValueError: there are too many, or they have no end.
+    """
+    if not isinstance(schema, dict):
+        return 1
+    if (key := id(schema)) in known:
+        found = known[key]
+        if found is None:
+            raise ValueError("the schema refers to itself without end")
+        return found
+    known[key] = None
+    parts = _parts(schema, root, anchors)
+    total = 1 + sum(_applied(part, root, anchors, known) for part in parts)
+    if total > MAX_APPLIED:
+        raise ValueError(f"over {MAX_APPLIED} parts of the schema apply to one value")
+    known[key] = total
+    return total
 
-    def _parts(self, schema: Mapping[str, Any]) -> Iterator[Any]:
-        for key in _IN_PLACE:
-            found = schema.get(key)
-            if isinstance(found, dict):
-                yield from [found] if key in SCHEMAS else found.values()
-            elif isinstance(found, list):
-                yield from found
-            elif found is not None:
-                yield found
-        for key in _REFERENCES:
-            if isinstance(reference := schema.get(key), str):
-                # What names nothing is reported by the validator.
-                local = reference == "#" or reference.startswith("#/")
-                yield resolved(reference, self._root) if local else self._anchors.get(reference[1:])
+
+def _parts(
+    schema: Mapping[str, Any], root: Mapping[str, Any], anchors: Mapping[str, Any]
+) -> Iterator[Any]:
+    """The schemas that apply to the same value as a schema does."""
+    for key in _IN_PLACE:
+        found = schema.get(key)
+        if isinstance(found, dict):
+            yield from [found] if key in SCHEMAS else found.values()
+        elif isinstance(found, list):
+            yield from found
+        elif found is not None:
+            yield found
+    for key in _REFERENCES:
+        if isinstance(reference := schema.get(key), str):
+            # What names nothing is reported by the validator.
+            local = reference == "#" or reference.startswith("#/")
+            yield resolved(reference, root) if local else anchors.get(reference[1:])

@@ -1,4 +1,4 @@
-"""Retries with jitter, within the caller's time and a budget of extra requests; the Retry-After header."""
+"""Retries with jitter, within the caller's time and a budget of extra requests; Retry-After."""
 
 from __future__ import annotations
 
