@@ -34,6 +34,14 @@ SHOWN_LINES = 8
 SHOWN_ERRORS = 3
 """Lines of level error that are printed for each run of a process whose lines only go to the log:
 a damaged file of the data folder is seen at the start."""
+MAX_BYTES = 5 * 2**20
+"""Size of one log file."""
+RETRY_S = 30.0
+"""Seconds between attempts to start a service that ends at once, while the others run."""
+Kind = Literal["edge", "service", "fakes", "nats"]
+_STOPPED_IN_ORDER: Sequence[Kind] = ("edge", "service", "fakes", "nats")
+_VITAL: Sequence[Kind] = ("edge", "nats")
+_POLL_S = 0.02
 _ERROR_LEVEL = "[error "
 _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green")
 
@@ -226,9 +234,6 @@ def _write(descriptor: int, settings: bytes) -> None:
         pipe.write(settings)
 
 
-MAX_BYTES = 5 * 2**20
-
-
 class LogFile:
     """Lines of a process. A full file becomes `<name>.1`, so that at most twice the limit is kept.
 
@@ -275,14 +280,6 @@ class LogFile:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-
-Kind = Literal["edge", "service", "fakes", "nats"]
-_STOPPED_IN_ORDER: Sequence[Kind] = ("edge", "service", "fakes", "nats")
-_VITAL: Sequence[Kind] = ("edge", "nats")
-RETRY_S = 30.0
-"""Between attempts to start a service that ends at once, while the others run."""
-_POLL_S = 0.02
 
 
 class Processes:
