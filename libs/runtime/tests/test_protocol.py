@@ -58,8 +58,8 @@ def answering(*bodies: bytes, status: int = 200, headers: tuple[Any, ...] = (LEN
     return app
 
 
-async def exchange(app: Any, request: bytes = REQUEST) -> FakeTransport:
-    """What one connection writes for what it receives."""
+async def exchange(app: Any, *requests: bytes) -> FakeTransport:
+    """What one connection writes for what it receives, one request after the other."""
     config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
     state = ServerState()
     connection = Connection(
@@ -67,10 +67,11 @@ async def exchange(app: Any, request: bytes = REQUEST) -> FakeTransport:
     )
     transport = FakeTransport()
     connection.connection_made(transport)
-    connection.data_received(request)
-    async with asyncio.timeout(60):
-        while state.tasks:
-            await asyncio.sleep(0)
+    for request in requests or (REQUEST,):
+        connection.data_received(request)
+        async with asyncio.timeout(60):
+            while state.tasks:
+                await asyncio.sleep(0)
     return transport
 
 
@@ -91,6 +92,14 @@ async def test_wrong_length_does_not_shift_the_next_response(length: bytes) -> N
     """The connection ends, so that no byte is read as part of another response."""
     transport = await exchange(answering(b"hello", headers=((b"content-length", length),)))
     assert transport.closed
+
+
+async def test_limit_of_a_head_is_for_one_request() -> None:
+    """Not for all of a connection that is kept for long."""
+    request = REQUEST.replace(b"Host", b"X-Long: " + b"a" * 1000 + b"\r\nHost")
+    transport = await exchange(answering(b"hello"), *[request] * (MAX_HEAD_BYTES // 1000 + 1))
+    assert b"".join(transport.written).count(b"HTTP/1.1 200 OK") == MAX_HEAD_BYTES // 1000 + 1
+    assert not transport.closed
 
 
 async def test_pipelined_requests_are_answered_in_order() -> None:
