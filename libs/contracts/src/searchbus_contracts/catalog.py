@@ -336,7 +336,10 @@ def _descriptors(raw: _RawPart, service: str, refusals: list[Refusal]) -> dict[s
 def _descriptor(item: msgspec.Raw, target: Any, service: str) -> Any:
     found = decode(bytes(item), target)
     if RESERVED_TOOLSETS.get(found.toolset, service) != service:
-        raise Fault(ErrorCode.INVALID_ARGUMENT, f"the toolset {found.toolset} is reserved")
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT,
+            f"The toolset {found.toolset} is reserved. Use another name.",
+        )
     return found
 
 
