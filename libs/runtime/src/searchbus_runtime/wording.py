@@ -5,7 +5,6 @@ A title with an escape sequence could otherwise clear the screen, hide lines or 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
@@ -36,8 +35,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
     It is empty where no word is known.
     """
+    # Imported here: most commands end without it.
+    from difflib import get_close_matches
+
     words = list(known)
-    found = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
+    found = get_close_matches(word, words, n=1, cutoff=0.5)
     if found:
         return f" Did you mean {found[0]!r}?"
     more = len(words) - _MOST_NAMED
