@@ -174,7 +174,6 @@ async def test_first_edge_shares_its_port_only_with_others(tmp_path, count):
         folder=tmp_path,
         host="127.0.0.1",
         port=0,
-        logs=tmp_path,
     )
     edges.start_first()
     (child,) = processes.children

@@ -12,10 +12,9 @@ from searchbus_contracts.services import (
     declarations_to_json,
     may_call,
     needed_for,
+    permissions,
     publishes,
-    publishes_not,
     subscribes,
-    subscribes_not,
 )
 from searchbus_contracts.subjects import inbox_prefix
 
@@ -256,13 +255,13 @@ def test_what_attaches_toolsets_may_serve_those_that_nobody_declares():
     found = subscribes(attach)
     assert {"sb.v1.tool.*.*", "sb.v1.at.*.tool.*.*", "sb.v1.attach.status"} <= set(found)
     assert {"sb.v1.resource.*.*", "sb.v1.prompt.*.*"} <= set(found)
-    assert subscribes_not(attach, (*ALL, attach)) == sorted(
+    assert permissions(attach, (*ALL, attach))["subscribe"]["deny"] == sorted(
         f"sb.v1.{to}{family}.{toolset}.*"
         for to in ("", "at.*.")
         for family in ("tool", "resource", "prompt")
         for toolset in ("connector", "ddg", "web")
     )
-    assert subscribes_not(CALLED, (*ALL, attach)) == []
+    assert "deny" not in permissions(CALLED, (*ALL, attach))["subscribe"]
 
 
 def test_what_attaches_toolsets_may_ask_another_of_its_instances():
@@ -275,9 +274,9 @@ def test_what_attaches_toolsets_may_ask_another_of_its_instances():
         "sb.v1.ctl.ping.attach.*",
     } <= set(found)  # fmt: skip
     assert not any(subject.startswith(("sb.v1.tool.", "sb.v1.resource.")) for subject in found)
-    assert publishes_not(attach, (*ALL, attach)) == sorted(
+    assert permissions(attach, (*ALL, attach))["publish"]["deny"] == sorted(
         f"sb.v1.at.*.{family}.{toolset}.*"
         for family in ("tool", "resource", "prompt")
         for toolset in ("connector", "ddg", "web")
     )
-    assert publishes_not(CALLED, (*ALL, attach)) == []
+    assert "deny" not in permissions(CALLED, (*ALL, attach))["publish"]

@@ -18,13 +18,7 @@ import msgspec
 import nkeys
 
 from searchbus_bus import new_actor_keys
-from searchbus_contracts.services import (
-    Service,
-    publishes,
-    publishes_not,
-    subscribes,
-    subscribes_not,
-)
+from searchbus_contracts.services import Service, permissions
 from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix
 from searchbus_runtime.files import write_atomically
 
@@ -151,25 +145,14 @@ def accounts(
         store_keys: the second keys, of the services that have buckets.
         prefix: of the subjects.
     """
-    found: dict[str, dict[str, object]] = {
-        BUS: {"users": [_user(services, name, key, prefix) for name, key in public_keys.items()]}
-    }
+    users = [
+        {"nkey": key, "permissions": permissions(services[name], services.values(), prefix)}
+        for name, key in public_keys.items()
+    ]
+    found: dict[str, dict[str, object]] = {BUS: {"users": users}}
     for name, key in store_keys.items():
         found[store_account(name)] = {"jetstream": "enabled", "users": [{"nkey": key}]}
     return found
-
-
-def _user(services: Mapping[str, Service], name: str, key: str, prefix: str) -> dict[str, object]:
-    service, everybody = services[name], services.values()
-    sends = _list(
-        publishes(service, everybody, prefix), but=publishes_not(service, everybody, prefix)
-    )
-    receives = _list(subscribes(service, prefix), but=subscribes_not(service, everybody, prefix))
-    return {"nkey": key, "permissions": {"publish": sends, "subscribe": receives}}
-
-
-def _list(subjects: list[str], *, but: list[str]) -> dict[str, list[str]]:
-    return {"allow": subjects, "deny": but} if but else {"allow": subjects}
 
 
 def new_seed() -> str:

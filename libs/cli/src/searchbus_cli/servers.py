@@ -156,7 +156,6 @@ class Edges:
         folder: where they write the port that they listen on.
         host, port: where they listen; with port 0 the first one chooses.
         make_child: makes the process of a label with an environment.
-        logs: named in errors.
     """
 
     def __init__(
@@ -168,7 +167,6 @@ class Edges:
         folder: Path,
         host: str,
         port: int,
-        logs: Path,
     ) -> None:
         self._labels = tuple(labels)
         self._children: dict[str, Child] = {}
@@ -176,7 +174,6 @@ class Edges:
         self._make_child = make_child
         self._folder = folder
         self._host = host
-        self._logs = logs
         self._environment = {"SEARCHBUS_HOST": host, "SEARCHBUS_PORT": str(port)}
         if len(self._labels) > 1:
             self._environment["SEARCHBUS_REUSE_PORT"] = "true"
@@ -226,7 +223,7 @@ class Edges:
         return self._folder / f"{label}.port"
 
     async def _wait(self, done: Callable[[], bool | Awaitable[bool]], label: str) -> None:
-        late = f"{label} is not ready after {READY_TIMEOUT_S:.0f} s. See {self._logs}."
+        late = f"{label} is not ready after {READY_TIMEOUT_S:.0f} s. See {self._folder / 'logs'}."
         await self._processes.wait_until(done, timeout_s=READY_TIMEOUT_S, otherwise=late)
 
 

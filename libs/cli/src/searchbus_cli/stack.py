@@ -209,7 +209,6 @@ class Stack:
             folder=self.data,
             host=self.host,
             port=self.port,
-            logs=self.logs,
         )
 
     def _start_services(self) -> None:

@@ -239,44 +239,6 @@ def publishes(
     return sorted(found)
 
 
-def publishes_not(
-    service: Service, services: Collection[Service], prefix: str = DEFAULT_PREFIX
-) -> list[str]:
-    """Subjects below those of `publishes` that are denied: toolsets that others declare.
-
-    Args:
-        services: all that share the bus.
-    """
-    return _of_others(service, services, prefix, to=("at.*.",))
-
-
-def subscribes_not(
-    service: Service, services: Collection[Service], prefix: str = DEFAULT_PREFIX
-) -> list[str]:
-    """Subjects below those of `subscribes` that are denied: toolsets that others declare.
-
-    Args:
-        services: all that share the bus.
-    """
-    return _of_others(service, services, prefix, to=("", "at.*."))
-
-
-def _of_others(
-    service: Service, services: Collection[Service], prefix: str, to: Collection[str]
-) -> list[str]:
-    if not service.attaches_toolsets:
-        return []
-    toolsets = {
-        toolset for other in services if other.name != service.name for toolset in other.offers
-    }
-    return sorted(
-        f"{prefix}.v1.{where}{family}.{toolset}.*"
-        for toolset in toolsets
-        for where in to
-        for family in ATTACHED_FAMILIES
-    )
-
-
 def subscribes(service: Service, prefix: str = DEFAULT_PREFIX) -> list[str]:
     """Subjects a service may subscribe to."""
     root = f"{prefix}.v1"
@@ -294,3 +256,28 @@ def subscribes(service: Service, prefix: str = DEFAULT_PREFIX) -> list[str]:
     if service.follows_catalog:
         found.add(f"{root}.evt.catalog.*")
     return sorted(found)
+
+
+def permissions(
+    service: Service, services: Collection[Service], prefix: str = DEFAULT_PREFIX
+) -> dict[str, dict[str, list[str]]]:
+    """The permissions of a service's user, in the form of NATS's configuration.
+
+    A service that attaches toolsets is denied those that others declare.
+
+    Args:
+        services: all that share the bus.
+    """
+    found = {
+        "publish": {"allow": publishes(service, services, prefix)},
+        "subscribe": {"allow": subscribes(service, prefix)},
+    }
+    declared = {
+        toolset for other in services if other.name != service.name for toolset in other.offers
+    }
+    if service.attaches_toolsets and declared:
+        below = [f"{family}.{toolset}.*" for toolset in declared for family in ATTACHED_FAMILIES]
+        at = [f"{prefix}.v1.at.*.{subject}" for subject in below]
+        found["publish"]["deny"] = sorted(at)
+        found["subscribe"]["deny"] = sorted([*at, *(f"{prefix}.v1.{s}" for s in below)])
+    return found
