@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         ResourceTemplate,
         decode_catalog,
     )
-    from .codec import canonical, convert, decode, encode
+    from .codec import canonical, convert, decode, doc, encode
     from .errors import RETRYABLE, ErrorCode, Failure, Fault
     from .headers import Actor, Cancel, Parts, Ping, Pong
     from .queries import check_query
@@ -66,7 +66,7 @@ __all__ = [
     "ResourceListRequest", "ResourceReadReply", "ResourceReadRequest", "ResourceSearchReply",
     "ResourceSearchRequest", "ResourceTemplate", "Subjects", "TextContent", "ToolAnnotations",
     "ToolCall", "ToolDescriptor", "ToolEvent", "ToolReply", "canonical", "check_query", "convert",
-    "decode", "decode_catalog", "encode", "input_schema", "is_token", "json_schema",
+    "decode", "decode_catalog", "doc", "encode", "input_schema", "is_token", "json_schema",
 ]  # fmt: skip
 
 VERSION = "0.1.0"
@@ -80,7 +80,7 @@ __getattr__, __dir__ = lazy_exports(
             "CatalogRequest", "PromptArgument", "PromptDescriptor", "PromptMessage", "Refusal",
             "ResourceDescriptor", "ResourceTemplate", "decode_catalog",
         ),
-        "codec": ("canonical", "convert", "decode", "encode"),
+        "codec": ("canonical", "convert", "decode", "doc", "encode"),
         "errors": ("RETRYABLE", "ErrorCode", "Failure", "Fault"),
         "headers": ("Actor", "Cancel", "Parts", "Ping", "Pong"),
         "queries": ("check_query",),
