@@ -22,7 +22,7 @@ from prometheus_client import REGISTRY
 
 from searchbus_contracts import VERSION
 
-from .light_metrics import Histograms, LightMeterProvider
+from .histograms import Histograms, LightMeterProvider
 from .settings import ServiceSettings
 from .spans import LightTracerProvider, TraceFile
 

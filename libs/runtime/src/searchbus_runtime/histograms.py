@@ -1,8 +1,8 @@
-"""Histograms of seconds and counters that cost little, exported beside the SDK's metrics.
+"""Histograms of seconds that cost little to record, exported beside the SDK's metrics.
 
-The SDK copies, cleans and hashes the attributes of every measurement: a fifth of the edge's time.
-`LightMeterProvider` makes the instruments of the SDK, except that a counter, and a histogram of
-seconds with bounds of its own, add up by themselves. `Histograms` exports the latter as the SDK
+The SDK copies, cleans and hashes the attributes of every measurement: a call takes 15 % more of the
+edge's CPU with its histograms. `LightMeterProvider` makes the instruments of the SDK, except that a
+histogram of seconds with bounds of its own adds up by itself. `Histograms` exports them as the SDK
 would: to Prometheus as a collector of its client, to OTLP as part of the exported data.
 """
 
@@ -11,13 +11,13 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 from opentelemetry import metrics
 from opentelemetry.context import Context
-from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter, Observation
+from opentelemetry.metrics import Histogram, Meter
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
     HistogramDataPoint,
@@ -33,7 +33,7 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 MAX_SERIES = 2000
-"""Series of one instrument, as in the SDK; further ones are counted together."""
+"""Series of one histogram, as in the SDK; further ones are counted together."""
 _OVERFLOW = (("otel.metric.overflow", True),)
 
 
@@ -156,7 +156,7 @@ def _labels(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 
 class LightMeterProvider(metrics.MeterProvider):
-    """The SDK's provider, with light histograms and counters."""
+    """The SDK's provider, with light histograms."""
 
     def __init__(self, provider: metrics.MeterProvider, histograms: Histograms) -> None:
         self._provider = provider
@@ -178,7 +178,7 @@ class LightMeterProvider(metrics.MeterProvider):
 
 
 class _LightMeter(Meter):
-    """Passes everything to the SDK's meter except histograms of seconds and counters."""
+    """Passes everything to the SDK's meter except histograms of seconds."""
 
     def __init__(self, meter: Meter, scope: InstrumentationScope, histograms: Histograms) -> None:
         super().__init__(scope.name, scope.version, scope.schema_url)
@@ -201,8 +201,8 @@ class _LightMeter(Meter):
             name, unit, description, explicit_bucket_boundaries_advisory=bounds
         )
 
-    def create_counter(self, name: str, unit: str = "", description: str = "") -> LightCounter:
-        return LightCounter(self._meter, name, unit, description)
+    def create_counter(self, *fields: Any, **options: Any) -> Any:
+        return self._meter.create_counter(*fields, **options)
 
     def create_up_down_counter(self, *fields: Any, **options: Any) -> Any:
         return self._meter.create_up_down_counter(*fields, **options)
@@ -218,31 +218,3 @@ class _LightMeter(Meter):
 
     def create_observable_gauge(self, *fields: Any, **options: Any) -> Any:
         return self._meter.create_observable_gauge(*fields, **options)
-
-
-class LightCounter(Counter):
-    """A counter that an observable counter of the SDK's meter reports."""
-
-    def __init__(self, meter: Meter, name: str, unit: str = "", description: str = "") -> None:
-        self._sums: dict[tuple[tuple[str, Any], ...], int | float] = {}
-        self._lock = threading.Lock()
-        meter.create_observable_counter(name, [self._observe], unit, description)
-
-    def add(
-        self,
-        amount: int | float,
-        attributes: Mapping[str, Any] | None = None,
-        context: Context | None = None,
-    ) -> None:
-        """Add to a sum; equal attributes are given in the same order at every call."""
-        if amount < 0:
-            return
-        key = tuple(attributes.items()) if attributes else ()
-        with self._lock:
-            if key not in self._sums and len(self._sums) >= MAX_SERIES:
-                key = _OVERFLOW
-            self._sums[key] = self._sums.get(key, 0) + amount
-
-    def _observe(self, _: CallbackOptions) -> Iterable[Observation]:
-        with self._lock:
-            return [Observation(total, dict(key)) for key, total in self._sums.items()]
