@@ -12,7 +12,7 @@ from searchbus_attach.commands.status import ask_status
 from searchbus_bus import Bus, Call, Worker, connect, endpoint
 from searchbus_bus.client.inbox import Question
 from searchbus_bus.transport import ServiceRecord
-from searchbus_cli.seeds import new_seed, public_key
+from searchbus_cli.secure import new_seed, public_key
 from searchbus_contracts import (
     CATALOG_KEY,
     CONTRACT_KEY,
@@ -25,9 +25,9 @@ from searchbus_contracts import (
     encode,
 )
 from searchbus_contracts.attach import StatusReply, StatusRequest
-from searchbus_contracts.inboxes import DISCOVERY, inbox_prefix
-from searchbus_contracts.permissions import publishes, subscribes
 from searchbus_contracts.retrieval import Document, GetRequest
+from searchbus_contracts.services import publishes, subscribes
+from searchbus_contracts.subjects import DISCOVERY, inbox_prefix
 from searchbus_runtime import ServiceSettings, bus_options, load_settings
 from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command, until

@@ -23,7 +23,7 @@ from searchbus_contracts import (
     decode,
     encode,
 )
-from searchbus_contracts.catalog_packing import pack
+from searchbus_contracts.catalog import pack
 
 WORDS = ["".join(random.Random(n).choices("abcdefghijklmnop", k=7)) for n in range(500)]
 

@@ -12,7 +12,7 @@ from searchbus_bus import connect
 from searchbus_bus.nats import transport as transport
 from searchbus_bus.nats.overrides import BusClient
 from searchbus_bus.nats.transport import NatsAnnouncement, NatsSubscription, NatsTransport, _kind_of
-from searchbus_cli.seeds import new_seed, public_key
+from searchbus_cli.secure import new_seed, public_key
 from searchbus_contracts import Fault
 from searchbus_testing import until
 

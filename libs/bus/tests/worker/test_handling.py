@@ -26,7 +26,7 @@ from searchbus_contracts import (
     decode,
     encode,
 )
-from searchbus_contracts.inboxes import is_credit_subject
+from searchbus_contracts.subjects import is_credit_subject
 from searchbus_testing import until
 
 PRIVATE, PUBLIC = new_actor_keys()

@@ -25,13 +25,13 @@ from searchbus_contracts import (
     ToolReply,
     decode,
 )
-from searchbus_contracts.inboxes import DISCOVERY
-from searchbus_contracts.prompts import (
+from searchbus_contracts.resources import (
     CompleteReply,
     CompleteRequest,
     PromptGetReply,
     PromptGetRequest,
 )
+from searchbus_contracts.subjects import DISCOVERY
 from searchbus_testing import until
 
 

@@ -19,8 +19,7 @@ import secrets
 import struct
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import msgspec
 from cachetools import LRUCache
@@ -30,8 +29,6 @@ from searchbus_bus.store.lease import Lease
 from searchbus_contracts import ErrorCode, Failure, Fault, decode, encode
 
 from .telemetry import count_lookup
-
-__all__ = ["Cached", "Fetched", "SharedCache"]
 
 log = logging.getLogger("searchbus.upstream")
 
@@ -75,11 +72,6 @@ class Cached:
 
 
 Fetch = Callable[[], Awaitable[Fetched]]
-
-
-class _Entry(NamedTuple):
-    made_ms: int
-    value: bytes
 
 
 class _Flight(msgspec.Struct, omit_defaults=True):
@@ -127,7 +119,7 @@ class SharedCache:
         self._name = name
         self._answers = answers
         self._flights = flights
-        self._local: LRUCache[str, _Entry] = LRUCache(
+        self._local: LRUCache[str, Cached] = LRUCache(
             local_bytes, getsizeof=lambda entry: len(entry.value)
         )
         self._clock = clock
@@ -163,9 +155,7 @@ class SharedCache:
     async def stored(self, request: str, *, fresh_s: float) -> Cached | None:
         """The stored value for a request, if it is not older than `fresh_s`; fetches nothing."""
         entry = await self._stored(_key_of(request))
-        if entry is None or self._age_s(entry) >= fresh_s:
-            return None
-        return Cached(entry.value, entry.made_ms, hit=True)
+        return entry if entry is not None and self._age_s(entry) < fresh_s else None
 
     async def store(self, request: str, value: bytes) -> None:
         """Store a value that no `get` fetched."""
@@ -176,7 +166,7 @@ class SharedCache:
         while True:
             entry = await self._stored(key)
             if entry is not None and self._age_s(entry) < fresh_s:
-                return Cached(entry.value, entry.made_ms, hit=True)
+                return entry
             leading = key not in self._running
             try:
                 return await self._join(key, lambda: self._fetch_once(key, fetch, fresh_s))
@@ -184,7 +174,7 @@ class SharedCache:
                 if not leading and fault.code in _OWN_BUDGET:
                     continue
                 if entry is not None and self._age_s(entry) < stale_s:
-                    return Cached(entry.value, entry.made_ms, True, True, fault.failure.message)
+                    return replace(entry, stale=True, why_stale=fault.failure.message)
                 raise
 
     async def _join(self, key: str, start: Callable[[], Awaitable[Cached]]) -> Cached:
@@ -233,7 +223,7 @@ class SharedCache:
                 entry, stored = await self._read(key)
                 if entry is not None and self._age_s(entry) < fresh_s:
                     await lease.release()
-                    return Cached(entry.value, entry.made_ms, hit=True)
+                    return entry
                 return await self._lead(lease, mine, stored, fetch)
             if other is not None and other.value is not None:
                 return Cached(other.value, self._now_ms())
@@ -247,7 +237,7 @@ class SharedCache:
             pause_s = min(_POLL_MAX_S, pause_s * 1.5)
             entry = await self._stored(key)
             if entry is not None and self._age_s(entry) < fresh_s:
-                return Cached(entry.value, entry.made_ms, hit=True)
+                return entry
 
     async def _lead(self, lease: Lease, mine: _Flight, stored: int | None, fetch: Fetch) -> Cached:
         """Fetch while holding the lease.
@@ -283,13 +273,13 @@ class SharedCache:
             stored: the revision that was stored before the fetch, 0 for none: a value that another
                 worker has stored since then is newer and stays. `None` is not known.
         """
-        entry = _Entry(self._now_ms(), fetched.value)
-        newest = fetched.store and await self._share(key, entry, stored)
-        if newest and len(entry.value) <= self._local.maxsize:
-            self._local[key] = entry
-        return Cached(entry.value, entry.made_ms)
+        cached = Cached(fetched.value, self._now_ms())
+        newest = fetched.store and await self._share(key, cached, stored)
+        if newest and len(cached.value) <= self._local.maxsize:
+            self._local[key] = replace(cached, hit=True)
+        return cached
 
-    async def _share(self, key: str, entry: _Entry, stored: int | None) -> bool:
+    async def _share(self, key: str, entry: Cached, stored: int | None) -> bool:
         """Store a value for other workers; False where there is a newer one."""
         if self._answers is None:
             return True
@@ -304,11 +294,11 @@ class SharedCache:
             _note(fault)
             return True
 
-    async def _stored(self, key: str) -> _Entry | None:
+    async def _stored(self, key: str) -> Cached | None:
         """The younger of the value in this process and the one in the bucket."""
         return (await self._read(key))[0]
 
-    async def _read(self, key: str) -> tuple[_Entry | None, int | None]:
+    async def _read(self, key: str) -> tuple[Cached | None, int | None]:
         """The younger of both values, and the bucket's revision as `_store` takes it."""
         local = self._local.get(key)
         if self._answers is None:
@@ -322,9 +312,9 @@ class SharedCache:
         made_ms = int(_HEADER.unpack_from(held.value)[0])
         if local is not None and local.made_ms >= made_ms:
             return local, held.revision
-        return _Entry(made_ms, held.value[_HEADER.size :]), held.revision
+        return Cached(held.value[_HEADER.size :], made_ms, hit=True), held.revision
 
-    def _age_s(self, entry: _Entry) -> float:
+    def _age_s(self, entry: Cached) -> float:
         return self._clock() - entry.made_ms / 1000
 
     def _now_ms(self) -> int:

@@ -7,8 +7,8 @@ import logging
 from searchbus_bus import Call, Worker, endpoint
 from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_runtime import Process
-from searchbus_runtime.heap import keep_freed_memory
-from searchbus_runtime.pin_file import PinFile
+from searchbus_runtime.pins import PinFile
+from searchbus_runtime.process import keep_freed_memory
 from searchbus_runtime.server import bind
 from searchbus_runtime.services import known_services
 

@@ -24,7 +24,7 @@ from searchbus_contracts import (
     ToolCall,
     ToolReply,
 )
-from searchbus_contracts.prompts import (
+from searchbus_contracts.resources import (
     CompleteReply,
     CompleteRequest,
     PromptGetReply,

@@ -23,7 +23,7 @@ from searchbus_contracts import (
     ToolDescriptor,
     decode_catalog,
 )
-from searchbus_contracts.catalog_packing import KINDS
+from searchbus_contracts.catalog import KINDS
 from searchbus_contracts.codec import canonical
 
 from .. import telemetry

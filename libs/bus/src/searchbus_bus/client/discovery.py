@@ -17,7 +17,7 @@ import msgspec
 
 from searchbus_contracts import CATALOG_KEY, CONTRACT_KEY, Fault, decode, is_token
 from searchbus_contracts.catalog import CONTRACT_VERSION
-from searchbus_contracts.inboxes import DISCOVERY
+from searchbus_contracts.subjects import DISCOVERY
 
 from .inbox import Inbox, Question
 

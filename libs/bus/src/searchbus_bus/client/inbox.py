@@ -31,7 +31,7 @@ from searchbus_contracts import (
     is_token,
 )
 from searchbus_contracts.headers import ACK, CHUNK, ERROR_CODE, ERROR_TEXT, EVENT, PARTS, SIZE
-from searchbus_contracts.inboxes import INBOX, part_subject
+from searchbus_contracts.subjects import INBOX, part_subject
 
 from ..tasks import Background
 from ..transport import Message, Transport, publish_or_log
@@ -154,7 +154,7 @@ class Inbox:
         """Publish a request once and wait for its reply; never raises a Fault.
 
         Args:
-            replier: the service that replies; see searchbus_contracts.inboxes.
+            replier: the service that replies; see searchbus_contracts.subjects.
             on_silence: runs beside an attempt that waits for long, and may end it.
             caller: whose limit a large reply counts against.
         """

@@ -18,7 +18,7 @@ from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.headers import CHUNK, SIZE
-from searchbus_contracts.inboxes import is_credit_subject
+from searchbus_contracts.subjects import is_credit_subject
 
 from .. import telemetry
 from ..transport import Message

@@ -76,7 +76,7 @@ class Request(_Addressed[T], Generic[T], frozen=True, kw_only=True):
         actor: on whose behalf the request is sent.
         on_event: called for progress and log lines that come before the reply.
         idempotent: whether the request may be repeated after a lost connection or worker.
-        replier: who replies, where it is not a service; see searchbus_contracts.inboxes.
+        replier: who replies, where it is not a service; see searchbus_contracts.subjects.
         instance: the instance to ask first; by default whichever the queue group picks.
         instance_only: whether no other instance can do it: the request is sent once, and fails with
             InstanceGoneError where the instance has left. The receiver must not pass it on.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from searchbus_contracts import Catalog, CatalogPart, CatalogRequest, ErrorCode, Fault
-from searchbus_contracts.catalog_packing import KINDS, pack
+from searchbus_contracts.catalog import KINDS, pack
 from searchbus_contracts.codec import canonical
 
 _DESCRIPTORS_OF_A_PART = 32

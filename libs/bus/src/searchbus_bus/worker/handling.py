@@ -25,7 +25,7 @@ from searchbus_contracts.headers import (
     REQ_ID,
     SIZE,
 )
-from searchbus_contracts.inboxes import PART, part_subject
+from searchbus_contracts.subjects import PART, part_subject
 
 from .. import telemetry
 from ..client.inbox import Inbox

@@ -28,7 +28,7 @@ from searchbus_contracts import (
     encode,
 )
 from searchbus_contracts.catalog import CONTRACT_VERSION
-from searchbus_contracts.inboxes import INBOX
+from searchbus_contracts.subjects import INBOX
 
 from .. import telemetry
 from ..client.fleet import State

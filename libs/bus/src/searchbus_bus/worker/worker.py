@@ -28,13 +28,13 @@ from searchbus_contracts import (
     ToolReply,
     decode,
 )
-from searchbus_contracts.prompts import (
+from searchbus_contracts.resources import (
     CompleteReply,
     CompleteRequest,
     PromptGetReply,
     PromptGetRequest,
+    template_pattern,
 )
-from searchbus_contracts.resources import template_pattern
 
 from .describe import (
     ReplyForm,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from searchbus_runtime.printable import printable
+from searchbus_runtime.wording import printable
 
 from ..declare.auth_methods import OURSELVES
 from ..declare.servers import DeclarationFault, Server, variable

@@ -14,9 +14,8 @@ from typer.core import TyperCommand
 
 from searchbus_contracts import Fault
 from searchbus_runtime import data_folder
-from searchbus_runtime.printable import printable
 from searchbus_runtime.settings import load_settings
-from searchbus_runtime.spelling import nearest
+from searchbus_runtime.wording import nearest, printable
 
 from ..declare.attach_file import AttachFile, Declared
 from ..declare.servers import DeclarationFault, Server

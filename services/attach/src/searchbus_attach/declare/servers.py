@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, Struct
 
-from searchbus_runtime.spelling import nearest
 from searchbus_runtime.state import data_folder
+from searchbus_runtime.wording import nearest
 
 from ..faults import DeclarationFault
 from .auth_methods import Auth

@@ -7,11 +7,8 @@ first notification before the result, or where the client accepts nothing else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Protocol
-
-from searchbus_runtime.protocol import responder
 
 from .head import Head
 
@@ -22,7 +19,7 @@ PING_INTERVAL_S = 15.0
 WATCH_AFTER_S = 0.02
 """Most requests end earlier, and need no task that waits for the client's disconnect."""
 _JOINED_BYTES = 64 * 1024
-"""A smaller body is one piece for the server, which writes it with the head at once."""
+"""A smaller body is one piece for the server."""
 
 _EVENT_STREAM = {
     "type": "http.response.start",
@@ -35,7 +32,6 @@ _EVENT_STREAM = {
     ],
 }
 _JSON_TYPE = (b"content-type", b"application/json")
-_JSON_HEADERS = b"content-type: application/json\r\ncontent-length: %d\r\n"
 
 
 class Answer(Protocol):
@@ -88,16 +84,8 @@ class HttpAnswer:
         self._finished = True
         if self._streaming or (any(parts) and status == 200 and not self._json):
             await self._stream(event(b"".join(parts)), more=False)
-        elif not self._responded(status, parts):
+        else:
             await send_response(self._send, status, *parts)
-
-    def _responded(self, status: int, parts: Sequence[bytes]) -> bool:
-        """Whether a response of usual size was given to our own server, without events of ASGI."""
-        respond = responder(self._send)
-        size_bytes = sum(map(len, parts))
-        if respond is None or size_bytes > _JOINED_BYTES:
-            return False
-        return respond(status, _JSON_HEADERS % size_bytes, b"".join(parts))
 
     async def end(self) -> None:
         """End an event stream after the last response of a batch."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_runtime.printable import printable
+from searchbus_runtime.wording import nearest, printable
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,15 @@ def test_controls_are_shown(text, shown):
 
 def test_one_line_stays_one_line():
     assert printable("a\nb", one_line=True) == r"a\nb"
+
+
+def test_the_nearest_word_is_named():
+    """And no other one."""
+    assert nearest("offise", ["fomc", "office", "web"]) == " Did you mean 'office'?"
+
+
+def test_known_words_are_named_where_none_is_near():
+    """Twenty of them at most."""
+    assert nearest("zzz", ["fomc", "web"]) == " Known: fomc, web."
+    assert nearest("zzz", (f"a{number}" for number in range(22))).endswith(", a19 and 2 more.")
+    assert nearest("zzz", []) == ""
