@@ -16,6 +16,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "tasks", "telemetry", "identity", "store", "transport", "client", "worker", "nats", "bus",
         "catalog", "memory",
     ),
+    "searchbus_retrieval": ("question", "documents", "ranking", "searching", "library", "service"),
 }  # fmt: skip
 """Folders of a package, lowest first: each may import those before it, none after it."""
 UNFINISHED = {"searchbus_edge", "searchbus_attach"}

@@ -15,7 +15,7 @@ from searchbus_toolindex.gate import (
     load_gate,
 )
 from searchbus_vectors.hash_embedder import HashEmbedder
-from searchbus_vectors.model_files import MODEL_NAME
+from searchbus_vectors.models import MODEL_NAME
 
 from .conftest import NEARNESS, floats
 
