@@ -12,7 +12,8 @@ from searchbus_attach.commands.options import (
     reported_errors,
     server_of,
 )
-from searchbus_attach.declare.servers import DeclarationFault, parse_server
+from searchbus_attach.declare.servers import parse_server
+from searchbus_attach.errors import DeclarationError
 
 
 def test_files_are_in_the_data_folder_unless_they_are_named(tmp_path):
@@ -26,14 +27,14 @@ def test_an_unknown_server_is_named_with_the_nearest(tmp_path):
     """Most errors are typing errors."""
     file = file_of(None, tmp_path)
     file.add([parse_server("files", {"command": "x"})])
-    with pytest.raises(DeclarationFault, match="Did you mean 'files'"):
+    with pytest.raises(DeclarationError, match="Did you mean 'files'"):
         server_of(file, "file")
 
 
 def test_errors_of_operators_have_no_traceback(capsys):
     """Exit code 1, one line."""
     with pytest.raises(typer.Exit) as ended, reported_errors():
-        raise DeclarationFault("wrong")
+        raise DeclarationError("wrong")
     assert ended.value.exit_code == 1
     assert capsys.readouterr().err == "error: wrong\n"
 

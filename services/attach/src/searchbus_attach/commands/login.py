@@ -10,7 +10,8 @@ import typer
 from searchbus_runtime.wording import printable
 
 from ..declare.auth_methods import OURSELVES
-from ..declare.servers import DeclarationFault, Server, variable
+from ..declare.servers import Server, variable
+from ..errors import DeclarationError
 from ..settings import AttachSettings
 from .options import (
     DataOption,
@@ -26,7 +27,6 @@ from .options import (
 if TYPE_CHECKING:
     from ..auth.login import Logins
 
-__all__ = ["login_commands"]
 
 login_commands = typer.Typer()
 _OURSELVES = "(searchbus)"
@@ -53,7 +53,7 @@ def login(
     with reported_errors():
         server = server_of(file_of(file, data), name)
         if server.auth is None or not server.auth.method.by_person:
-            raise DeclarationFault(f"{name} has no 'auth' of type authorization_code.")
+            raise DeclarationError(f"{name} has no 'auth' of type authorization_code.")
         typer.echo(_logins(settings_of(data)).ticket(name, caller))
 
 
@@ -95,7 +95,7 @@ def logout(
         found = kept or _logins(settings)
         ended = [one for one in callers if every or one == caller]
         if not ended:
-            raise DeclarationFault(f"Nobody to sign out of {name}; see searchbus attach logins.")
+            raise DeclarationError(f"Nobody to sign out of {name}; see searchbus attach logins.")
         for one in ended:
             typer.echo(
                 printable(f"{name}  {one or '(searchbus)'}: {_end(found, server, name, one)}")
@@ -111,7 +111,7 @@ def identity(data: DataOption = None) -> None:
     with reported_errors():
         found = settings_of(data).identity
         if found is None:
-            raise DeclarationFault("There is no key: set SEARCHBUS_ATTACH_IDENTITY_KEY.")
+            raise DeclarationError("There is no key: set SEARCHBUS_ATTACH_IDENTITY_KEY.")
         typer.echo(found.public_keys())
 
 
@@ -120,7 +120,7 @@ def _logins(settings: AttachSettings) -> Logins:
 
     found = settings.credentials().logins
     if found is None:
-        raise DeclarationFault(NO_LOGINS)
+        raise DeclarationError(NO_LOGINS)
     return found
 
 

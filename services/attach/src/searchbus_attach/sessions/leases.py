@@ -25,8 +25,6 @@ from dataclasses import dataclass
 from searchbus_bus import Bus, KeyValue, end_task
 from searchbus_contracts import ErrorCode, Fault
 
-__all__ = ["LEASE_TTL_S", "Holder", "Lease", "Leases", "lease_key"]
-
 log = logging.getLogger("searchbus.attach")
 
 LEASE_TTL_S = 30.0
