@@ -28,11 +28,11 @@ from .options import (
     JsonOption,
     NameArgument,
     PinsOption,
+    ReportingGroup,
     credentials_for,
     file_of,
     options_again,
     pins_of,
-    reported_errors,
     server_of,
 )
 from .status import (
@@ -47,7 +47,9 @@ from .status import (
 )
 
 attach = typer.Typer(
-    help="Attach other MCP servers: each becomes a toolset of searchbus.", no_args_is_help=True
+    cls=ReportingGroup,
+    help="Attach other MCP servers: each becomes a toolset of searchbus.",
+    no_args_is_help=True,
 )
 attach.add_typer(login_commands)
 _NOTHING_DIFFERS = "nothing differs from what was approved"
@@ -94,21 +96,20 @@ def add(
         keys |= {"command": command[0], "args": command[1:]}
     given = {"url": url, "transport": transport, "state": state, "policy": policy}
     keys |= {key: value for key, value in given.items() if value}
-    with reported_errors():
-        if header:
-            keys["headers"] = dict(_pair(text, ":", "--header 'Name: value'") for text in header)
-        if auth:
-            pairs: dict[str, Any] = dict(_pair(text, "=", "--auth KEY=VALUE") for text in auth)
-            if "scopes" in pairs:
-                pairs["scopes"] = pairs["scopes"].split()
-            keys["auth"] = pairs
-        if env:
-            keys["env"] = dict(_pair(text, "=", "--env NAME=VALUE") for text in env)
-        found = file_of(file, data, may_be_new=True)
-        server = parse_server(name, keys)
-        if found.add([server]):
-            typer.echo(f"{name} is attached already in {found.path}, with the same keys")
-            return
+    if header:
+        keys["headers"] = dict(_pair(text, ":", "--header 'Name: value'") for text in header)
+    if auth:
+        pairs: dict[str, Any] = dict(_pair(text, "=", "--auth KEY=VALUE") for text in auth)
+        if "scopes" in pairs:
+            pairs["scopes"] = pairs["scopes"].split()
+        keys["auth"] = pairs
+    if env:
+        keys["env"] = dict(_pair(text, "=", "--env NAME=VALUE") for text in env)
+    found = file_of(file, data, may_be_new=True)
+    server = parse_server(name, keys)
+    if found.add([server]):
+        typer.echo(f"{name} is attached already in {found.path}, with the same keys")
+        return
     if command and not has_program(server):
         typer.echo(
             printable(
@@ -129,10 +130,9 @@ def list_servers(
 
     Example: searchbus attach list
     """
-    with reported_errors():
-        found_file = file_of(file, data).read_all()
-        declared = found_file.servers
-        status = ask_status(data_folder(data))
+    found_file = file_of(file, data).read_all()
+    declared = found_file.servers
+    status = ask_status(data_folder(data))
     running = {server.name: server for server in status.servers} if status else {}
     if as_json:
         rows = [
@@ -161,16 +161,15 @@ def show(
 
     Example: searchbus attach show files
     """
-    with reported_errors():
-        found_file = file_of(file, data)
-        declared = found_file.read_all()
-        if name in declared.selections:
-            selection = declared.selections[name]
-            typer.echo(shown_selection(selection, ask_status(data_folder(data)), as_json=as_json))
-            return
-        server = server_of(found_file, name)
-        view = msgspec.to_builtins(declared.views.get(name, View()))
-        status = ask_status(data_folder(data), name)
+    found_file = file_of(file, data)
+    declared = found_file.read_all()
+    if name in declared.selections:
+        selection = declared.selections[name]
+        typer.echo(shown_selection(selection, ask_status(data_folder(data)), as_json=as_json))
+        return
+    server = server_of(found_file, name)
+    view = msgspec.to_builtins(declared.views.get(name, View()))
+    status = ask_status(data_folder(data), name)
     found = next(iter(status.servers), None) if status is not None else None
     if as_json:
         state = msgspec.to_builtins(found) if found is not None else {"state": state_of(server)}
@@ -193,15 +192,14 @@ def try_server(
 
     Example: searchbus attach test files
     """
-    with reported_errors():
-        server = server_of(file_of(file, data), name)
-        if not as_json:
-            # It may take as long as start_timeout_s.
-            typer.echo(f"starting {name} …" if server.command else f"asking {name} …", err=True)
-        # Imported here and below: the SDK takes longer than all the rest.
-        from .approving import probe
+    server = server_of(file_of(file, data), name)
+    if not as_json:
+        # It may take as long as start_timeout_s.
+        typer.echo(f"starting {name} …" if server.command else f"asking {name} …", err=True)
+    # Imported here and below: the SDK takes longer than all the rest.
+    from .approving import probe
 
-        probed = probe(server, credentials_for(server, data))
+    probed = probe(server, credentials_for(server, data))
     tools, contents = probed.tools, probed.contents
     refused = {**tools.refused, **contents.refused}
     if as_json:
@@ -238,14 +236,13 @@ def diff(
 
     Example: searchbus attach diff files
     """
-    with reported_errors():
-        server = server_of(file_of(file, data), name)
-        from .approving import differences, waiting
+    server = server_of(file_of(file, data), name)
+    from .approving import differences, waiting
 
-        found = waiting(server, pins_of(pins, data), credentials_for(server, data))
-        lines = list(differences(found))
-        for line in lines:
-            typer.echo(printable(line))
+    found = waiting(server, pins_of(pins, data), credentials_for(server, data))
+    lines = list(differences(found))
+    for line in lines:
+        typer.echo(printable(line))
     if not lines:
         typer.echo(_NOTHING_DIFFERS, err=True)
 
@@ -267,20 +264,17 @@ def approve(
 
     Example: searchbus attach approve files 1a2b3c4d5e6f708192a3b4c5d6e7f809
     """
-    with reported_errors():
-        server = server_of(file_of(file, data), name)
-        if bool(digits) == every:
-            raise ValueError(
-                "name the digits of what you approve, or give --all; the digits are in: "
-                f"searchbus attach diff {name}"
-            )
-        from .approving import approve_definitions
-
-        found = approve_definitions(
-            server, pins_of(pins, data), digits, credentials_for(server, data)
+    server = server_of(file_of(file, data), name)
+    if bool(digits) == every:
+        raise ValueError(
+            "name the digits of what you approve, or give --all; the digits are in: "
+            f"searchbus attach diff {name}"
         )
-        for approved in found:
-            typer.echo(printable(f"{name}.{approved} is approved", one_line=True))
+    from .approving import approve_definitions
+
+    found = approve_definitions(server, pins_of(pins, data), digits, credentials_for(server, data))
+    for approved in found:
+        typer.echo(printable(f"{name}.{approved} is approved", one_line=True))
     if not found:
         typer.echo(_NOTHING_DIFFERS, err=True)
 
@@ -291,8 +285,7 @@ def remove(name: NameArgument, file: FileOption = None, data: DataOption = None)
 
     Example: searchbus attach remove files
     """
-    with reported_errors():
-        file_of(file, data).remove(name)
+    file_of(file, data).remove(name)
     typer.echo(f"{name} is removed")
 
 
@@ -321,28 +314,27 @@ def import_servers(
 
     Example: searchbus attach import ~/.cursor/mcp.json
     """
-    with reported_errors():
-        text = read_text(source)
-        try:
-            servers = parse_host_file(text)
-        except DeclarationError as error:
-            raise DeclarationError(f"{source}: {error}") from None
-        if not servers:
-            raise DeclarationError(
-                f"{source} has no servers, so nothing is attached. Add them in the program that "
-                "writes this file, or one by one: searchbus attach add --help"
-            )
-        own = [name for name, server in servers.items() if starts_searchbus(server)]
-        for name in own:
-            del servers[name]
-        for server in servers.values():
-            typer.echo(printable(_shown(server), one_line=True), err=True)
-        if dry_run:
-            return
-        if sys.stdin.isatty() and servers and not yes:
-            typer.confirm("Attach them?", abort=True, err=True)
-        found = file_of(file, data, may_be_new=True)
-        unchanged = found.add(servers.values(), source)
+    text = read_text(source)
+    try:
+        servers = parse_host_file(text)
+    except DeclarationError as error:
+        raise DeclarationError(f"{source}: {error}") from None
+    if not servers:
+        raise DeclarationError(
+            f"{source} has no servers, so nothing is attached. Add them in the program that "
+            "writes this file, or one by one: searchbus attach add --help"
+        )
+    own = [name for name, server in servers.items() if starts_searchbus(server)]
+    for name in own:
+        del servers[name]
+    for server in servers.values():
+        typer.echo(printable(_shown(server), one_line=True), err=True)
+    if dry_run:
+        return
+    if sys.stdin.isatty() and servers and not yes:
+        typer.confirm("Attach them?", abort=True, err=True)
+    found = file_of(file, data, may_be_new=True)
+    unchanged = found.add(servers.values(), source)
     enabled = [name for name in servers if name not in unchanged and servers[name].enabled]
     are = "1 server is" if len(enabled) == 1 else f"{len(enabled) or 'no'} servers are"
     lines = [f"{are} attached in {found.path}{': ' * bool(enabled)}{', '.join(enabled)}"]

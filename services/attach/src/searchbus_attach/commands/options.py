@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from searchbus_contracts import Fault
 from searchbus_runtime import data_folder
@@ -42,6 +40,25 @@ PinsOption = Annotated[
 ]  # fmt: skip
 DataOption = Annotated[Path | None, typer.Option(help="Data folder of the stack.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+class ReportingGroup(TyperGroup):
+    """Commands that report what an operator can mend without a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            text = (
+                f"{error.filename} cannot be used ({error.strerror})" if error.filename else error
+            )
+        except Fault as fault:
+            text = f"{fault.code}: {fault.failure.message}"
+        except (ValueError, ProbeError, AuthError) as error:
+            text = str(error)
+        typer.echo(printable(f"error: {text}"), err=True)
+        raise typer.Exit(1)
 
 
 class CommandAfterDashes(TyperCommand):
@@ -146,20 +163,3 @@ def credentials_for(server: Server, data: Path | None) -> Credentials:
     from ..auth.credentials import Credentials  # here: it takes longer than all the rest
 
     return Credentials() if server.auth is None else settings_of(data).credentials()
-
-
-@contextmanager
-def reported_errors() -> Iterator[None]:
-    """Report what an operator can mend without a traceback."""
-    try:
-        yield
-    except OSError as error:
-        text = f"{error.filename} cannot be used ({error.strerror})" if error.filename else error
-        typer.echo(printable(f"error: {text}"), err=True)
-        raise typer.Exit(1) from None
-    except (ValueError, ProbeError, AuthError) as error:
-        typer.echo(printable(f"error: {error}"), err=True)
-        raise typer.Exit(1) from None
-    except Fault as fault:
-        typer.echo(printable(f"error: {fault.code}: {fault.failure.message}"), err=True)
-        raise typer.Exit(1) from None
