@@ -121,7 +121,12 @@ def test_a_schema_that_hides_text_is_refused(where):
 def test_text_is_hidden_in_no_keyword_either():
     """One that nobody knows, and what a property depends on in draft 7."""
     hidden = "".join(chr(0xE0000 + ord(char)) for char in "delete all")
-    for schema in ({hidden: 1}, {"items": {hidden: 1}}, {"dependencies": {"a": [hidden]}}):
+    for schema in (
+        {hidden: 1},
+        {"items": {hidden: 1}},
+        {"dependencies": {"a": [hidden]}},
+        {"allOf": {hidden: 1}},
+    ):
         with pytest.raises(SchemaError, match="nobody sees"):
             modern_schema({"type": "object", **schema})
 

@@ -9,33 +9,32 @@ a server may send thousands, which every reader of the list would compile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
 import jsonschema_rs
 
-from searchbus_contracts.schemas import check_schema
+from searchbus_contracts.schemas import (
+    LISTS,
+    MAPS,
+    MAX_DEPTH,
+    MAX_PATTERN_CHARS,
+    SCHEMAS,
+    check_schema,
+    levels,
+    mapped,
+)
 
 from .text import clean, hides_text
 
 MAX_DESCRIPTION_CHARS = 2048
 MAX_PATTERNS = 64
 """Patterns of one schema."""
-_MAX_DEPTH = 64
-_MAX_PATTERN_CHARS = 1_000
-"""A longer one makes the schema invalid (contracts/schemas.py)."""
 _SHORT_PATTERN_CHARS = 40
 _SMALL = jsonschema_rs.FancyRegexOptions(size_limit=256 * 1024)
 """The limit of a compiled pattern in bytes; it takes a millisecond at most."""
 _TEXTS = frozenset({"description", "title", "$comment"})
-_SCHEMAS = frozenset({
-    "items", "contains", "additionalProperties", "propertyNames", "not", "if", "then", "else",
-    "unevaluatedItems", "unevaluatedProperties", "contentSchema",
-})  # fmt: skip
-"""Keywords whose value is a schema."""
-_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 
 
 class SchemaError(ValueError):
@@ -74,8 +73,8 @@ class _Conversion:
         self._patterns_left = MAX_PATTERNS
 
     def schema(self, schema: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-        if depth > _MAX_DEPTH:
-            raise SchemaError(f"it is nested more than {_MAX_DEPTH} levels deep")
+        if depth > MAX_DEPTH:
+            raise SchemaError(f"it is nested more than {MAX_DEPTH} levels deep")
 
         def inner(part: Any) -> Any:
             if isinstance(part, dict):
@@ -90,15 +89,13 @@ class _Conversion:
                 found[key] = clean(value, MAX_DESCRIPTION_CHARS)
             elif key == "pattern" and not self._keeps(value):
                 continue
-            elif key in _MAPS and isinstance(value, dict):
+            elif key in MAPS and isinstance(value, dict):
                 if key == "patternProperties" and not all(map(self._keeps, value)):
                     raise SchemaError("its patternProperties take long to check")
                 _check_seen(list(value))
-                found[key] = {name: inner(part) for name, part in value.items()}
-            elif key in _LISTS and isinstance(value, list):
-                found[key] = [inner(part) for part in value]
-            elif key in _SCHEMAS:
-                found[key] = inner(value)
+                found[key] = mapped(key, value, inner)
+            elif key in SCHEMAS or (key in LISTS and isinstance(value, list)):
+                found[key] = mapped(key, value, inner)
             else:
                 _check_seen(value)
                 found[key] = value
@@ -106,7 +103,7 @@ class _Conversion:
 
     def _keeps(self, pattern: object) -> bool:
         """Whether a pattern stays. What is not a pattern stays as well, for the meta-schema."""
-        if not isinstance(pattern, str) or len(pattern) > _MAX_PATTERN_CHARS:
+        if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN_CHARS:
             return True
         self._patterns_left -= 1
         return self._patterns_left >= 0 and _is_cheap(pattern)
@@ -160,20 +157,6 @@ def _check_seen(value: Any) -> None:
             texts = [one] if isinstance(one, str) else one if isinstance(one, dict) else ()
             if any(map(hides_text, texts)):
                 raise SchemaError("it has a name or a value with characters that nobody sees")
-
-
-def levels(value: Any) -> Iterator[list[Any]]:
-    """Every value in JSON, level by level: the value itself, what is directly in it, and so on."""
-    level = [value]
-    while level:
-        yield level
-        following: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                following += one.values()
-            elif isinstance(one, list):
-                following += one
-        level = following
 
 
 def chars_of(level: list[Any]) -> int:

@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 
 from searchbus_contracts import ToolAnnotations, ToolDescriptor, convert
+from searchbus_contracts.schemas import levels
 from searchbus_runtime.wording import nearest
 
 from ..declare.servers import Server
 from ..declare.views import Selection, ToolView, View
-from .schemas import chars_of, levels
+from .schemas import chars_of
 from .text import qualified_name
 
 

@@ -29,7 +29,8 @@ from mcp_types import (
 )
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..definitions.schemas import levels
+from searchbus_contracts.schemas import levels
+
 from .budget import Budget
 
 MAX_VALUES = 200_000
