@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from searchbus_attach.definitions.describe import ServerTools
 from searchbus_contracts import ErrorCode, Fault, ToolCall, ToolReply
 from searchbus_testing import until
 
-from ..conftest import plain_keys
+from .conftest import plain_keys
 
 SCHEMA = {"type": "object"}
 
@@ -65,6 +66,16 @@ async def test_a_wrong_output_schema_fails_no_good_answer(new_world):
     attached = world.gateway._attached["plain"]
     attached.review()  # as after every approval
     assert attached.descriptors[0].output_schema is None
+
+
+async def test_a_tool_that_its_connection_does_not_have_is_not_found(new_world):
+    """Without asking the server: a session of a caller may have another list."""
+    world = await new_world(plain=plain_keys())
+    await world.until_up()
+    world.gateway._attached["plain"].upstream.lists.tools = ServerTools()
+    with pytest.raises(Fault, match="no such tool any more") as fault:
+        await world.call("plain", "echo", text="x")
+    assert fault.value.code == ErrorCode.NOT_FOUND
 
 
 async def test_required_roles_are_the_operators(new_world):

@@ -16,23 +16,20 @@ from searchbus_bus import Worker
 from searchbus_bus.telemetry import LiveGauge
 from searchbus_contracts.attach import StatusReply, StatusRequest
 
-from ..declare.attach_file import AttachFile
-from ..declare.auth_methods import OURSELVES
-from ..declare.servers import DeclarationFault, Server
-from ..declare.views import View
-from ..definitions.pinning import Approvals
-from ..metrics import count_file_fault, meter
-from ..sessions.callers import Callers
-from ..sessions.handover import Handover
-from ..sessions.leases import Leases
-from ..sessions.sessions import Sessions
-from ..transports.confinement import NO_LANDLOCK, landlock_abi
-from ..upstream.connection import Surroundings
-from ..upstream.upstream import Upstream
 from .attached import Attached
+from .declare.attach_file import AttachFile
+from .declare.auth_methods import OURSELVES
+from .declare.servers import Server
+from .declare.views import View
+from .definitions.pinning import Approvals
+from .errors import DeclarationError
+from .metrics import count, meter
 from .offering import Offering
-
-__all__ = ["Gateway"]
+from .sessions.leases import Leases
+from .sessions.sessions import Handover, Sessions
+from .transports.confinement import NO_LANDLOCK, landlock_abi
+from .upstream.connection import ConnectionContext
+from .upstream.upstream import Upstream
 
 log = logging.getLogger("searchbus.attach")
 
@@ -54,7 +51,7 @@ class Gateway:
         worker: Worker,
         file: AttachFile,
         approvals: Approvals,
-        around: Surroundings,
+        context: ConnectionContext,
         leases: Leases,
         handover: Handover,
         *,
@@ -64,7 +61,7 @@ class Gateway:
         self._offering = Offering(worker)
         self._file = file
         self._approvals = approvals
-        self._around = around
+        self._context = context
         self._leases = leases
         self._handover = handover
         self._times: dict[str, Any] = {"poll_s": poll_s, "grace_s": grace_s}
@@ -78,7 +75,7 @@ class Gateway:
         self._changed: set[str] = set()
         self._announce: Callable[[], Awaitable[None]] | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        for gauge in (_states, _stale, _held):
+        for gauge in _GAUGES:
             gauge.watch(self)
 
     async def __aenter__(self) -> Gateway:
@@ -93,7 +90,7 @@ class Gateway:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(attached.stop() for attached in self._attached.values()))
         await self._leases.stop()
-        await self._around.aclose()
+        await self._context.aclose()
 
     def follow(self, announce: Callable[[], Awaitable[None]], instance: str) -> None:
         """Start the servers, follow them and the file, and open sessions of callers.
@@ -105,7 +102,7 @@ class Gateway:
         self._announce = announce
         self._leases.start(instance)
         # No server starts before: one that is this searchbus itself is found by its worker.
-        self._around.worker = instance
+        self._context.worker = instance
         for attached in self._attached.values():
             attached.upstream.start()
         loop = asyncio.get_running_loop()
@@ -129,9 +126,9 @@ class Gateway:
         )  # fmt: skip
 
     def server(self, name: str) -> Server | None:
-        """A running server, with its variables expanded. Raises DeclarationFault."""
+        """A running server, with its variables expanded. Raises DeclarationError."""
         found = self._attached.get(name)
-        return None if found is None else found.server.expanded(self._around.variable)
+        return None if found is None else found.server.expanded(self._context.variable)
 
     async def _look(self) -> None:
         while True:
@@ -152,10 +149,10 @@ class Gateway:
                 return
             self._file_stamp = stamp
             declared = self._file.read_all()
-        except (DeclarationFault, OSError) as fault:
+        except (DeclarationError, OSError) as fault:
             if str(fault) != self._problem:
                 self._problem = str(fault)
-                count_file_fault()
+                count("file_faults")
                 log.error("%s; the last valid version counts", fault)
             return
         self._problem = ""
@@ -175,7 +172,7 @@ class Gateway:
         gone = [name for name, found in self._attached.items() if servers.get(name) != found.server]
         stopped = [self._attached.pop(name) for name in gone]
         for name in gone:
-            self._around.budgets.pop(name, None)
+            self._context.budgets.pop(name, None)
         for name, server in servers.items():
             view = views.get(name, View())
             known = self._attached.get(name)
@@ -183,7 +180,7 @@ class Gateway:
                 known.look_through(view)
                 self._list(name)
             if known is None:
-                upstream = Upstream(server, self._around, on_list=self._on_list, **self._times)
+                upstream = Upstream(server, self._context, on_list=self._on_list, **self._times)
                 self._attached[name] = Attached(
                     upstream,
                     self._approvals,
@@ -210,15 +207,14 @@ class Gateway:
             # Its list is that of the server's own connection, which is reviewed.
             return Upstream(
                 server,
-                self._around,
+                self._context,
                 on_list=lambda _: None,
                 caller=caller if signs_in else OURSELVES,
                 **self._times,
             )
 
-        check = functools.partial(self._around.credentials.check, server) if signs_in else None
-        callers = Callers(server, connect, self._leases, check)
-        return Sessions(server.name, callers, self._handover)
+        check = functools.partial(self._context.credentials.check, server) if signs_in else None
+        return Sessions(server, connect, self._leases, self._handover, check)
 
     def _look_at_pins(self) -> None:
         stamp = self._approvals.stamp()
@@ -232,7 +228,7 @@ class Gateway:
 
     def _look_at_logins(self) -> None:
         """A server that waits for a sign-in is tried at once after one."""
-        stamp = self._around.credentials.stamp()
+        stamp = self._context.credentials.stamp()
         if stamp == self._logins_stamp:
             return
         self._logins_stamp = stamp
@@ -269,40 +265,32 @@ class Gateway:
             except Exception:
                 log.exception("the changed tools could not be announced")
 
-    def states(self) -> list[tuple[float, dict[str, str]]]:
-        """1 for each server that can be called, 0 for the others."""
-        return [
-            (float(found.upstream.state in ("up", "idle")), {"server": name})
-            for name, found in self._attached.items()
-        ]
-
-    def stale(self) -> list[tuple[float, dict[str, str]]]:
-        """1 for each server whose list is an old one, 0 for the others."""
-        return [
-            (float(found.upstream.lists.stale), {"server": name})
-            for name, found in self._attached.items()
-        ]
-
-    def held(self) -> list[tuple[float, dict[str, str]]]:
-        """How many definitions of each server are held."""
-        return [(float(found.held), {"server": name}) for name, found in self._attached.items()]
+    def values(self, read: Callable[[Attached], float]) -> list[tuple[float, dict[str, str]]]:
+        """What is read of each server, with its label."""
+        return [(read(found), {"server": name}) for name, found in self._attached.items()]
 
 
-_states: LiveGauge[Gateway] = LiveGauge(
-    meter,
-    "searchbus.attach.server.up",
-    lambda gateway: gateway.states(),
-    description="Whether an attached server is connected, or starts with the next call.",
-)
-_stale: LiveGauge[Gateway] = LiveGauge(
-    meter,
-    "searchbus.attach.server.stale",
-    lambda gateway: gateway.stale(),
-    description="Whether the list of an attached server is the last one of a server that is away.",
-)
-_held: LiveGauge[Gateway] = LiveGauge(
-    meter,
-    "searchbus.attach.held",
-    lambda gateway: gateway.held(),
-    description="Definitions of attached servers that are held until an operator approves them.",
+def _gauge(name: str, read: Callable[[Attached], float], description: str) -> LiveGauge[Gateway]:
+    return LiveGauge(
+        meter, f"searchbus.attach.{name}", lambda gateway: gateway.values(read),
+        description=description,
+    )  # fmt: skip
+
+
+_GAUGES = (
+    _gauge(
+        "server.up",
+        lambda found: float(found.upstream.state in ("up", "idle")),
+        "Whether an attached server is connected, or starts with the next call.",
+    ),
+    _gauge(
+        "server.stale",
+        lambda found: float(found.upstream.lists.stale),
+        "Whether the list of an attached server is the last one of a server that is away.",
+    ),
+    _gauge(
+        "held",
+        lambda found: float(found.held),
+        "Definitions of attached servers that are held until an operator approves them.",
+    ),
 )

@@ -23,11 +23,11 @@ class Problem(str):
         return self
 
 
-class DeclarationFault(ValueError):
+class DeclarationError(ValueError):
     """A server is declared wrongly; the message names the key and says what to do."""
 
 
-class ServerFault(RuntimeError):
+class ServerError(RuntimeError):
     """A server that cannot be used as it behaves; the message says why, without secrets.
 
     Args:
@@ -39,18 +39,18 @@ class ServerFault(RuntimeError):
         self.detail = detail
 
 
-class ProbeFault(RuntimeError):
+class ProbeError(RuntimeError):
     """A server that cannot be used when it is asked once; the message says why."""
 
 
-class ItselfFault(ServerFault):
+class ItselfError(ServerError):
     """A server that is the searchbus which attaches it: each list would contain the last one."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"it is this searchbus itself; searchbus attach remove {name}")
 
 
-class AuthError(ServerFault):
+class AuthError(ServerError):
     """There is no token now. The message says why and what to do, without secrets and without
     text of others.
     """

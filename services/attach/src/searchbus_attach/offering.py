@@ -5,18 +5,19 @@ A selection may have changed whenever a server did; it is offered anew after the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 
-from searchbus_bus import Worker
+import msgspec
+
+from searchbus_bus import Call, Worker
 from searchbus_bus.worker.worker import ToolHandler
-from searchbus_contracts import ToolDescriptor
+from searchbus_contracts import ToolCall, ToolDescriptor, ToolReply
 from searchbus_contracts.attach import AttachedView
 
-from ..declare.views import Selection
 from .attached import Attached
-from .selections import selected_tools, selection_problems
-
-__all__ = ["Offering"]
+from .declare.views import Selection
+from .definitions.viewing import pattern_problems
 
 
 class Offering:
@@ -61,7 +62,7 @@ class Offering:
             prompts=contents.prompts,
             resources=contents.resources,
             templates=contents.templates,
-            source=attached.source if offered else None,
+            source=attached if offered else None,
         )
 
     def offer_selections(self, attached: Mapping[str, Attached]) -> None:
@@ -93,3 +94,46 @@ class Offering:
             listed.append(descriptor.name)
         if listed:
             self._listed[toolset] = tuple(listed)
+
+
+log = logging.getLogger("searchbus.attach")
+
+
+def selected_tools(
+    selection: Selection, servers: Iterable[Attached]
+) -> Iterator[tuple[ToolDescriptor, ToolHandler]]:
+    """The tools of a selection, each with what calls it at its server."""
+    listed: set[str] = set()
+    for attached in servers:
+        for tool in attached.descriptors:
+            name = tool.qualified_name or tool.name
+            if name in listed:  # of two long names that have the same hash
+                log.warning("%s is in the view %s once: two tools have it", name, selection.name)
+            elif selection.allows(name):
+                listed.add(name)
+                roles = dict.fromkeys((*tool.required_roles, *selection.required_roles))
+                descriptor = msgspec.structs.replace(
+                    tool,
+                    name=name,
+                    toolset=selection.name,
+                    qualified_name=None,
+                    required_roles=tuple(roles),
+                    aside=True,
+                )
+                yield descriptor, _calling(attached, tool.name)
+
+
+def selection_problems(selection: Selection, servers: Mapping[str, Attached]) -> tuple[str, ...]:
+    """What of a selection has no effect, for the operator."""
+    names = [
+        tool.qualified_name or tool.name for found in servers.values() for tool in found.descriptors
+    ]
+    unknown = [name for name, found in servers.items() if not found.known]
+    return pattern_problems(selection, names, servers=servers, unknown=unknown)
+
+
+def _calling(attached: Attached, name: str) -> ToolHandler:
+    async def handle(call: Call, request: ToolCall) -> ToolReply:
+        return await attached.call(call, msgspec.structs.replace(request, tool=name))
+
+    return handle

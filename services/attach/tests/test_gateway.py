@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 
 import pytest
 
-from searchbus_attach.serving import gateway as module
-from searchbus_attach.upstream import pauses
+from searchbus_attach import gateway as module
+from searchbus_attach.gateway import _GAUGES
+from searchbus_attach.upstream import following as pauses
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_testing import until
 
-from ..conftest import children, plain_keys
+from .conftest import children, plain_keys
 
 TOOL = {"name": "one", "description": "One.", "inputSchema": {"type": "object"}}
 
@@ -240,12 +242,13 @@ async def test_what_is_measured_of_each_server(new_world, tmp_path, monkeypatch)
     world = await new_world(plain=keys)
     await world.until_up()
     gateway, labels = world.gateway, {"server": "plain"}
-    assert gateway.states() == [(1.0, labels)]
-    assert gateway.stale() == gateway.held() == [(0.0, labels)]
+    up, stale, held = (functools.partial(gauge._read, gateway) for gauge in _GAUGES)
+    assert up() == [(1.0, labels)]
+    assert stale() == held() == [(0.0, labels)]
     gateway._attached["plain"].upstream.lists.stale = True
-    assert gateway.stale() == [(1.0, labels)]
+    assert stale() == [(1.0, labels)]
     listed.write_text(json.dumps([{**TOOL, "description": "Two."}, {**TOOL, "name": "two"}]))
     world.write(plain={**keys, "call_timeout_s": 5})
-    await until(lambda: gateway.held() == [(2.0, labels)])
+    await until(lambda: held() == [(2.0, labels)])
     world.write(plain={**keys, "command": "/no/such/program"})
-    await until(lambda: gateway.states() == [(0.0, labels)])
+    await until(lambda: up() == [(0.0, labels)])

@@ -15,7 +15,7 @@ from searchbus_contracts.resources import (
 )
 from searchbus_testing import until
 
-from ..conftest import EVERYBODY, PROGRAM
+from .conftest import EVERYBODY, PROGRAM
 
 BROAD = PROGRAM.with_name("broad_server.py")
 ADDRESS = "searchbus://attach/broad/"

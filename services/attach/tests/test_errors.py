@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from searchbus_attach.faults import ServerFault
+from searchbus_attach.errors import ServerError
 
 
 def test_a_fault_is_no_error_of_the_connection():
     """Nothing may take it for a lost connection and repeat a call."""
-    assert not isinstance(ServerFault("x"), OSError | ValueError)
+    assert not isinstance(ServerError("x"), OSError | ValueError)

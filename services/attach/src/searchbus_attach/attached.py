@@ -8,30 +8,44 @@ list changes, and never held as a change of the server.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from searchbus_bus import Call
-from searchbus_contracts import ErrorCode, Fault, ToolCall, ToolDescriptor, ToolReply, decode
+from searchbus_contracts import (
+    ErrorCode,
+    Fault,
+    ResourceReadReply,
+    ResourceReadRequest,
+    ToolCall,
+    ToolDescriptor,
+    ToolReply,
+    decode,
+)
 from searchbus_contracts.attach import AttachedServer, AttachedTool
+from searchbus_contracts.resources import (
+    CompleteReply,
+    CompleteRequest,
+    PromptGetReply,
+    PromptGetRequest,
+)
 from searchbus_runtime.pins import Reviewed
 
-from ..declare.views import View
-from ..definitions.describe import ServerTools
-from ..definitions.fitting import Fitting
-from ..definitions.pinning import Approvals
-from ..definitions.replies import reply_of
-from ..definitions.viewing import Shown, shown_tools
-from ..metrics import count_mismatch, measured_call
-from ..sessions.handover import Onward
-from ..sessions.sessions import Sessions
-from ..upstream.upstream import Upstream
-from .contents import Contents
-
-__all__ = ["Attached"]
+from .declare.views import View
+from .definitions.describe import ServerTools
+from .definitions.pinning import Approvals
+from .definitions.replies import completion_of, prompt_of, reply_of, resource_of
+from .definitions.schemas import Fitting
+from .definitions.text import own_uri
+from .definitions.viewing import Shown, shown_tools
+from .metrics import count, measured_call
+from .sessions.sessions import Sessions
+from .upstream.session import ServerRequest
+from .upstream.upstream import Upstream
 
 log = logging.getLogger("searchbus.attach")
 T = TypeVar("T")
@@ -66,19 +80,8 @@ class Attached:
         # Until the server has been asked, the list of the last run.
         self._reviewed = Reviewed(approvals.pinned(self.server))
         self._on_change = on_change
-        self._output_schemas: dict[str, dict[str, Any]] = {}
-        self._without_schema: set[str] = set()
         self._fittings: dict[str, Fitting] = {}
-        self.source = Contents(self.server.name, self.do, lambda: self.contents)
         self.look_through(view)
-
-    async def do(
-        self, call: Call, here: Callable[[Upstream], Awaitable[T]], onward: Onward[T]
-    ) -> T:
-        """Do a call with the connection that is for it; see `Sessions.do`."""
-        if self._sessions is None:
-            return await here(self.upstream)
-        return await self._sessions.do(call, here, onward)
 
     @property
     def known(self) -> bool:
@@ -94,17 +97,17 @@ class Attached:
         """End the pauses of connections that failed."""
         self.upstream.try_now()
         if self._sessions is not None:
-            self._sessions.callers.try_now()
+            self._sessions.try_now()
 
     def end_unused(self) -> None:
         """Close the sessions of callers that did not use them for long."""
         if self._sessions is not None:
-            self._sessions.callers.end_unused()
+            self._sessions.end_unused()
 
     async def end_sessions(self) -> None:
         """Close the sessions of callers, so that another worker can open them."""
         if self._sessions is not None:
-            await self._sessions.callers.stop()
+            await self._sessions.stop()
 
     async def stop(self) -> None:
         """Close all connections."""
@@ -116,7 +119,7 @@ class Attached:
         """The tools as they are listed."""
         return tuple(
             msgspec.structs.replace(shown.descriptor, output_schema=None)
-            if shown.name in self._without_schema
+            if shown.name in self._fittings and self._fittings[shown.name].missed
             else shown.descriptor
             for shown in self._shown.tools.values()
         )
@@ -137,18 +140,14 @@ class Attached:
             self._reviewed = Reviewed(())
         else:
             self._reviewed = self._approvals.review(self.server, tools.descriptors)
-        schemas = {
-            tool.name: tool.output_schema
-            for tool in self._reviewed.tools
-            if tool.output_schema is not None
-        }
-        # What answers showed of a schema holds until the server changes it.
-        same = {
-            name for name, schema in schemas.items() if schema == self._output_schemas.get(name)
-        }
-        self._without_schema &= same
-        self._fittings = {n: f for n, f in self._fittings.items() if n in same}
-        self._output_schemas = schemas
+        fittings = {}
+        for tool in self._reviewed.tools:
+            if tool.output_schema is not None:
+                # What answers showed of a schema holds until the server changes it.
+                known = self._fittings.get(tool.name)
+                same = known is not None and known.schema == tool.output_schema
+                fittings[tool.name] = known if known and same else Fitting(tool.output_schema)
+        self._fittings = fittings
         self.look_through(self.view)
 
     async def call(self, call: Call, request: ToolCall) -> ToolReply:
@@ -161,23 +160,121 @@ class Attached:
         with measured_call(name, failures_only=True):
             shown = self._callable(request)
             arguments = decode(bytes(request.arguments), dict[str, object])
+        return await self._request(
+            call,
+            ServerRequest(
+                "tools/call",
+                functools.partial(self._tool_params, request, {**arguments, **shown.arguments}),
+                functools.partial(self._tool_reply, shown.name),
+                "tool", name, request.tool, request, ToolReply, shown.may_repeat,
+            ),
+        )  # fmt: skip
 
-        async def here(upstream: Upstream) -> ToolReply:
-            with measured_call(name):
-                given = {**arguments, **shown.arguments}
-                raw = await upstream.call(
-                    call,
-                    shown.name,
-                    given,
-                    may_repeat=shown.may_repeat,
-                    check=lambda: self._callable(request),
-                )
-                reply = reply_of(name, raw, links=bool(self.contents.templates))
-                self._compare(shown.name, reply)
-                return reply
+    async def read(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+        """Read a resource of the server.
 
-        onward = Onward("tool", name, request.tool, request, ToolReply, shown.may_repeat)
-        return await self.do(call, here, onward)
+        Raises:
+            Fault: not_found, or why the server cannot be asked.
+        """
+        name, uri = self.server.name, self._own_uri(request.uri)
+        return await self._ask(
+            call,
+            ServerRequest(
+                "resources/read", lambda _: {"uri": uri}, functools.partial(resource_of, name),
+                "resource", name, "read", request, ResourceReadReply,
+            ),
+        )  # fmt: skip
+
+    async def get_prompt(self, call: Call, request: PromptGetRequest) -> PromptGetReply:
+        """Fill in a prompt of the server.
+
+        Raises:
+            Fault: not_found, or why the server cannot be asked.
+        """
+        name = self.server.name
+        params = {"name": self._own_name(request.prompt), "arguments": request.arguments}
+        reply = functools.partial(prompt_of, name, links=bool(self.contents.templates))
+        return await self._ask(
+            call,
+            ServerRequest(
+                "prompts/get", lambda _: params, reply,
+                "prompt", name, "get", request, PromptGetReply,
+            ),
+        )  # fmt: skip
+
+    async def complete(self, call: Call, request: CompleteRequest) -> CompleteReply:
+        """Ask the server for values of an argument.
+
+        Raises:
+            Fault: not_found, or why the server cannot be asked.
+        """
+        family: Literal["resource", "prompt"] = "prompt"
+        if own_uri(self.server.name, request.name) is not None:
+            family = "resource"
+            reference = {"type": "ref/resource", "uri": self._own_uri(request.name)}
+        else:
+            reference = {"type": "ref/prompt", "name": self._own_name(request.name)}
+        params: dict[str, Any] = {
+            "ref": reference,
+            "argument": {"name": request.argument, "value": request.value},
+        }
+        if request.arguments:
+            params["context"] = {"arguments": request.arguments}
+        name = self.server.name
+        return await self._ask(
+            call,
+            ServerRequest(
+                "completion/complete", lambda _: params, functools.partial(completion_of, name),
+                family, name, "complete", request, CompleteReply,
+            ),
+        )  # fmt: skip
+
+    async def _ask(self, call: Call, wanted: ServerRequest[T]) -> T:
+        """Send a request for prompts or resources, of a caller who has the roles."""
+        missing = call.actor.missing(self.contents.required_roles)
+        if missing is not None:
+            raise Fault(
+                ErrorCode.FORBIDDEN, f"The role {missing} is needed. Ask an administrator for it."
+            )
+        return await self._request(call, wanted)
+
+    async def _request(self, call: Call, wanted: ServerRequest[T]) -> T:
+        """Send a request by the connection that is for its caller."""
+        if self._sessions is None:
+            return await self.upstream.request(call, wanted)
+        return await self._sessions.request(call, wanted)
+
+    def _own_uri(self, address: str) -> str:
+        uri = own_uri(self.server.name, address)
+        if uri is None or not self.contents.templates:
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                "There is no such resource. Take a URI from the list of resources.",
+            )
+        return uri
+
+    def _own_name(self, prompt: str) -> str:
+        name = self.contents.own_names.get(prompt)
+        if name is None:
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                f"{self.server.name} has no such prompt any more. List the prompts again.",
+            )
+        return name
+
+    def _tool_params(
+        self, request: ToolCall, arguments: dict[str, object], tools: ServerTools
+    ) -> dict[str, object]:
+        """The parameters of a call, by the list of the connection that it is sent on."""
+        own_name = tools.own_names.get(self._callable(request).name)
+        if own_name is None:
+            raise self._no_such_tool()
+        return {"name": own_name, "arguments": arguments}
+
+    def _tool_reply(self, name: str, raw: Any) -> ToolReply:
+        reply = reply_of(self.server.name, raw, links=bool(self.contents.templates))
+        self._compare(name, reply)
+        return reply
 
     def _callable(self, request: ToolCall) -> Shown:
         """The tool that a call names. Raises Fault where it cannot be called."""
@@ -193,29 +290,29 @@ class Attached:
                 retryable=False,
             )
         if shown is None:
-            raise Fault(
-                ErrorCode.NOT_FOUND,
-                f"{self.server.name} has no such tool any more. List the tools again.",
-            )
+            raise self._no_such_tool()
         return shown
+
+    def _no_such_tool(self) -> Fault:
+        return Fault(
+            ErrorCode.NOT_FOUND,
+            f"{self.server.name} has no such tool any more. List the tools again.",
+        )
 
     def _compare(self, name: str, reply: ToolReply) -> None:
         """Stop listing an output schema that a good answer does not fit: clients would refuse the
         next one.
         """
-        schema = self._output_schemas.get(name)
-        if reply.is_error or schema is None or name in self._without_schema:
-            return
         fitting = self._fittings.get(name)
-        if fitting is None:
-            fitting = self._fittings[name] = Fitting(schema)
+        if reply.is_error or fitting is None or fitting.missed:
+            return
         if fitting.is_missed(reply.structured):
-            count_mismatch(self.server.name)
+            count("mismatches", server=self.server.name)
             log.warning(
                 "%s: an answer of %s does not fit its output schema, which is not listed any more",
                 self.server.name, name,
             )  # fmt: skip
-            self._without_schema.add(name)
+            fitting.missed = True
             self._on_change()
 
     def status(self, *, with_tools: bool) -> AttachedServer:
@@ -264,6 +361,6 @@ class Attached:
             protocol=upstream.protocol,
             restarts=upstream.restarts,
             dropped=upstream.budget.dropped,
-            in_flight=upstream.in_flight + (sessions.callers.in_flight if sessions else 0),
+            in_flight=upstream.in_flight + (sessions.in_flight if sessions else 0),
             tool_list=tuple(tool_list),
         )
