@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
@@ -36,14 +37,13 @@ from .composites.similarity import Similarity
 from .composites.sources import Source
 from .composites.web import Web
 from .edge import ASGI, Edge
-from .http.admission import HttpPolicy
 from .http.body import BodyLimits
 from .http.head import AddressRules
-from .interfaces.api.app import SEGMENTS, HttpApi
-from .interfaces.api.openapi import OpenApi
-from .interfaces.api.tool_list import ToolList
+from .interfaces.api import SEGMENTS, HttpApi
 from .interfaces.calls import HttpCalls
-from .interfaces.compat.app import INTERFACES, OtherApis
+from .interfaces.read import read_app
+from .interfaces.searxng import searxng_app
+from .interfaces.tavily import tavily_app
 from .mcp.endpoint import Endpoints
 from .mcp.running import RunningRequests
 from .mcp.servers import EndpointServers, Handlers
@@ -52,6 +52,7 @@ from .search.lazy import LazyTools, lazy_tools
 from .search.methods import SearchMethods
 from .settings import EdgeSettings
 from .state_key import load_key
+from .tools.admission import HttpPolicy
 from .tools.audit import AuditLog
 from .tools.call import ToolCalls
 from .tools.limits import LocalLimiter, SharedLimiter
@@ -199,13 +200,19 @@ async def open_edge(
         http_calls = HttpCalls(registry, calls, policy)
         interfaces: dict[str, ASGI] = {}
         if "api" in settings.http_interfaces:
-            openapi = OpenApi(
-                server_url=settings.public_url or "/", signed_in=not authenticator.open
-            )
-            api = HttpApi(http_calls, ToolList(http_calls, pages, search), openapi)
+            api = HttpApi(
+                http_calls, pages, search,
+                server_url=settings.public_url or "/", signed_in=not authenticator.open,
+            )  # fmt: skip
             interfaces |= dict.fromkeys(SEGMENTS, api)
-        others = OtherApis(http_calls, clock=clock)
-        interfaces |= {name: others for name in INTERFACES if name in settings.http_interfaces}
+        web_apps: dict[str, Callable[[HttpCalls], ASGI]] = {
+            "searxng": searxng_app,
+            "tavily": partial(tavily_app, clock=clock),
+            "read": read_app,
+        }
+        for name, make in web_apps.items():
+            if name in settings.http_interfaces:
+                interfaces[name] = make(http_calls)
         yield Edge(
             settings=settings,
             bus=bus,

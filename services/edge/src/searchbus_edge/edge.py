@@ -12,11 +12,11 @@ from .auth.authenticator import Authenticator
 from .catalog.changes import ListChanges
 from .catalog.registry import Registry
 from .composites.documents import Documents
-from .http.admission import HttpPolicy
 from .interfaces.calls import HttpCalls
 from .mcp.endpoint import Endpoints
 from .mcp.servers import EndpointServers
 from .settings import EdgeSettings
+from .tools.admission import HttpPolicy
 from .tools.audit import AuditLog
 
 __all__ = ["ASGI", "Edge"]

@@ -7,14 +7,13 @@ import json
 
 import pytest
 
-from searchbus_edge.catalog.view import View
 from searchbus_edge.http.body import BodyLimits
 from searchbus_edge.http.head import Head, Refusal
-from searchbus_edge.search.lazy import CALL_TOOL
 
 
-def empty() -> View:
-    return View((0, True))
+def nothing() -> int:
+    """No tool declares a larger body."""
+    return 0
 
 
 HEAD = Head([])
@@ -35,12 +34,12 @@ def receiver(*chunks, then=None):
 
 async def test_body_in_pieces_is_joined():
     limits = BodyLimits(1000, 10)
-    assert await limits.read(HEAD, receiver(b"abc", b"de", then="end"), empty) == b"abcde"
+    assert await limits.read(HEAD, receiver(b"abc", b"de", then="end"), nothing) == b"abcde"
 
 
 @pytest.mark.parametrize("chunks", [(b"x" * 11,), (b"x" * 6, b"x" * 6), (b"x", b"x" * 11)])
 async def test_more_than_the_tools_declare_is_not_read(chunks):
-    refused = await BodyLimits(1000, 10).read(HEAD, receiver(*chunks, then="end"), empty)
+    refused = await BodyLimits(1000, 10).read(HEAD, receiver(*chunks, then="end"), nothing)
     assert refused == Refusal(413, "The body is over 10 bytes.")
 
 
@@ -48,7 +47,7 @@ async def test_body_that_does_not_end_is_refused_and_releases_its_bytes():
     """408; afterwards as much can be held as before."""
     limits = BodyLimits(1000, 1000, timeout_s=0.01, held_bytes=10)
     for _ in range(3):
-        refused = await limits.read(HEAD, receiver(b"12345678"), empty)
+        refused = await limits.read(HEAD, receiver(b"12345678"), nothing)
         assert isinstance(refused, Refusal)
         assert refused.status == 408
 
@@ -56,84 +55,56 @@ async def test_body_that_does_not_end_is_refused_and_releases_its_bytes():
 async def test_all_unfinished_bodies_together_are_limited():
     """503 for the one that is too much; the others go on."""
     limits = BodyLimits(1000, 1000, held_bytes=10)
-    first = asyncio.create_task(limits.read(HEAD, receiver(b"12345678"), empty))
+    first = asyncio.create_task(limits.read(HEAD, receiver(b"12345678"), nothing))
     await asyncio.sleep(0)
-    refused = await limits.read(HEAD, receiver(b"12345678"), empty)
+    refused = await limits.read(HEAD, receiver(b"12345678"), nothing)
     assert isinstance(refused, Refusal)
     assert refused.status == 503
     assert not first.done()
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
-    assert await limits.read(HEAD, receiver(b"12345678", b"", then="end"), empty) == b"12345678"
+    assert await limits.read(HEAD, receiver(b"12345678", b"", then="end"), nothing) == b"12345678"
 
 
-def call(name, /, **arguments):
-    params = {"name": name, "arguments": arguments}
-    return json.dumps(
-        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    ).encode()
-
-
-def test_tool_may_declare_larger_requests(make_tool):
-    """Its own limit holds, also through call_tool; the others keep the usual one."""
-    tools = {
-        "big": make_tool("big", max_request_bytes=5000),
-        "usual": make_tool("usual"),
-        CALL_TOOL.name: make_tool(CALL_TOOL.name, toolset=CALL_TOOL.toolset),
-    }
-    view = View((0, True), tools=tools)
+def test_tool_may_declare_larger_requests():
+    """Its own limit holds; the others keep the usual one."""
     limits = BodyLimits(100_000, 200)
-    text = "x" * 1000
-    assert view.max_request_bytes == 5000
-    assert limits.check(call("usual"), lambda: view, lambda: view) is None
-    assert limits.check(call("usual", text=text), lambda: view, lambda: view).status == 413
-    assert limits.check(call("unknown", text=text), lambda: view, lambda: view).status == 413
-    assert (
-        limits.check(b"[" + call("big", text=text) + b"]", lambda: view, lambda: view).status == 413
-    )
-    assert limits.check(call("big", text=text), lambda: view, lambda: view) is None
-    assert limits.check(call("big", text=text * 5), lambda: view, lambda: view).status == 413
-    assert (
-        limits.check(call(CALL_TOOL.name, name="big", a=text), lambda: view, lambda: view) is None
-    )
-    assert (
-        limits.check(call(CALL_TOOL.name, name="usual", a=text), lambda: view, lambda: view).status
-        == 413
-    )
+    text = b'"' + b"x" * 1000 + b'"'
+    assert limits.check(b'"x"', lambda: 0) is None
+    assert limits.check(text, lambda: 0).status == 413
+    assert limits.check(text, lambda: 5000) is None
+    assert limits.check(text * 6, lambda: 5000).status == 413
 
 
-def test_large_body_has_a_limited_number_of_keys(make_tool):
+def test_large_body_has_a_limited_number_of_keys():
     """Escaped quotes within a text do not count."""
-    view = View((0, True), tools={"big": make_tool("big", max_request_bytes=4_000_000)})
     limits = BodyLimits(4_000_000, 200)
     many = {f"k{number}": 1 for number in range(20_001)}
-    assert limits.check(call("big", **many), lambda: view, lambda: view).status == 413
-    assert limits.check(call("big", text='"' * 100_000), lambda: view, lambda: view) is None
+    assert limits.check(json.dumps(many).encode(), lambda: 4_000_000).status == 413
+    assert limits.check(json.dumps('"' * 100_000).encode(), lambda: 4_000_000) is None
 
 
-def test_keys_and_texts_are_counted_in_usual_bodies_too(make_tool):
+def test_keys_and_texts_are_counted_in_usual_bodies_too():
     """An escaped backslash before a quote hides nothing."""
-    view = View((0, True), tools={"usual": make_tool("usual")})
     limits = BodyLimits(4_000_000, 4_000_000)
     for name in ("k", "k\\", 'k"', '\\\\"'):
         fits = {f"{number}{name}": f"v{name}" for number in range(9_990)}
-        assert limits.check(call("usual", **fits), lambda: view, lambda: view) is None
+        assert limits.check(json.dumps(fits).encode(), lambda: 0) is None
         many = {f"{number}{name}": f"v{name}" for number in range(10_010)}
-        assert limits.check(call("usual", **many), lambda: view, lambda: view).status == 413
+        assert limits.check(json.dumps(many).encode(), lambda: 0).status == 413
 
 
-def test_many_texts_that_are_no_json_are_malformed(make_tool):
+def test_many_texts_that_are_no_json_are_malformed():
     """Not too large: the client is told what to mend."""
-    view = View((0, True))
     limits = BodyLimits(4_000_000, 4_000_000)
-    assert limits.check(b'{"a":' * 40_000, lambda: view, lambda: view).status == 400
-    assert limits.check(b'"a" ' * 40_000, lambda: view, lambda: view).status == 400
+    assert limits.check(b'{"a":' * 40_000, lambda: 0).status == 400
+    assert limits.check(b'"a" ' * 40_000, lambda: 0).status == 400
 
 
 def test_tools_of_the_edge_are_not_read_for_a_usual_body():
     """They may be tens of thousands."""
 
-    def everything():
+    def declared():
         raise AssertionError
 
-    assert BodyLimits(1000, 100).check(call("usual"), everything, everything) is None
+    assert BodyLimits(1000, 100).check(b'{"a": 1}', declared) is None

@@ -15,7 +15,6 @@ from searchbus_edge.auth.authenticator import Authenticator
 from searchbus_edge.auth.identity import Identity, Unauthenticated
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.catalog.view import View
-from searchbus_edge.http.admission import HttpPolicy
 from searchbus_edge.http.body import BodyLimits
 from searchbus_edge.http.head import AddressRules
 from searchbus_edge.mcp.endpoint import Endpoint
@@ -23,6 +22,7 @@ from searchbus_edge.mcp.messages import encode_result
 from searchbus_edge.mcp.running import RunningRequests
 from searchbus_edge.search.lazy import CALL_TOOL
 from searchbus_edge.settings import EdgeSettings
+from searchbus_edge.tools.admission import HttpPolicy
 from searchbus_edge.tools.limits import LocalLimiter
 from searchbus_edge.tools.telemetry import Tracing
 

@@ -9,6 +9,7 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
@@ -17,8 +18,9 @@ from mcp.shared.inbound import (
 )
 from msgspec import Struct
 
-__all__ = ["AddressRules", "Head", "Refusal", "parse_head"]
+from searchbus_contracts import Actor
 
+Headers = tuple[tuple[bytes, bytes], ...]
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
 _MAX_KEPT_CHARS = 256
@@ -32,7 +34,7 @@ class Refusal:
     status: int
     message: str
     code: int = -32600
-    headers: tuple[tuple[bytes, bytes], ...] = ()
+    headers: Headers = ()
 
 
 class Head(Struct):
@@ -131,6 +133,21 @@ def parse_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
         accepts_events=accepts_events,
         **fields,
     )
+
+
+class Received(Struct):
+    """An admitted request; what handlers of MCP find in `ctx.request`.
+
+    Args:
+        actor: the identified caller.
+        served: the outcome of a tool call that the fast way made and cannot render.
+        caller: the identified caller, else the client's address.
+    """
+
+    head: Head
+    actor: Actor
+    served: Any = None
+    caller: str = ""
 
 
 class AddressRules:

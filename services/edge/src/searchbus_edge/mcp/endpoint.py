@@ -14,20 +14,19 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.subjects import is_token
 
 from ..catalog.registry import Registry
-from ..catalog.view import View
-from ..http.admission import HttpPolicy
+from ..catalog.view import ListedTool
 from ..http.answer import Answer, DisconnectWatch, HttpAnswer
-from ..http.errors import json_rpc_error, refuse
-from ..http.head import Refusal
-from ..http.problems import unknown_toolset
+from ..http.faults import refused, unknown_toolset
+from ..http.head import Received, Refusal
 from ..search.lazy import is_call_tool
+from ..tools.admission import HttpPolicy
 from ..tools.call import ToolCalls
 from ..tools.faults import raise_for
 from .batch import Batch, BatchRefused, check_batch
 from .fast import FastWay
 from .fast_search import FastSearch
-from .kernel import Kernel, Received, is_modern
-from .messages import Invalid, Notification, Request, encode_error, parse_body
+from .kernel import Kernel, is_modern
+from .messages import Invalid, Notification, Request, encode_error, parse_body, read_request
 from .running import RunningRequests
 from .servers import EndpointServer, EndpointServers
 
@@ -63,24 +62,32 @@ class Endpoint:
         received = await _admit(self._policy, self._path, scope, send)
         if received is None:
             return
-        limits = self._policy.limits
-        body = received.head.check_media_types() or await limits.read(
-            received.head, receive, self._everything
-        )
-        if isinstance(body, bytes):
-            body = limits.check(body, self._offered, self._everything) or body
+        body = received.head.check_media_types() or await self._body(received, receive)
         if isinstance(body, Refusal):
-            await refuse(send, body)
+            await refused(body).send(send)
             return
         await self._serve(received, body, receive, send)
 
-    def _offered(self) -> View:
-        """The tools of the endpoint, which only a large body needs."""
-        return self._server.view
+    async def _body(self, received: Received, receive: Any) -> bytes | Refusal:
+        limits = self._policy.limits
+        body = await limits.read(
+            received.head, receive, lambda: self._calls.everything.max_request_bytes
+        )
+        if isinstance(body, Refusal):
+            return body
+        return limits.check(body, lambda: self._declared(body)) or body
 
-    def _everything(self) -> View:
-        """The tools of the edge, which only a large body needs."""
-        return self._calls.everything
+    def _declared(self, body: bytes) -> int:
+        """The bytes that the called tool allows, also through call_tool."""
+        request = read_request(body)
+        listed = self._called(request) if request is not None else None
+        return listed.descriptor.max_request_bytes if listed is not None else 0
+
+    def _called(self, request: Request) -> ListedTool | None:
+        listed = self._server.view.tools.get(request.called_tool())
+        if listed is not None and is_call_tool(listed):
+            return self._calls.everything.tools.get(request.named_argument())
+        return listed
 
     async def _serve(self, received: Received, body: bytes, receive: Any, send: Any) -> None:
         """Serve the message, or each message of a batch."""
@@ -95,7 +102,7 @@ class Endpoint:
             if isinstance(message, list):
                 await self._serve_batch(received, message, answer, send)
             elif (refusal := self._lacks_role(received, message)) is not None:
-                await refuse(send, refusal, message_id=_id_of(message))
+                await refused(refusal, _id_of(message)).send(send)
             else:
                 await self.message(received, message, answer)
 
@@ -104,20 +111,19 @@ class Endpoint:
     ) -> None:
         try:
             check_batch(messages, received.head.revision)
-        except BatchRefused as refused:
-            await json_rpc_error(send, 400, refused.code, str(refused))
+        except BatchRefused as error:
+            await refused(Refusal(400, str(error), error.code)).send(send)
             return
         counted = True  # the first message, as the request that brought it
 
         async def serve(received: Received, message: Message, answer: Answer) -> None:
             nonlocal counted
-            if not counted and (refused := await self._too_many(received)) is not None:
-                await answer.finish(*_refusal(message, refused))
+            if not counted and (error := await self._too_many(received)) is not None:
+                await answer.finish(*_refusal(message, error))
                 return
             counted = False
             if (refusal := self._lacks_role(received, message)) is not None:
-                error = encode_error(_id_of(message), refusal.code, refusal.message)
-                await answer.finish(error)
+                await answer.finish(encode_error(_id_of(message), refusal.code, refusal.message))
                 return
             await self.message(received, message, answer)
 
@@ -167,9 +173,7 @@ class Endpoint:
             or message.method != "tools/call"
         ):
             return None
-        listed = self._server.view.tools.get(message.called_tool())
-        if listed is not None and is_call_tool(listed):
-            listed = self._calls.everything.tools.get(message.named_argument())
+        listed = self._called(message)
         descriptor = listed.descriptor if listed is not None else None
         return self._policy.check_role(received.actor, self._path, descriptor)
 
@@ -179,11 +183,11 @@ async def _admit(policy: HttpPolicy, path: str, scope: Any, send: Any) -> Receiv
     # A stateless server has nothing to stream on GET and no session to DELETE.
     if scope["method"] != "POST":
         message = "Use POST: this endpoint keeps no sessions and no streams."
-        await json_rpc_error(send, 405, -32600, message, extra=[(b"allow", b"POST")])
+        await refused(Refusal(405, message, headers=((b"allow", b"POST"),))).send(send)
         return None
     received = await policy.admit(scope, path)
     if isinstance(received, Refusal):
-        await refuse(send, received)
+        await refused(received).send(send)
         return None
     return received
 
@@ -192,11 +196,11 @@ def _id_of(message: Message) -> Any:
     return None if isinstance(message, Notification) else message.id
 
 
-def _refusal(message: Message, refused: MCPError) -> list[bytes]:
+def _refusal(message: Message, raised: MCPError) -> list[bytes]:
     """The response to a message that is not served; a notification has none."""
     if isinstance(message, Notification):
         return []
-    error = refused.error
+    error = raised.error
     return [encode_error(message.id, error.code, error.message, error.data)]
 
 
@@ -237,4 +241,4 @@ class Endpoints:
         toolset = path.removeprefix("/mcp/")
         if is_token(toolset) and await _admit(self._policy, path, scope, send) is None:
             return
-        await json_rpc_error(send, 404, -32600, unknown_toolset(toolset))
+        await refused(Refusal(404, unknown_toolset(toolset))).send(send)

@@ -29,13 +29,15 @@ from pydantic import ValidationError
 from searchbus_contracts import ToolEvent
 
 from ..http.answer import Answer
+from ..http.body import decode_json
+from ..http.head import Received
 from ..tools.call import Served, ToolCalls, ToolRequest
 from ..tools.events import ForwardedEvents, log_data
 from ..tools.faults import shown_error
 from ..tools.input_required import capability_names
 from ..tools.telemetry import Tracing
-from .kernel import Failed, Kernel, Received, is_modern
-from .messages import Request, decode_json, encode_error, encode_result
+from .kernel import Failed, Kernel, is_modern
+from .messages import Request, encode_error, encode_result
 from .results import encode_reply, is_plain
 from .servers import EndpointServer
 

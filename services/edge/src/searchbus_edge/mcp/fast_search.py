@@ -13,12 +13,13 @@ from searchbus_contracts import encode
 
 from ..catalog.view import ListedTool, View
 from ..http.answer import Answer
+from ..http.head import Received
 from ..search.methods import SearchMethods
 from ..tools import render
 from ..tools.faults import shown_error
 from ..tools.telemetry import Tracing
 from .fast import REVISIONS, ParamsMeta, client_of, decode_params, finish_error
-from .kernel import Received, is_modern
+from .kernel import is_modern
 from .messages import Request
 from .servers import EndpointServer
 

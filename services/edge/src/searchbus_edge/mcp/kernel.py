@@ -33,16 +33,12 @@ from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from msgspec import Struct
-
-from searchbus_contracts import Actor
 
 from ..http.answer import Answer
-from ..http.head import Head
-from ..tools.call import Served
+from ..http.head import Head, Received
 from .messages import BAD_PARAMS, Notification, Request, encode_error, encode_result
 
-__all__ = ["DEFAULT_REVISION", "Exchange", "Failed", "Kernel", "Received", "is_modern"]
+__all__ = ["DEFAULT_REVISION", "Exchange", "Failed", "Kernel", "is_modern"]
 
 log = logging.getLogger("searchbus.edge")
 DEFAULT_REVISION = "2025-03-26"
@@ -56,21 +52,6 @@ def is_modern(revision: str | None) -> bool:
     Unknown revisions count as modern, whose rules name the supported ones.
     """
     return revision is not None and revision not in HANDSHAKE_PROTOCOL_VERSIONS
-
-
-class Received(Struct):
-    """What handlers find in `ctx.request`.
-
-    Args:
-        actor: the identified caller.
-        served: the outcome of a tool call that the fast way made and cannot render.
-        caller: the identified caller, else the client's address.
-    """
-
-    head: Head
-    actor: Actor
-    served: Served | None = None
-    caller: str = ""
 
 
 @dataclass(frozen=True, slots=True)

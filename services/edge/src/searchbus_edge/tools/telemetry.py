@@ -30,7 +30,7 @@ from searchbus_bus.telemetry import extract
 
 from ..catalog.view import ListedTool
 
-__all__ = ["MessageSpan", "Tracing", "count_refused", "name_tool", "record_tool"]
+__all__ = ["MessageSpan", "Tracing", "name_tool", "record_tool"]
 
 _NO_CONTEXT = Context()
 _MAX_TEXT = 128
@@ -49,10 +49,6 @@ _tools = _meter.create_histogram(
     unit="s",
     description="Calls by toolset, tool and outcome: ok, or the code of the failure.",
     explicit_bucket_boundaries_advisory=SECONDS,
-)
-_refused = _meter.create_counter(
-    "searchbus.http.refused",
-    description="HTTP requests refused before an MCP message was read, by status.",
 )
 _known_tools: set[tuple[str, str]] = set()
 
@@ -211,11 +207,6 @@ def record_tool(toolset: str, tool: str, outcome: str, duration_s: float) -> Non
         else:
             toolset, tool = "other", "other"
     _tools.record(duration_s, {"toolset": toolset, "tool": tool, "outcome": outcome})
-
-
-def count_refused(status: int) -> None:
-    """Count an HTTP request that was refused before an MCP message was read."""
-    _refused.add(1, {"status": str(status)})
 
 
 def name_tool(span: trace.Span, listed: ListedTool) -> None:

@@ -1,18 +1,21 @@
 """The tools of the toolset web, for an interface that speaks another API.
 
-    found = await search(call, "web_search_news", {"query": "whales"})
+    found = await search_web(call, "web_search_news", {"query": "whales"})
     pages = await read_pages(call, ["https://example.org/"])
 
-An interface calls no service by itself: `call` takes each call through the policies of the edge.
+`call` takes each call through the policies of the edge:
+
+    return await answer(calls, received, request, lambda call: work(call))
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
+from fastapi import Request
 from msgspec import Struct, field
 
 from searchbus_bus.tasks import all_of
@@ -21,13 +24,18 @@ from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 from searchbus_contracts.queries import MAX_TOKENS
 from searchbus_contracts.ranking import RANKING, Ranked
 
-from ...tools.reply import Reply
-
-__all__ = ["EXTRACT", "TOOLSET", "CallTool", "Found", "Page", "Row", "read_pages", "search"]
+from ..http.answer import INERT, UNTRUSTED, DisconnectWatch, PlainAnswer
+from ..http.faults import HttpError
+from ..http.head import Headers, Received
+from ..tools.reply import Reply
+from .calls import HttpCalls, failure_of
 
 TOOLSET = "web"
+SEARCH, NEWS = "web_search_advanced", "web_search_news"
 EXTRACT = "web_extract_content"
 _URLS_OF_ONE_CALL = 5
+RESULT: Headers = (*UNTRUSTED, *INERT)
+"""Headers of every result."""
 T = TypeVar("T")
 
 
@@ -44,7 +52,7 @@ class CallTool(Protocol):
         """
 
 
-class Row(Struct, rename="camel"):
+class WebResult(Struct, rename="camel"):
     """One result of a search.
 
     Args:
@@ -58,7 +66,7 @@ class Row(Struct, rename="camel"):
     ranked: Ranked | None = None
 
 
-class Found(Struct):
+class WebResults(Struct):
     """The results of a search, best first.
 
     Args:
@@ -66,7 +74,7 @@ class Found(Struct):
         coverage: what each provider gave.
     """
 
-    results: list[Row] = []
+    results: list[WebResult] = []
     notes: list[str] = []
     coverage: list[SourceCoverage] = []
 
@@ -95,16 +103,55 @@ class _Pages(Struct):
     items: list[Page] = field(default_factory=list)
 
 
-async def search(
+async def answer(
+    calls: HttpCalls,
+    received: Received,
+    request: Request,
+    work: Callable[[CallTool], Awaitable[PlainAnswer]],
+) -> PlainAnswer:
+    """The answer to a request by calls of the web tools, in one span.
+
+    They are cancelled when the client leaves.
+
+    Raises:
+        Fault, HttpError: it failed.
+    """
+
+    async def call(
+        tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None
+    ) -> Reply:
+        view = calls.toolset(TOOLSET)
+        if view is None:
+            raise Fault(ErrorCode.UNAVAILABLE, "No web service is running. Try again later.")
+        served = await calls.call(received, view, tool, arguments, timeout_s=timeout_s, inside=True)
+        return served.reply
+
+    failure: Fault | HttpError | None = None
+    found = PlainAnswer(status=503)  # for a client that has left
+    with (
+        DisconnectWatch(request.receive, None),
+        calls.message(received, "tools/call") as outcome,
+    ):
+        try:
+            found = await work(call)
+        except Exception as error:
+            outcome.error = "tool_error"
+            failure = failure_of(error, "tools/call")
+    if failure is not None:
+        raise failure
+    return found
+
+
+async def search_web(
     call: CallTool, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None
-) -> Found:
+) -> WebResults:
     """Search with one of the three searches.
 
     Raises:
         Fault: the search failed.
     """
     reply = await call(tool, arguments, timeout_s=timeout_s)
-    found = _decode(reply, Found)
+    found = _decode(reply, WebResults)
     meta = reply.meta or {}
     ranking = msgspec.convert(meta.get(RANKING, []), list[Ranked])
     if len(ranking) == len(found.results):

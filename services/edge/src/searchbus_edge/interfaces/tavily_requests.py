@@ -9,8 +9,8 @@ that only adds to them is named in the answer's `notes`. docs/http.md has the ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import date
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -19,25 +19,17 @@ from msgspec import Meta, Struct
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.wording import worded
 
-from .periods import Period
-
-__all__ = [
-    "Extract",
-    "Search",
-    "SearchPlan",
-    "plan_search",
-    "read_extract",
-    "read_search",
-]
+from .web_tools import NEWS, SEARCH, WebResult
 
 MAX_RESULTS = 20
 MAX_URLS = 20
 _MOST_NAMES = 10
+_RANGES = (("d", 1), ("w", 7), ("m", 31), ("y", 366))
 _NOT_PARAMETERS = frozenset({"api_key"})
 T = TypeVar("T", bound=Struct)
 
 
-class Search(Struct, frozen=True, kw_only=True):
+class TavilySearch(Struct, frozen=True, kw_only=True):
     """Body of POST /search."""
 
     query: str
@@ -71,7 +63,7 @@ class Search(Struct, frozen=True, kw_only=True):
         return bool(self.include_raw_content) or self.search_depth == "advanced"
 
 
-class Extract(Struct, frozen=True, kw_only=True):
+class TavilyExtract(Struct, frozen=True, kw_only=True):
     """Body of POST /extract."""
 
     urls: str | list[str]
@@ -95,6 +87,73 @@ class Extract(Struct, frozen=True, kw_only=True):
         return self.timeout or (30.0 if self.extract_depth == "advanced" else 10.0)
 
 
+class Period(Struct, frozen=True):
+    """The days of which results are asked for, both included; None is without a bound.
+
+    Tavily names days, the tools have ranges.
+
+    Args:
+        today: in UTC, from which the ranges of the tools count.
+    """
+
+    first: date | None
+    last: date | None
+    today: date
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        today: date,
+        days: int | None = None,
+        first: date | None = None,
+        last: date | None = None,
+    ) -> Period:
+        """The period of the last days, or from one day to another."""
+        if days is not None:
+            earliest = today - timedelta(days=min(days, (today - date.min).days))
+            first = earliest if first is None else max(first, earliest)
+        return cls(first, last, today)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it leaves out any day."""
+        return self.first is not None or self.last is not None
+
+    @property
+    def time_range(self) -> str | None:
+        """The shortest `timeRange` of the tools that covers it; None where none does."""
+        if self.first is None:
+            return None
+        age_days = (self.today - self.first).days
+        return next((letter for letter, days in _RANGES if age_days <= days), None)
+
+    def keep(self, rows: Sequence[WebResult]) -> tuple[list[WebResult], list[str]]:
+        """The rows of the period, and notes on what was left out.
+
+        Rows without a date stay only where no other row is left, as in searches with `timeRange`.
+        """
+        if not self.bounded:
+            return list(rows), []
+        undated = [row for row in rows if row.published_at is None]
+        kept = [row for row in rows if self._holds(row)]
+        notes = []
+        other = len(rows) - len(undated) - len(kept)
+        if other:
+            notes.append(f"Results of other days were left out: {other}.")
+        if kept and undated:
+            notes.append(f"Results without a date were left out: {len(undated)}.")
+        elif undated:
+            notes.append("No result has a date: they may be of other days.")
+        return kept or undated, notes
+
+    def _holds(self, row: WebResult) -> bool:
+        if row.published_at is None:
+            return False
+        day = date.fromisoformat(row.published_at[:10])
+        return (self.first is None or day >= self.first) and (self.last is None or day <= self.last)
+
+
 class SearchPlan(Struct, frozen=True):
     """How a search is answered.
 
@@ -110,13 +169,13 @@ class SearchPlan(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def read_search(body: Mapping[str, Any]) -> tuple[Search, list[str]]:
+def read_search(body: Mapping[str, Any]) -> tuple[TavilySearch, list[str]]:
     """The request, and notes on parameters that are not applied.
 
     Raises:
         Fault: invalid_argument; a value is wrong, or the tools cannot do what it asks for.
     """
-    request, notes = _read(body, Search)
+    request, notes = _read(body, TavilySearch)
     _refuse(request.topic == "finance", "topic", "'finance' is not supported. Use 'general'.")
     _refuse(
         request.exact_match, "exact_match", "is not supported. Put the phrase in quotation marks."
@@ -150,13 +209,13 @@ def read_search(body: Mapping[str, Any]) -> tuple[Search, list[str]]:
     return request, notes + _unapplied(request, unapplied)
 
 
-def read_extract(body: Mapping[str, Any]) -> tuple[Extract, list[str]]:
+def read_extract(body: Mapping[str, Any]) -> tuple[TavilyExtract, list[str]]:
     """The request, and notes on parameters that are not applied.
 
     Raises:
         Fault: invalid_argument.
     """
-    request, notes = _read(body, Extract)
+    request, notes = _read(body, TavilyExtract)
     count = len(request.url_list)
     _refuse(not 1 <= count <= MAX_URLS, "urls", f"must have 1 to {MAX_URLS} URLs, not {count}.")
     if request.format == "text":
@@ -164,7 +223,7 @@ def read_extract(body: Mapping[str, Any]) -> tuple[Extract, list[str]]:
     return request, notes + _unapplied(request, ("include_images", "include_favicon"))
 
 
-def plan_search(request: Search, today: date) -> SearchPlan:
+def plan_search(request: TavilySearch, today: date) -> SearchPlan:
     """The tool that answers, and its arguments."""
     days, first, last = request.days, request.start_date, request.end_date
     period = Period.of(today=today, days=days, first=first, last=last)
@@ -183,9 +242,7 @@ def plan_search(request: Search, today: date) -> SearchPlan:
     notes: tuple[str, ...] = ()
     if request.topic == "news" and domains:
         notes = ("topic: the search of news has no domains; the web was searched with them.",)
-    return SearchPlan(
-        "web_search_news" if news else "web_search_advanced", arguments, period, notes
-    )
+    return SearchPlan(NEWS if news else SEARCH, arguments, period, notes)
 
 
 def _read(body: Mapping[str, Any], kind: type[T]) -> tuple[T, list[str]]:

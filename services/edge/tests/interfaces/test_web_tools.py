@@ -6,14 +6,14 @@ import pytest
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.ranking import Ranked
-from searchbus_edge.interfaces.compat.web_tools import read_pages, search
+from searchbus_edge.interfaces.web_tools import read_pages, search_web
 from searchbus_edge.tools.reply import Reply
 
 
 async def test_results_have_their_ranking(tools):
     """From the reply's metadata, in the order of the results."""
     tools.rank((1.0, {"brave": 1}), (0.5, {"ddg": 2}))
-    found = await search(tools, "web_search_news", {"query": "x", "maxResults": 2})
+    found = await search_web(tools, "web_search_news", {"query": "x", "maxResults": 2})
     assert [row.ranked for row in found.results] == [
         Ranked(1.0, {"brave": 1}),
         Ranked(0.5, {"ddg": 2}),
@@ -23,14 +23,14 @@ async def test_results_have_their_ranking(tools):
 async def test_ranking_that_does_not_fit_is_left_out(tools):
     """A worker of another version may give none, or another number."""
     tools.rank((1.0, {"brave": 1}))
-    found = await search(tools, "web_search_news", {"query": "x", "maxResults": 2})
+    found = await search_web(tools, "web_search_news", {"query": "x", "maxResults": 2})
     assert [row.ranked for row in found.results] == [None, None]
 
 
 async def test_coverage_of_the_metadata_is_complete(tools):
     """The answer itself names providers only where one is missing."""
     tools.cover({"source": "ddg", "state": "answered", "results": 3})
-    found = await search(tools, "web_search_news", {"query": "x", "maxResults": 2})
+    found = await search_web(tools, "web_search_news", {"query": "x", "maxResults": 2})
     assert [(part.source, part.state) for part in found.coverage] == [("ddg", "answered")]
 
 
@@ -52,5 +52,5 @@ async def test_reply_without_content_is_a_failure():
         return Reply()
 
     with pytest.raises(Fault) as raised:
-        await search(silent, "web_search_news", {})
+        await search_web(silent, "web_search_news", {})
     assert raised.value.code == ErrorCode.UPSTREAM_FAILED

@@ -13,12 +13,12 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_edge.app import build_app
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_edge.bootstrap import open_edge
-from searchbus_edge.interfaces.compat import app
-from searchbus_edge.interfaces.compat.app import INTERFACES
+from searchbus_edge.interfaces import tavily as app
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 
 ROLE = "ROLE_MCP-WEB-SEARCH"
+INTERFACES = ("searxng", "tavily", "read")
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 JSON = {"Accept": "application/json"}
 PAGE = "https://p1.example/"

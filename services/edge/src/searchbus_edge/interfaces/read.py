@@ -1,7 +1,5 @@
 """A web page as Markdown: `GET /read?url=`.
 
-    page = await read(call, {"url": "https://example.org/"})
-
 The text of the page stands between marks of untrusted text. Of a long page it is the first part;
 `cursor` is the URL for the rest.
 """
@@ -10,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
-from searchbus_contracts import ErrorCode, Fault
+from fastapi import FastAPI, Request
+
+from searchbus_contracts import ErrorCode, Failure, Fault, encode
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS
 
-from .web_tools import CallTool, Page, read_pages
+from ..http.answer import PlainAnswer
+from ..http.faults import PROBLEM, HttpError
+from ..http.head import Headers
+from .calls import HttpCalls, parameters, plain_app
+from .web_tools import RESULT, CallTool, Page, answer, read_pages
 
-__all__ = ["PageRefused", "json_of", "prefers_json", "read"]
-
+_MARKDOWN = b"text/markdown; charset=utf-8"
 _PARAMETERS = ("url", "max_tokens")
 _SHOWN_CHARS = 40
 _MAX_DIGITS = 9
@@ -34,18 +38,31 @@ _JSON_TYPES = ("application/json", "application/*")
 _TEXT_TYPES = ("text/markdown", "text/plain", "text/*")
 
 
-class PageRefused(Exception):
-    """A page that cannot be read.
+def read_app(calls: HttpCalls) -> FastAPI:
+    """The application of the interface."""
+    app = plain_app(calls, PROBLEM)
 
-    Args:
-        status: HTTP status of the answer.
-    """
+    @app.get("/read")
+    async def read_page(request: Request) -> PlainAnswer:
+        received = await calls.admit(request.scope)
+        query = parameters(request.scope["query_string"])
 
-    def __init__(self, page: Page) -> None:
-        why = page.message or "It has no readable text."
-        super().__init__(f"The page could not be read ({page.status}). {why}")
-        self.code = page.status
-        self.status = _STATUS.get(page.status, 502)
+        async def work(call: CallTool) -> PlainAnswer:
+            return _answer(await read(call, query), received.head.accept)
+
+        return await answer(calls, received, request, work)
+
+    return app
+
+
+def _answer(page: Page, accept: str) -> PlainAnswer:
+    headers: Headers = (*RESULT, (b"vary", b"accept"))
+    if page.cursor is not None:
+        rest = f"/read?url={quote(page.cursor, safe='')}"
+        headers = (*headers, (b"link", f'<{rest}>; rel="next"'.encode("latin-1", "replace")))
+    if prefers_json(accept):
+        return PlainAnswer(encode(json_of(page)), headers=headers)
+    return PlainAnswer(page.content.encode(), content_type=_MARKDOWN, headers=headers)
 
 
 async def read(call: CallTool, query: Mapping[str, str]) -> Page:
@@ -56,7 +73,7 @@ async def read(call: CallTool, query: Mapping[str, str]) -> Page:
 
     Raises:
         Fault: a parameter is wrong, or the call failed.
-        PageRefused: the page cannot be read.
+        HttpError: the page cannot be read.
     """
     url = query.get("url", "").strip()
     if not url:
@@ -69,7 +86,10 @@ async def read(call: CallTool, query: Mapping[str, str]) -> Page:
         )
     (page,) = await read_pages(call, [url], max_tokens=_max_tokens(query.get("max_tokens")))
     if page.status != "ok":
-        raise PageRefused(page)
+        why = page.message or "It has no readable text."
+        message = f"The page could not be read ({page.status}). {why}"
+        failure = Failure(code=page.status, message=message)
+        raise HttpError(_STATUS.get(page.status, 502), failure)
     return page
 
 

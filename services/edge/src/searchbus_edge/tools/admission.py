@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +14,11 @@ from searchbus_contracts import Actor, Fault, ToolDescriptor
 from ..auth.authenticator import Authenticator
 from ..auth.identity import Unauthenticated
 from ..catalog.visible import missing_role
-from ..mcp.kernel import Received
-from ..tools.limits import LocalLimiter
-from ..tools.telemetry import Tracing
-from .body import BodyLimits
-from .head import AddressRules, Refusal, parse_head
-
-__all__ = ["HttpPolicy"]
+from ..http.body import BodyLimits
+from ..http.faults import retry_after_s
+from ..http.head import AddressRules, Received, Refusal, parse_head
+from .limits import LocalLimiter
+from .telemetry import Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +85,7 @@ class HttpPolicy:
 
     def _too_many(self, fault: Fault) -> Refusal:
         """HTTP 429 with Retry-After (RFC 9110) and the RateLimit headers (IETF httpapi draft)."""
-        wait_s = max(1, math.ceil((fault.failure.retry_after_ms or 1000) / 1000))
+        wait_s = retry_after_s(fault.failure.retry_after_ms or 1000)
         message = f"rate_limited: {fault.failure.message} At most {self.abuse.burst} at once."
         headers = (
             (b"retry-after", b"%d" % wait_s),

@@ -1,4 +1,4 @@
-"""Answers of Tavily's API."""
+"""Tavily's API: answers, chunks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ import msgspec
 import pytest
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_edge.interfaces.compat.tavily import error_body, extract, search, status_of
+from searchbus_edge.interfaces.tavily import (
+    MAX_CHUNK_CHARS,
+    chunks,
+    chunks_of_page,
+    extract,
+    search,
+)
+from searchbus_edge.interfaces.web_tools import Page
 
 TODAY = date(2026, 3, 20)
 
@@ -125,20 +132,56 @@ async def test_extraction_with_a_query_gives_chunks(tools):
     assert result.raw_content == "<untrusted_text_ab>\nWhales sing.\n</untrusted_text_ab>"
 
 
-@pytest.mark.parametrize(
-    ("code", "status"),
-    [
-        ("invalid_argument", 400), ("invalid_query", 400), ("forbidden", 403),
-        ("rate_limited", 429), ("quota_exhausted", 432), ("internal", 500),
-        ("upstream_failed", 502), ("upstream_blocked", 503), ("unavailable", 503),
-        ("deadline_exceeded", 504), ("a code of a newer peer", 503),
-    ],
-)  # fmt: skip
-def test_each_failure_has_its_status(code, status):
-    """That the clients of the API tell apart."""
-    assert status_of(Fault(code, "")) == status
+TEXT = """Whales are large animals of the sea.
+
+The songs of blue whales travel for hundreds of miles through the ocean.
+
+Ships are built of steel in many harbours of the world.
+"""
 
 
-def test_error_has_the_shape_of_the_api():
-    """Clients read `detail.error`."""
-    assert error_body("No.") == {"detail": {"error": "No."}}
+def test_chunk_with_most_words_is_first():
+    """Parts without a word of the query are left out."""
+    assert chunks("songs of whales", TEXT, most=3) == [
+        "The songs of blue whales travel for hundreds of miles through the ocean.",
+        "Whales are large animals of the sea.",
+    ]
+    assert len(chunks("songs of whales", TEXT, most=1)) == 1
+
+
+def test_text_beside_the_point_gives_its_beginning():
+    """A page that was asked for is never answered with nothing."""
+    assert chunks("volcanoes", TEXT, most=3) == ["Whales are large animals of the sea."]
+    assert chunks("volcanoes", "", most=3) == []
+
+
+def test_no_chunk_is_longer_than_its_limit():
+    """Neither of many sentences nor of one."""
+    sentences = "The whale sings a song of the sea every night. " * 100
+    endless = "whale " * 1000
+    for text in (sentences, endless):
+        found = chunks("whale", text, most=3)
+        assert found
+        assert all(len(chunk) <= MAX_CHUNK_CHARS for chunk in found)
+
+
+def test_many_short_paragraphs_are_compared_in_part():
+    """Comparing all of them with each other would take the square of their number."""
+    text = "\n\n".join(f"whale {n}" for n in range(20_000))
+    assert len(chunks("whale", text, most=3)) <= 3
+
+
+def test_chunks_stand_between_the_marks_of_their_page():
+    """Joined as Tavily joins them."""
+    page = Page("u", "ok", f"<untrusted_text_ab>\n{TEXT}\n</untrusted_text_ab>\n[A notice.]")
+    found = chunks_of_page("songs of whales", page, most=2)
+    opening, text, closing = found.splitlines()
+    assert (opening, closing) == ("<untrusted_text_ab>", "</untrusted_text_ab>")
+    assert text.count(" [...] ") == 1
+    assert "notice" not in found
+
+
+def test_page_without_marks_gets_them():
+    """Its text is of strangers all the same."""
+    assert chunks_of_page("whales", Page("u", "ok", TEXT), most=1).startswith("<untrusted_text_")
+    assert chunks_of_page("whales", Page("u", "ok", ""), most=1) == ""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_contracts import ErrorCode, Fault
-from searchbus_edge.interfaces.compat.reading import PageRefused, json_of, prefers_json, read
-from searchbus_edge.interfaces.compat.web_tools import Page
+from searchbus_contracts import ErrorCode, Fault, ToolReply
+from searchbus_edge.http.faults import HttpError
+from searchbus_edge.interfaces.read import json_of, prefers_json, read
+from searchbus_edge.interfaces.web_tools import Page
+from searchbus_edge.tools.reply import Reply
 
 URL = "https://a.org/"
 
@@ -41,18 +43,17 @@ async def test_wrong_parameter_is_refused(tools, query):
         ("robots", 403), ("timeout", 504), ("unsupported_type", 415), ("challenge", 502),
     ],
 )  # fmt: skip
-def test_page_that_cannot_be_read_has_a_status(page, status):
-    """And a message for the reader."""
-    refused = PageRefused(Page(URL, page, message="Why."))
-    assert (refused.status, refused.code) == (status, page)
-    assert str(refused) == f"The page could not be read ({page}). Why."
+async def test_page_that_cannot_be_read_has_a_status(page, status):
+    """And a message for the reader; its code is the page's own status."""
 
+    async def call(tool, arguments, *, timeout_s=None):
+        item = {"url": URL, "status": page, "message": "Why."}
+        return Reply.of(ToolReply(structured={"items": [item]}))
 
-async def test_missing_page_is_refused(tools):
-    """The site's own status decides."""
-    with pytest.raises(PageRefused) as raised:
-        await read(tools, {"url": URL})
-    assert raised.value.status == 404
+    with pytest.raises(HttpError) as raised:
+        await read(call, {"url": URL})
+    assert (raised.value.status, raised.value.failure.code) == (status, page)
+    assert raised.value.failure.message == f"The page could not be read ({page}). Why."
 
 
 def test_json_has_the_place_of_the_text():

@@ -1,42 +1,100 @@
-"""Answers of Tavily's API: `/tavily/search` and `/tavily/extract`.
-
-answer = await search(call, body, today)        # a SearchAnswer, to be encoded as JSON
-"""
+"""Tavily's API: `/tavily/search` and `/tavily/extract`."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from datetime import date
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
 from typing import Any
 
+import msgspec
+from fastapi import FastAPI, Request
 from msgspec import UNSET, Struct, UnsetType
 from opentelemetry import trace
 
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts import Fault, encode
 
-from .chunks import chunks_of_page
-from .tavily_requests import Search, plan_search, read_extract, read_search
-from .web_tools import CallTool, Page, Row, read_pages
-from .web_tools import search as search_web
-
-__all__ = ["ExtractAnswer", "SearchAnswer", "error_body", "extract", "search", "status_of"]
+from ..auth.identity import ANONYMOUS
+from ..composites.passages import cut, distinct, marked, terms
+from ..http.answer import PlainAnswer
+from ..http.body import UNREADABLE
+from ..http.faults import TAVILY
+from ..http.head import Received, parse_head
+from .calls import HttpCalls, plain_app, read_arguments
+from .tavily_requests import TavilySearch, plan_search, read_extract, read_search
+from .web_tools import RESULT, CallTool, Page, WebResult, answer, read_pages, search_web
 
 SEARCH_TIME_S = 55.0
 """Clients wait for a minute."""
-_STATUS: dict[str, int] = {
-    ErrorCode.INVALID_ARGUMENT: 400,
-    ErrorCode.INVALID_QUERY: 400,
-    ErrorCode.FORBIDDEN: 403,
-    ErrorCode.NOT_FOUND: 404,
-    ErrorCode.RATE_LIMITED: 429,
-    ErrorCode.QUOTA_EXHAUSTED: 432,
-    ErrorCode.INTERNAL: 500,
-    ErrorCode.UPSTREAM_FAILED: 502,
-    ErrorCode.DEADLINE_EXCEEDED: 504,
-}
+MAX_CHUNK_CHARS = 500
+_BETWEEN = " [...] "
+_RANKED = 8
+"""Times as many are compared as are asked for: comparing takes the square of their number."""
+_MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
+
+
+class _Keyed(Struct, frozen=True):
+    api_key: str = ""
+
+
+_keyed = msgspec.json.Decoder(_Keyed)
+
+
+def tavily_app(calls: HttpCalls, *, clock: Callable[[], float] = time.time) -> FastAPI:
+    """The application of the interface.
+
+    Args:
+        clock: seconds of the epoch.
+    """
+    app = plain_app(calls, TAVILY)
+
+    @app.post("/tavily/search")
+    @app.post("/tavily/search/")
+    async def search_page(request: Request) -> PlainAnswer:
+        received, body = await _admit(calls, request)
+        today = datetime.fromtimestamp(clock(), UTC).date()
+
+        async def work(call: CallTool) -> PlainAnswer:
+            return PlainAnswer(encode(await search(call, body, today)), headers=RESULT)
+
+        return await answer(calls, received, request, work)
+
+    @app.post("/tavily/extract")
+    @app.post("/tavily/extract/")
+    async def extract_page(request: Request) -> PlainAnswer:
+        received, body = await _admit(calls, request)
+
+        async def work(call: CallTool) -> PlainAnswer:
+            return PlainAnswer(encode(await extract(call, body)), headers=RESULT)
+
+        return await answer(calls, received, request, work)
+
+    return app
+
+
+async def _admit(calls: HttpCalls, request: Request) -> tuple[Received, dict[str, Any]]:
+    """The caller and the body. The key may be in the body (`api_key`), where a stranger's values
+    are not made."""
+    scope, head = request.scope, parse_head(request.scope["headers"])
+    if head.authorization:
+        received = await calls.admit(scope)
+        return received, await calls.arguments(received, request.receive)
+    body = await calls.unread_arguments(Received(head, ANONYMOUS), request.receive)
+    if key := _key_in(body):
+        credential = (b"authorization", f"Bearer {key}".encode("latin-1", "replace"))
+        scope = {**scope, "headers": [*scope["headers"], credential]}
+    return await calls.admit(scope), read_arguments(body)
+
+
+def _key_in(body: bytes) -> str:
+    """The key in a body; empty where there is none."""
+    try:
+        return _keyed.decode(body).api_key
+    except UNREADABLE:
+        return ""
 
 
 class Usage(Struct):
@@ -45,7 +103,7 @@ class Usage(Struct):
     credits: int = 0
 
 
-class Result(Struct):
+class TavilyResult(Struct):
     """One result; `raw_content` is None where it was not asked for or could not be read."""
 
     url: str
@@ -65,7 +123,7 @@ class SearchAnswer(Struct):
     """
 
     query: str
-    results: list[Result]
+    results: list[TavilyResult]
     response_time: float
     request_id: str
     answer: None = None
@@ -163,18 +221,8 @@ async def extract(call: CallTool, body: Mapping[str, Any]) -> ExtractAnswer:
     )
 
 
-def status_of(fault: Fault) -> int:
-    """The HTTP status that Tavily's clients expect for a failure."""
-    return _STATUS.get(fault.code, 503)
-
-
-def error_body(message: str) -> dict[str, Any]:
-    """An error in the shape of Tavily's."""
-    return {"detail": {"error": message}}
-
-
 async def _add_pages(
-    call: CallTool, request: Search, results: Sequence[Result], timeout_s: float
+    call: CallTool, request: TavilySearch, results: Sequence[TavilyResult], timeout_s: float
 ) -> list[str]:
     """Put the text of the pages into the results; notes on those that could not be read."""
     try:
@@ -200,8 +248,8 @@ async def _chunks(query: str, page: Page, most: int) -> str:
     return await asyncio.to_thread(chunks_of_page, query, page, most=most)
 
 
-def _result(row: Row, position: int) -> Result:
-    return Result(
+def _result(row: WebResult, position: int) -> TavilyResult:
+    return TavilyResult(
         row.url,
         row.title,
         row.snippet,
@@ -222,3 +270,20 @@ def _request_id() -> str:
     """The trace of the request as a UUID, so that an operator finds it."""
     trace_id = trace.get_current_span().get_span_context().trace_id
     return str(uuid.UUID(int=trace_id) if trace_id else uuid.uuid4())
+
+
+def chunks(query: str, text: str, *, most: int) -> list[str]:
+    """The chunks of a text, best first; its first one where none has a word of the query."""
+    wanted = set(terms(query))
+    parts = [part.strip()[:MAX_CHUNK_CHARS] for part in cut(text, MAX_CHUNK_CHARS)]
+    hits = {part: len(wanted & set(terms(part))) for part in parts}
+    ranked = sorted((part for part in hits if hits[part]), key=lambda part: -hits[part])
+    return distinct(ranked[: most * _RANKED])[:most] or parts[:1]
+
+
+def chunks_of_page(query: str, page: Page, *, most: int) -> str:
+    """The chunks of a page's content between its marks, joined by ` [...] `; empty without one."""
+    found = _MARKED.match(page.content)
+    mark, text = found.groups() if found else (None, page.content)
+    kept = chunks(query, text, most=most)
+    return marked([_BETWEEN.join(kept)], mark)[0] if kept else ""
