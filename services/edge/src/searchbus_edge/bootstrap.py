@@ -30,11 +30,9 @@ from .catalog.registry import Registry
 from .catalog.resources import Resources
 from .composites.connector import Connector, build_worker
 from .composites.documents import Documents
-from .composites.ids import Ids
 from .composites.lazy import add_lazy_tools
-from .composites.own_worker import OwnWorker
-from .composites.similarity import Similarity
-from .composites.sources import Source
+from .composites.passages import Similarity
+from .composites.sources import Ids, Source
 from .composites.web import Web
 from .edge import ASGI, Edge
 from .http.body import BodyLimits
@@ -45,6 +43,7 @@ from .interfaces.read import read_app
 from .interfaces.searxng import searxng_app
 from .interfaces.tavily import tavily_app
 from .mcp.endpoint import Endpoints
+from .mcp.own_worker import OwnWorker
 from .mcp.running import RunningRequests
 from .mcp.servers import EndpointServers, Handlers
 from .search.finder import Finder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from opentelemetry import trace
 from searchbus_contracts import Fault, encode
 
 from ..auth.identity import ANONYMOUS
-from ..composites.passages import cut, distinct, marked, terms
+from ..composites.passages import MARKED, cut, distinct, marked, terms
 from ..http.answer import PlainAnswer
 from ..http.body import UNREADABLE
 from ..http.faults import TAVILY
@@ -33,7 +32,6 @@ MAX_CHUNK_CHARS = 500
 _BETWEEN = " [...] "
 _RANKED = 8
 """Times as many are compared as are asked for: comparing takes the square of their number."""
-_MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
 
 
 class _Keyed(Struct, frozen=True):
@@ -283,7 +281,7 @@ def chunks(query: str, text: str, *, most: int) -> list[str]:
 
 def chunks_of_page(query: str, page: Page, *, most: int) -> str:
     """The chunks of a page's content between its marks, joined by ` [...] `; empty without one."""
-    found = _MARKED.match(page.content)
+    found = MARKED.match(page.content)
     mark, text = found.groups() if found else (None, page.content)
     kept = chunks(query, text, most=most)
     return marked([_BETWEEN.join(kept)], mark)[0] if kept else ""
