@@ -1,14 +1,78 @@
-"""Signatures: a key for each purpose, one spelling of base64."""
+"""The key of an edge, and what signatures share."""
 
 from __future__ import annotations
 
 import base64
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_edge.signing import derived_key, from_base64url, to_base64url
+from searchbus_edge.signing import derived_key, from_base64url, load_key, read_key, to_base64url
+
+
+def test_configured_key_is_taken(tmp_path):
+    """And the folder stays untouched."""
+    assert load_key("a" * 32, tmp_path) == b"a" * 32
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_key_is_kept_in_the_data_folder(tmp_path):
+    """A restart reads the same key, which only the owner can read."""
+    folder = tmp_path / "new"
+    key = load_key(None, folder)
+    assert len(key) == 32
+    assert load_key(None, folder) == key
+    assert (folder / "edge.key").stat().st_mode & 0o077 == 0
+
+
+def test_key_of_a_read_only_folder_is_read(tmp_path):
+    """Nothing is written where the key is there."""
+    (tmp_path / "edge.key").write_bytes(b"k" * 32)
+    assert load_key(None, tmp_path) == b"k" * 32
+    assert [path.name for path in tmp_path.iterdir()] == ["edge.key"]
+
+
+def test_edges_that_start_together_read_one_key(tmp_path):
+    """The first one wins, and nothing but the key is left in the folder."""
+    with ThreadPoolExecutor(8) as threads:
+        keys = set(threads.map(lambda _: load_key(None, tmp_path), range(64)))
+    assert len(keys) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".edge.key.lock", "edge.key"]
+
+
+def test_key_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    """A short key would be replaced at the next start, and what it signed unknown."""
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        load_key(None, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".edge.key.lock"]
+
+
+def test_key_without_a_folder_ends_with_the_process(caplog):
+    """Two are different, and the log says so."""
+    assert load_key(None, None) != load_key(None, None)
+    assert "SEARCHBUS_STATE_KEY" in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"", b"short"])
+def test_damaged_key_is_replaced_and_said(tmp_path, caplog, content):
+    """The edge starts; a short key would be weak."""
+    (tmp_path / "edge.key").write_bytes(content)
+    with pytest.raises(ValueError, match=f"{len(content)} bytes of 32"):
+        read_key(tmp_path / "edge.key")
+    with ThreadPoolExecutor(8) as threads:
+        keys = set(threads.map(lambda _: load_key(None, tmp_path), range(64)))
+    assert [len(key) for key in keys] == [32]
+    assert caplog.text.count("A new key replaces it.") == 1
+    assert read_key(tmp_path / "edge.key") in keys
+
 
 KEY = b"k" * 32
 

@@ -50,7 +50,7 @@ from .search.finder import Finder
 from .search.lazy import LazyTools, lazy_tools
 from .search.methods import SearchMethods
 from .settings import EdgeSettings
-from .state_key import load_key
+from .signing import load_key
 from .tools.admission import HttpPolicy
 from .tools.audit import AuditLog
 from .tools.call import ToolCalls

@@ -10,7 +10,7 @@ from searchbus_runtime.pin_file import PinFile
 
 from .auth.static_keys import KeyFile
 from .settings import EdgeSettings
-from .state_key import KEY_FILE, read_key
+from .signing import KEY_FILE, read_key
 
 __all__ = ["files"]
 
