@@ -30,7 +30,6 @@ from .catalog.resources import Resources
 from .composites.connector import Connector, build_worker
 from .composites.documents import Documents
 from .composites.ids import Ids
-from .composites.lazy import add_lazy_tools
 from .composites.own_worker import OwnWorker
 from .composites.similarity import Similarity
 from .composites.sources import Source
@@ -48,13 +47,14 @@ from .mcp.endpoint import Endpoints
 from .mcp.running import RunningRequests
 from .mcp.servers import EndpointServers, Handlers
 from .search.finder import Finder
-from .search.lazy import LazyTools, lazy_tools
+from .search.lazy import Lazy, own_tools
 from .search.methods import SearchMethods
 from .settings import EdgeSettings
 from .state_key import load_key
 from .tools.audit import AuditLog
 from .tools.call import ToolCalls
 from .tools.limits import LocalLimiter, SharedLimiter
+from .tools.resolve import Resolver
 from .tools.telemetry import Tracing
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ async def open_edge(
             store = await bus.key_value("limits", ttl_s=3600.0, max_bytes=16 * 2**20)
         limits = _Limits(settings, store, clock, edges=lambda: directory.count(worker.service))
 
+        worker = build_worker()
         changes = ListChanges()
         directory = Directory(
             bus,
@@ -126,7 +127,7 @@ async def open_edge(
         registry = Registry(
             directory,
             settings.toolset_order,
-            own=lazy_tools(settings.call_tool_name),
+            own=own_tools(settings.call_tool_name),
             own_offered=lambda: finder.available,
             pinned=settings.pinned_tools,
             pinning=_pinning(settings),
@@ -135,8 +136,8 @@ async def open_edge(
         stack.callback(audit.close)
         calls = ToolCalls(
             bus,
-            registry,
-            LazyTools(finder),
+            Resolver(registry),
+            worker,
             limiter=limits.call,
             costly=limits.costly,
             audit=audit,
@@ -176,9 +177,9 @@ async def open_edge(
         weights = settings.connector_sources
         weighted = [(source, weights.get(source.name, 0.0)) for source in sources]
         connector = Connector(weighted, similarity)
-        worker = build_worker(connector)
+        worker.add(connector)
         if settings.search:
-            add_lazy_tools(worker, calls)
+            worker.add(Lazy(finder, registry, calls))
 
         await directory.start()
         stack.push_async_callback(directory.close)

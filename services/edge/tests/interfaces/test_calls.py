@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,7 @@ from searchbus_edge.http.problems import ProblemError
 from searchbus_edge.interfaces.calls import HttpCalls
 from searchbus_edge.settings import EdgeSettings
 from searchbus_edge.tools.limits import LocalLimiter
+from searchbus_edge.tools.resolve import Resolver
 from searchbus_edge.tools.telemetry import Tracing
 
 
@@ -149,7 +151,8 @@ async def test_missing_role_is_forbidden_to_a_known_caller(running, make_tool):
         abuse=LocalLimiter(0, 1), tracing=Tracing(trust=False),
         addresses=AddressRules(EdgeSettings().hosts, []), limits=BodyLimits(1000, 1000),
     )  # fmt: skip
-    calls = HttpCalls(running.edge.registry, None, policy)
+    tools = SimpleNamespace(resolver=Resolver(running.edge.registry))
+    calls = HttpCalls(running.edge.registry, tools, policy)
     received = await calls.admit(scope(authorization="Bearer alice"))
     lazy = make_tool("call_tool", toolset="lazy")
     calls.everything.tools["call_tool"] = lazy

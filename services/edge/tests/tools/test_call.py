@@ -14,16 +14,19 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from opentelemetry.sdk.trace import TracerProvider
 
+from searchbus_bus import Worker
 from searchbus_bus.keyvalue_memory import MemoryKeyValue
 from searchbus_bus.loop_watch import LoopWatch, serves
 from searchbus_contracts import ToolReply
 from searchbus_edge.catalog.cursors import Cursors
+from searchbus_edge.catalog.view import ListedTool
 from searchbus_edge.search.finder import Finder
-from searchbus_edge.search.lazy import LAZY, LAZY_TOOLS, LazyTools
+from searchbus_edge.search.lazy import Lazy, own_tools
 from searchbus_edge.tools.audit import AuditLog
 from searchbus_edge.tools.call import ToolCalls, ToolRequest, _outcome
 from searchbus_edge.tools.limits import LocalLimiter, SharedLimiter
 from searchbus_edge.tools.reply import Reply
+from searchbus_edge.tools.resolve import Resolver, Target
 from searchbus_testing import until
 
 
@@ -42,11 +45,19 @@ def build(bus, directory, registry):
         options.setdefault("audit", stopping(AuditLog()))
         finder = Finder(bus, directory, Cursors(b"k" * 32), off, enabled=True)
         defaults = {"limiter": off, "costly": off, "timeout_cap_s": 5.0}
-        return ToolCalls(bus, registry, LazyTools(finder), **(defaults | options))
+        own = Worker("connector")
+        calls = ToolCalls(bus, Resolver(registry), own, **(defaults | options))
+        own.add(Lazy(finder, registry, calls))
+        return calls
 
     yield make
     for audit in logs:
         audit.close()
+
+
+def target(view, name):
+    """What a call of a tool of the view is for."""
+    return Target(view, name, view.tools[name], view.tools[name])
 
 
 @pytest.fixture
@@ -54,10 +65,10 @@ def call(build, registry, reader):
     """Calls a tool of the toolset dictionary; returns its reply."""
 
     async def run(name, calls=None, on_event=None, **arguments):
-        request = ToolRequest(
-            reader, registry.view("dictionary"), name, arguments, on_event=on_event
-        )
-        return (await (calls or build()).call(request)).reply.decoded()
+        calls = calls or build()
+        target = calls.resolver.target(registry.view("dictionary"), name, arguments)
+        request = ToolRequest(reader, target, arguments, on_event=on_event)
+        return (await calls.call(request)).reply.decoded()
 
     return run
 
@@ -95,9 +106,8 @@ async def test_results_with_text_of_others_are_marked(build, registry, reader):
     descriptor = view.tools["look_up"].descriptor
     for untrusted in (False, True):
         said = msgspec.structs.replace(descriptor, untrusted=untrusted)
-        request = ToolRequest(
-            reader, changed(view, "look_up", descriptor=said), "look_up", {"word": "bus"}
-        )
+        changed_view = changed(view, "look_up", descriptor=said)
+        request = ToolRequest(reader, target(changed_view, "look_up"), {"word": "bus"})
         meta = (await build().call(request)).reply.meta or {}
         assert meta.get("dev.searchbus/untrusted", False) is untrusted
 
@@ -105,7 +115,7 @@ async def test_results_with_text_of_others_are_marked(build, registry, reader):
 async def test_held_tool_is_refused_with_the_reason(build, registry, reader, dictionary):
     """Before its service receives anything."""
     view = changed(registry.view("dictionary"), "look_up", held="its description changed")
-    request = ToolRequest(reader, view, "look_up", {"word": "bus"})
+    request = ToolRequest(reader, target(view, "look_up"), {"word": "bus"})
     reply = (await build().call(request)).reply.decoded()
     assert reply.is_error
     assert "its description changed" in reply.content[0].text
@@ -167,7 +177,7 @@ async def test_cap_ends_a_call_before_its_own_timeout(call, build, dictionary):
 
 async def test_deadline_of_the_caller_counts_too(build, registry, reader, dictionary):
     """A composite has less time than the tool that it calls."""
-    request = ToolRequest(reader, registry.view("dictionary"), "slow", {}, timeout_s=0.05)
+    request = ToolRequest(reader, target(registry.view("dictionary"), "slow"), {}, timeout_s=0.05)
     served = await build().call(request)
     assert served.reply.value["error"]["code"] == "deadline_exceeded"
     assert dictionary.cancelled == 1
@@ -224,17 +234,18 @@ async def test_every_call_is_audited(call, build, caplog, name, outcome):
 
 
 @pytest.fixture
-def call_tool(build, registry, reader, make_tool, caplog):
+def call_tool(build, registry, reader, caplog):
     """Calls a tool by call_tool; returns the reply and the tools in the audit log."""
     caplog.set_level(logging.INFO, "searchbus.audit")
 
     async def run(name, arguments, **options):
         view = registry.view(None)
-        for own in LAZY_TOOLS:
-            view.tools[own.name] = make_tool(own.name, toolset=LAZY, input_schema=own.input_schema)
+        view.tools.update({own.name: ListedTool(own.name, own, "") for own in own_tools()})
         audit = AuditLog()
         calls = build(audit=audit, **options)
-        request = ToolRequest(reader, view, "call_tool", {"name": name, "arguments": arguments})
+        given = {"name": name, "arguments": arguments}
+        found = calls.resolver.target(view, "call_tool", given)
+        request = ToolRequest(reader, found, given)
         reply = (await calls.call(request)).reply.decoded()
         audit.close()
         return reply, [line["tool"] for line in audited(caplog)]
@@ -283,7 +294,7 @@ async def test_span_is_named_after_the_tool_unless_it_is_a_composites(
     provider = TracerProvider()
     with provider.get_tracer("t").start_as_current_span("own") as span:
         request = ToolRequest(
-            reader, registry.view("dictionary"), "fail", {}, for_composite=for_composite
+            reader, target(registry.view("dictionary"), "fail"), {}, for_composite=for_composite
         )
         await build().call(request)
     assert span.name == ("own" if for_composite else "tools/call fail")

@@ -117,6 +117,10 @@ class Registry:
                     del self._views[gone]
         return view
 
+    def searched(self, toolset: str | None) -> View:
+        """What tools/search finds at an endpoint: where call_tool is, everything it can call."""
+        return self.view(None if toolset in self._own_toolsets else toolset)
+
     @property
     def _pins_generation(self) -> int:
         return self._pinning.generation if self._pinning is not None else 0

@@ -24,8 +24,8 @@ from ..tools.repair import Repair
 from .client_schema import client_schema, with_nulls
 from .visible import visible
 
-__all__ = ["PATTERN_OPTIONS", "ListedTool", "View", "validator"]
-
+LAZY = "lazy"
+"""The toolset of the edge's own tools: find_tools and call_tool."""
 PATTERN_OPTIONS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
 """Of one text, a fifth of a millisecond; with the usual million one call with many texts could hold
 the loop for minutes. Only patterns with references to groups or looks around have steps back."""
@@ -61,6 +61,16 @@ class ListedTool:
             and self.service == service
             and self.held == held
         )
+
+    @property
+    def own(self) -> bool:
+        """Whether the edge serves it itself."""
+        return self.descriptor.toolset == LAZY
+
+    @property
+    def passes_on(self) -> bool:
+        """Whether it is call_tool: the tool that its argument `name` names does the work."""
+        return self.own and self.descriptor.name == "call_tool"
 
     @cached_property
     def span_name(self) -> str:

@@ -177,8 +177,7 @@ class Web:
             raise unknown_id()  # a tool that the caller may not use looks absent
         request = ToolRequest(
             actor,
-            self._registry.view(None),
-            listed.name,
+            self._calls.resolver.target(self._registry.view(None), listed.name, arguments),
             arguments,
             timeout_s=timeout_s,
             for_composite=True,

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from searchbus_bus.transit import Transit
-from searchbus_contracts import Actor, Fault, ToolDescriptor
+from searchbus_contracts import Actor, Fault
 
 from ..auth.authenticator import Authenticator
 from ..auth.identity import Unauthenticated
-from ..catalog.visible import missing_role
+from ..catalog.view import ListedTool
 from ..mcp.kernel import Received
 from ..tools.limits import LocalLimiter
 from ..tools.telemetry import Tracing
@@ -62,18 +62,16 @@ class HttpPolicy:
             return self._too_many(fault)
         return self.addresses.check(head) or Received(head, actor, caller=caller)
 
-    def check_role(
-        self, actor: Actor, resource: str, descriptor: ToolDescriptor | None
-    ) -> Refusal | None:
+    def check_role(self, actor: Actor, resource: str, called: ListedTool | None) -> Refusal | None:
         """Why a call is refused whose tool needs a role that an identified caller lacks
         (RFC 6750, 3.1).
 
         Args:
-            descriptor: of the tool; None for an unknown one.
+            called: the tool; None for an unknown one.
         """
-        if self.authenticator.open or descriptor is None:
+        if self.authenticator.open or called is None:
             return None
-        role = missing_role(actor, descriptor)
+        role = actor.missing(called.descriptor.required_roles)
         if role is None:
             return None
         challenge = self.authenticator.insufficient(resource, role)

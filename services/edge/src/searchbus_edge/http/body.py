@@ -11,12 +11,8 @@ from typing import Any
 
 from mcp_types import PARSE_ERROR
 
-from ..catalog.view import View
-from ..mcp.messages import NOT_JSON, Request, is_json, read_request
-from ..search.lazy import is_call_tool
+from ..mcp.messages import NOT_JSON, is_json
 from .head import Head, Refusal
-
-__all__ = ["BodyLimits"]
 
 _MAX_STRINGS = 20_000
 """Keys and texts of a body: each costs time in all that reads it, and may be an error."""
@@ -47,19 +43,17 @@ class BodyLimits:
         self._timeout_s = timeout_s
         self._free_bytes = held_bytes
 
-    async def read(
-        self, head: Head, receive: Any, everything: Callable[[], View]
-    ) -> bytes | Refusal:
+    async def read(self, head: Head, receive: Any, largest: Callable[[], int]) -> bytes | Refusal:
         """The body, or why it is refused.
 
         Args:
             receive: of the ASGI request.
-            everything: the tools of the edge; the largest request of one limits what is read.
+            largest: bytes that a tool of the edge declares; only a large body needs to know.
         """
         limit = self._call_bytes
         length = int(head.content_length) if head.content_length.isdigit() else None
         if length is None or length > limit:
-            limit = min(self._most_bytes, max(limit, everything().max_request_bytes))
+            limit = min(self._most_bytes, max(limit, largest()))
         if length is not None and length > limit:
             return _too_large(limit)
         message = await receive()
@@ -93,39 +87,19 @@ class BodyLimits:
         finally:
             self._free_bytes += size
 
-    def check(
-        self, body: bytes, offered: Callable[[], View], everything: Callable[[], View]
-    ) -> Refusal | None:
-        """Why a message of MCP is refused that is too large for what it asks; None where it is
-        allowed.
-
-        Args:
-            offered: the tools of the endpoint; only a body over the usual limit needs them.
-            everything: those that call_tool calls.
-        """
-
-        if len(body) <= self._small_bytes:
-            return None
-
-        def declared() -> int:
-            request = read_request(body)
-            return _declared(request, offered(), everything()) if request is not None else 0
-
-        return self.check_size(body, declared)
-
-    def check_size(self, body: bytes, declared: Callable[[], int]) -> Refusal | None:
+    def check(self, body: bytes, declared_bytes: int) -> Refusal | None:
         """Why a body is refused that is too large; None where it is allowed.
 
         Args:
-            declared: bytes that its tool allows; looked at only for a body over the usual limit.
+            declared_bytes: that its tool allows; 0 where the usual limit holds.
         """
+        if len(body) <= self._small_bytes:
+            return None
         if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:
             if not is_json(body):
                 return Refusal(400, NOT_JSON, PARSE_ERROR)
             return Refusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
-        if len(body) <= self._call_bytes:
-            return None
-        limit = max(self._call_bytes, declared())
+        limit = max(self._call_bytes, declared_bytes)
         return _too_large(limit) if len(body) > limit else None
 
 
@@ -133,13 +107,6 @@ def _strings(body: bytes) -> int:
     """The number of keys and texts: half of the quotes that are not escaped."""
     plain = body.replace(rb"\\", b"")  # a quote after an escaped backslash ends its text
     return (plain.count(b'"') - plain.count(rb"\"")) // 2
-
-
-def _declared(request: Request, view: View, everything: View) -> int:
-    listed = view.tools.get(request.called_tool())
-    if listed is not None and is_call_tool(listed):
-        listed = everything.tools.get(request.named_argument())
-    return listed.descriptor.max_request_bytes if listed is not None else 0
 
 
 def _too_large(limit: int) -> Refusal:

@@ -30,7 +30,6 @@ from ..http.head import Head, Refusal
 from ..http.problems import Problem, ProblemError
 from ..mcp.kernel import Received
 from ..mcp.messages import NOT_JSON, decode_json
-from ..search.lazy import is_call_tool
 from ..tools.call import Served, ToolCalls, ToolRequest
 from ..tools.faults import shown_error
 from ..tools.telemetry import MessageSpan
@@ -93,9 +92,9 @@ class HttpCalls:
             tool: the one that it calls, which may allow a larger body.
         """
         limits = self._policy.limits
-        found = await limits.read(received.head, receive, lambda: self.everything)
+        found = await limits.read(received.head, receive, lambda: self.everything.max_request_bytes)
         if isinstance(found, bytes):
-            found = limits.check_size(found, lambda: _declared(tool)) or found
+            found = limits.check(found, _declared(tool)) or found
         if isinstance(found, Refusal):
             raise ProblemError.of_refusal(found)
         return found
@@ -143,12 +142,15 @@ class HttpCalls:
         Raises:
             ProblemError: for every failure.
         """
-        self._check_role(received, view, name, arguments)
+        target = self._calls.resolver.target(view, name, arguments)
+        refusal = self._policy.check_role(received.actor, RESOURCE, target.called)
+        if refusal is not None:
+            raise ProblemError.of_refusal(refusal)
         with nullcontext() if inside else self.message(received, "tools/call") as outcome:
             try:
                 served = await self._calls.call(
                     ToolRequest(
-                        received.actor, view, name, arguments,
+                        received.actor, target, arguments,
                         on_event=on_event, timeout_s=timeout_s, for_composite=inside,
                     )
                 )  # fmt: skip
@@ -166,19 +168,6 @@ class HttpCalls:
         return self._policy.tracing.message(
             method, None, None, header=(head.traceparent, head.tracestate), meta={}
         )
-
-    def _check_role(
-        self, received: Received, view: View, name: str, arguments: dict[str, Any]
-    ) -> None:
-        if "*" in received.actor.roles:
-            return
-        listed = view.tools.get(name)
-        if listed is not None and is_call_tool(listed):
-            listed = self.everything.tools.get(str(arguments.get("name")))
-        descriptor = listed.descriptor if listed is not None else None
-        refusal = self._policy.check_role(received.actor, RESOURCE, descriptor)
-        if refusal is not None:
-            raise ProblemError.of_refusal(refusal)
 
 
 def read_arguments(body: bytes) -> dict[str, Any]:

@@ -95,9 +95,7 @@ class Batch:
             await asyncio.gather(*runs, return_exceptions=True)
 
     async def _one(self, message: Message, answer: Answer) -> None:
-        # Of its own: a handler may keep its outcome there.
-        received = Received(self._received.head, self._received.actor, caller=self._received.caller)
-        await self._serve(received, message, answer)
+        await self._serve(self._received, message, answer)
 
 
 class _Streamed:

@@ -1,7 +1,8 @@
 """One MCP endpoint over HTTP: the path of a request, from its head to its response.
 
 `Endpoint.__call__` reads from top to bottom: method → head → caller → abuse limit → transport rules
-→ body → role → message. A message is then served by the fast way, or else by the kernel.
+→ body → target of a call → its limits and roles → message. A message is then served by the fast
+way, or else by the kernel.
 """
 
 from __future__ import annotations
@@ -14,25 +15,21 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.subjects import is_token
 
 from ..catalog.registry import Registry
-from ..catalog.view import View
 from ..http.admission import HttpPolicy
 from ..http.answer import Answer, DisconnectWatch, HttpAnswer
 from ..http.errors import json_rpc_error, refuse
 from ..http.head import Refusal
 from ..http.problems import unknown_toolset
-from ..search.lazy import is_call_tool
 from ..tools.call import ToolCalls
 from ..tools.faults import raise_for
+from ..tools.resolve import Target
 from .batch import Batch, BatchRefused, check_batch
 from .fast import FastWay
 from .fast_search import FastSearch
-from .kernel import Kernel, Received, is_modern
-from .messages import Invalid, Notification, Request, encode_error, parse_body
+from .kernel import Called, Kernel, Received, is_modern
+from .messages import Invalid, Notification, Request, encode_error, read_other, read_request
 from .running import RunningRequests
 from .servers import EndpointServer, EndpointServers
-
-__all__ = ["Endpoint", "Endpoints"]
-
 
 Message = Request | Notification | Invalid
 _CANCELLED = Fault(ErrorCode.CANCELLED, "The client cancelled the request.")
@@ -65,27 +62,36 @@ class Endpoint:
             return
         limits = self._policy.limits
         body = received.head.check_media_types() or await limits.read(
-            received.head, receive, self._everything
+            received.head, receive, self._server.largest_request
         )
-        if isinstance(body, bytes):
-            body = limits.check(body, self._offered, self._everything) or body
         if isinstance(body, Refusal):
             await refuse(send, body)
             return
-        await self._serve(received, body, receive, send)
+        request = read_request(body)
+        target = self._target(request)
+        refusal = limits.check(body, target.max_request_bytes if target is not None else 0)
+        if refusal is not None:
+            await refuse(send, refusal)
+            return
+        message = request or read_other(body, modern=is_modern(received.head.revision))
+        await self._serve(received, message, target, receive, send)
 
-    def _offered(self) -> View:
-        """The tools of the endpoint, which only a large body needs."""
-        return self._server.view
+    def _target(self, message: Message | None) -> Target | None:
+        """What a tools/call is for; None for every other message."""
+        if not isinstance(message, Request):
+            return None
+        return self._calls.resolver.of_request(self._server, message)
 
-    def _everything(self) -> View:
-        """The tools of the edge, which only a large body needs."""
-        return self._calls.everything
-
-    async def _serve(self, received: Received, body: bytes, receive: Any, send: Any) -> None:
+    async def _serve(
+        self,
+        received: Received,
+        message: Message | list[Any],
+        target: Target | None,
+        receive: Any,
+        send: Any,
+    ) -> None:
         """Serve the message, or each message of a batch."""
         answer = HttpAnswer(received.head, send)
-        message = parse_body(body, modern=is_modern(received.head.revision))
         ready = self._fast.ready(received, message) if isinstance(message, Request) else None
         if ready is not None:
             # Nothing is waited for, so there is nothing to cancel when the client disconnects.
@@ -94,10 +100,10 @@ class Endpoint:
         with DisconnectWatch(receive, answer):
             if isinstance(message, list):
                 await self._serve_batch(received, message, answer, send)
-            elif (refusal := self._lacks_role(received, message)) is not None:
+            elif (refusal := self._lacks_role(received, target)) is not None:
                 await refuse(send, refusal, message_id=_id_of(message))
             else:
-                await self.message(received, message, answer)
+                await self.message(received, message, target, answer)
 
     async def _serve_batch(
         self, received: Received, messages: list[Any], answer: HttpAnswer, send: Any
@@ -115,11 +121,12 @@ class Endpoint:
                 await answer.finish(*_refusal(message, refused))
                 return
             counted = False
-            if (refusal := self._lacks_role(received, message)) is not None:
+            target = self._target(message)
+            if (refusal := self._lacks_role(received, target)) is not None:
                 error = encode_error(_id_of(message), refusal.code, refusal.message)
                 await answer.finish(error)
                 return
-            await self.message(received, message, answer)
+            await self.message(received, message, target, answer)
 
         await Batch(messages, received, serve).answer(send, answer)
 
@@ -131,7 +138,9 @@ class Endpoint:
             return raise_for(fault)
         return None
 
-    async def message(self, received: Received, message: Message, answer: Answer) -> None:
+    async def message(
+        self, received: Received, message: Message, target: Target | None, answer: Answer
+    ) -> None:
         """Serve one message."""
         if isinstance(message, Invalid):
             await answer.finish(encode_error(message.id, message.code, message.message), status=400)
@@ -141,37 +150,34 @@ class Endpoint:
             error = await self._kernel.notification(received, message)
             await answer.finish(error or b"", status=400 if error else 202)
         elif is_modern(received.head.revision):  # whose clients cancel by closing the connection
-            await self._request(received, message, answer)
+            await self._request(received, message, target, answer)
         else:
-            work = self._request(received, message, answer)
+            work = self._request(received, message, target, answer)
             if not await self._running.run(received.caller, message.id, work):
                 reason = raise_for(_CANCELLED).error
                 await answer.finish(
                     encode_error(message.id, reason.code, reason.message, reason.data)
                 )
 
-    async def _request(self, received: Received, request: Request, answer: Answer) -> None:
-        fast = self._search if request.method == "tools/search" else self._fast
-        if not await fast.serve(received, request, answer):
-            await self._kernel.request(received, request, answer)
+    async def _request(
+        self, received: Received, request: Request, target: Target | None, answer: Answer
+    ) -> None:
+        if request.method == "tools/search":
+            served = await self._search.serve(received, request, answer)
+        else:
+            served = await self._fast.serve(received, request, answer, target)
+        if not served:
+            await self._kernel.request(Called.of(received, target), request, answer)
 
     async def _cancel(self, received: Received, message: Notification) -> None:
         if not is_modern(received.head.revision):
             await self._running.cancel(received.caller, (message.params or {}).get("requestId"))
 
-    def _lacks_role(self, received: Received, message: Message) -> Refusal | None:
+    def _lacks_role(self, received: Received, target: Target | None) -> Refusal | None:
         """Why a call is refused whose tool needs a role that an identified caller lacks."""
-        if (
-            self._policy.authenticator.open
-            or not isinstance(message, Request)
-            or message.method != "tools/call"
-        ):
+        if target is None:
             return None
-        listed = self._server.view.tools.get(message.called_tool())
-        if listed is not None and is_call_tool(listed):
-            listed = self._calls.everything.tools.get(message.named_argument())
-        descriptor = listed.descriptor if listed is not None else None
-        return self._policy.check_role(received.actor, self._path, descriptor)
+        return self._policy.check_role(received.actor, self._path, target.called)
 
 
 async def _admit(policy: HttpPolicy, path: str, scope: Any, send: Any) -> Received | None:

@@ -33,8 +33,9 @@ from ..tools.call import Served, ToolCalls, ToolRequest
 from ..tools.events import ForwardedEvents, log_data
 from ..tools.faults import shown_error
 from ..tools.input_required import capability_names
+from ..tools.resolve import Target
 from ..tools.telemetry import Tracing
-from .kernel import Failed, Kernel, Received, is_modern
+from .kernel import Called, Failed, Kernel, Received, is_modern
 from .messages import Request, decode_json, encode_error, encode_result
 from .results import encode_reply, is_plain
 from .servers import EndpointServer
@@ -95,24 +96,24 @@ class FastWay:
         # The one made longest ago first.
         self._pages: dict[tuple[Any, ...], Raw] = {}
 
-    async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
+    async def serve(
+        self, received: Received, request: Request, answer: Answer, target: Target | None
+    ) -> bool:
         """Serve a request; False, and nothing done, where that is the kernel's part."""
-        if request.method == "tools/call":
-            return await self._call(received, request, answer)
-        if request.method in _PAGES:
-            return await self._page(received, request, answer)
-        return False
+        if target is not None:
+            return await self._call(received, request, answer, target)
+        return request.method in _PAGES and await self._page(received, request, answer)
 
-    async def _call(self, received: Received, request: Request, answer: Answer) -> bool:
+    async def _call(
+        self, received: Received, request: Request, answer: Answer, target: Target
+    ) -> bool:
         head = received.head
         params = decode_params(_call_params, request)
         if params is None or head.revision not in REVISIONS:
             return False
         capabilities = client_of(received, request, params.meta, params.name)
-        view = self._server.view
-        listed = view.tools.get(params.name)
         # Arguments that the schema mirrors into headers are compared by the kernel.
-        if capabilities is None or (listed is not None and listed.mirrors_arguments):
+        if capabilities is None or (target.listed and target.listed.mirrors_arguments):
             return False
         try:
             arguments = decode_json(params.arguments)
@@ -132,7 +133,7 @@ class FastWay:
                     served = await _guarded(
                         self._calls,
                         ToolRequest(
-                            received.actor, view, params.name, arguments,
+                            received.actor, target, arguments,
                             raw_arguments=params.arguments, capabilities=capabilities,
                             on_event=on_event,
                         ),
@@ -146,8 +147,8 @@ class FastWay:
             stamp = self._stamp if modern else None
             await answer.finish(*encode_reply(request.id, served.reply, stamp))
         else:
-            received.served = served
-            await self._kernel.request(received, request, answer)
+            called = Called.of(received, target, served)
+            await self._kernel.request(called, request, answer)
         return True
 
     def ready(self, received: Received, request: Request) -> bytes | None:

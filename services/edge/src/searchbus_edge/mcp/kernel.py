@@ -40,6 +40,7 @@ from searchbus_contracts import Actor
 from ..http.answer import Answer
 from ..http.head import Head
 from ..tools.call import Served
+from ..tools.resolve import Target
 from .messages import BAD_PARAMS, Notification, Request, encode_error, encode_result
 
 __all__ = ["DEFAULT_REVISION", "Exchange", "Failed", "Kernel", "Received", "is_modern"]
@@ -63,14 +64,28 @@ class Received(Struct):
 
     Args:
         actor: the identified caller.
-        served: the outcome of a tool call that the fast way made and cannot render.
         caller: the identified caller, else the client's address.
     """
 
     head: Head
     actor: Actor
-    served: Served | None = None
     caller: str = ""
+
+
+class Called(Received):
+    """What the handler of tools/call finds.
+
+    Args:
+        served: the outcome of a call that the fast way made and cannot render.
+    """
+
+    target: Target | None = None
+    served: Served | None = None
+
+    @classmethod
+    def of(cls, received: Received, target: Target | None, served: Served | None = None) -> Called:
+        """A call among the requests that were received."""
+        return cls(received.head, received.actor, received.caller, target, served)
 
 
 @dataclass(frozen=True, slots=True)

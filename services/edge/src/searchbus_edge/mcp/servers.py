@@ -24,15 +24,14 @@ from ..catalog.prompts import Prompts
 from ..catalog.registry import Registry
 from ..catalog.resources import Resources
 from ..catalog.view import View
-from ..search.lazy import LAZY
 from ..search.methods import ListToolsParams, SearchMethods, SearchParams
 from ..tools.call import Served, ToolCalls, ToolRequest
 from ..tools.events import ForwardedEvents, sending
 from ..tools.faults import shown_error
 from ..tools.input_required import client_capabilities, dump_responses, request_input
 from ..tools.render import tool_result
-
-__all__ = ["EndpointServer", "EndpointServers", "Handlers"]
+from ..tools.resolve import Target
+from .kernel import Called
 
 Context = ServerRequestContext[Any, Any]
 P = TypeVar("P")
@@ -128,8 +127,12 @@ class EndpointServer:
 
     @property
     def searched(self) -> View:
-        """What tools/search finds: on `/mcp/lazy`, everything that call_tool can call."""
-        return self._handlers.registry.view(None) if self._toolset == LAZY else self.view
+        """What tools/search finds."""
+        return self._handlers.registry.searched(self._toolset)
+
+    def largest_request(self) -> int:
+        """The largest request that a tool of the edge declares, in bytes."""
+        return self._handlers.registry.view(None).max_request_bytes
 
     @property
     def search(self) -> SearchMethods:
@@ -155,19 +158,25 @@ class EndpointServer:
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        # Of a call that the fast way made: only its rendering is left.
-        served: Served | None = getattr(ctx.request, "served", None)
+        called = ctx.request if isinstance(ctx.request, Called) else None
+        # Of a call that the fast way made only the rendering is left.
+        served = called.served if called is not None else None
         if served is None:
-            served = await self._run_tool(ctx, params)
+            served = await self._run_tool(ctx, params, called.target if called else None)
         if served.reply.input_required is not None:
             return request_input(ctx, served.reply.input_required)
         return tool_result(served.reply.decoded())
 
-    async def _run_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Served:
+    async def _run_tool(
+        self, ctx: Context, params: types.CallToolRequestParams, target: Target | None
+    ) -> Served:
+        calls, arguments = self._handlers.calls, params.arguments or {}
+        if target is None:  # stdio has no policy before this one
+            target = calls.resolver.target(self.view, params.name, arguments)
         async with ForwardedEvents(sending(ctx)) as on_event:
-            return await self._handlers.calls.call(
+            return await calls.call(
                 ToolRequest(
-                    self._actor(ctx), self.view, params.name, params.arguments or {},
+                    self._actor(ctx), target, arguments,
                     capabilities=client_capabilities(ctx), input_responses=dump_responses(params),
                     state=params.request_state, on_event=on_event,
                 )

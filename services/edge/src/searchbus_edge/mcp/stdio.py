@@ -27,8 +27,8 @@ from searchbus_runtime.state import UnusableFolder, open_data_folder
 from searchbus_runtime.telemetry import configure_telemetry
 
 from ..bootstrap import open_edge
+from ..catalog.view import LAZY
 from ..edge import Edge
-from ..search.lazy import LAZY
 from ..settings import EdgeSettings
 from .joining import StackClient, StackFault
 from .stdio_messages import ClientMessages, Lines

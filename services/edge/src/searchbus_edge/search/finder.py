@@ -33,8 +33,6 @@ from ..catalog.view import ListedTool, View
 from ..catalog.visible import visible
 from ..tools.limits import Limiter
 
-__all__ = ["PAGE_SIZE", "Finder"]
-
 INDEX = "toolindex"
 PAGE_SIZE = 10
 """The most items on one page (MCP search proposal, "Search Results")."""

@@ -9,6 +9,7 @@ tool's schema (SEP-1303). What is wrong with the request itself is an `MCPError`
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,8 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 from opentelemetry import trace
 
-from searchbus_bus import Bus
+from searchbus_bus import Bus, Call, Worker
+from searchbus_bus.deadline import Deadline
 from searchbus_bus.loop_watch import serves
 from searchbus_contracts import (
     Actor,
@@ -31,20 +33,16 @@ from searchbus_contracts import (
     encode,
 )
 
-from ..catalog.registry import Registry
-from ..catalog.view import ListedTool, View
-from ..catalog.visible import visible
-from ..search.lazy import LAZY, CallTool, LazyTools
+from ..catalog.view import ListedTool
 from .arguments import check_arguments
 from .audit import AuditLog
-from .faults import failed_reply, internal_error, invalid_params
+from .faults import failed_reply, internal_error
 from .input_required import require_capabilities
 from .limits import Limiter
 from .render import marked_untrusted, with_text
 from .reply import RawReply, Reply
+from .resolve import Resolver, Target
 from .telemetry import name_tool, record_tool
-
-__all__ = ["Served", "ToolCalls", "ToolRequest"]
 
 OnEvent = Callable[[ToolEvent], None]
 _CODES = frozenset(map(str, ErrorCode))
@@ -54,7 +52,7 @@ class ToolRequest(Struct, frozen=True):
     """One call.
 
     Args:
-        view: the endpoint's tools; `name` is the name that it lists.
+        target: what is called, see `Resolver`.
         arguments: decoded.
         raw_arguments: the same as JSON, where the caller has it.
         capabilities: that the client declared.
@@ -65,8 +63,7 @@ class ToolRequest(Struct, frozen=True):
     """
 
     actor: Actor
-    view: View
-    name: str
+    target: Target
     arguments: dict[str, Any]
     raw_arguments: Raw | None = None
     capabilities: tuple[str, ...] = ()
@@ -88,8 +85,7 @@ class ToolCalls:
     """Calls tools over the bus.
 
     Args:
-        registry: its view of `/mcp` is what `lazy` works on.
-        lazy: the edge's own tools.
+        own: serves the edge's own tools, in this process; it offers them on the bus too.
         limiter: of all calls of one caller.
         costly: of one caller's calls to each tool that costs money.
         audit: records every call.
@@ -99,28 +95,23 @@ class ToolCalls:
     def __init__(
         self,
         bus: Bus,
-        registry: Registry,
-        lazy: LazyTools,
+        resolver: Resolver,
+        own: Worker,
         *,
         limiter: Limiter,
         costly: Limiter,
         audit: AuditLog,
         timeout_cap_s: float,
     ) -> None:
+        self.resolver = resolver
         self._bus = bus
-        self._registry = registry
-        self._lazy = lazy
+        self._own = own
         self._limiter = limiter
         self._costly = costly
         self._audit = audit
         self._timeout_cap_s = timeout_cap_s
 
-    @property
-    def everything(self) -> View:
-        """The view of `/mcp`, on which call_tool works."""
-        return self._registry.view(None)
-
-    @serves(lambda names: f"tool {names['request'].name}, trace {_trace_id(names['span'])}")
+    @serves(lambda names: f"tool {names['request'].target.name}, trace {_trace_id(names['span'])}")
     async def call(self, request: ToolRequest) -> Served:
         """Serve one call and record it.
 
@@ -139,25 +130,28 @@ class ToolCalls:
             raise
         finally:
             duration_s = time.perf_counter() - started_s
-            listed = request.view.tools.get(request.name)
+            listed = request.target.listed
             if listed is not None:
                 record_tool(listed.descriptor.toolset, listed.descriptor.name, outcome, duration_s)
             self._audit.record(
-                request.actor, request.name[:128], outcome=outcome, size_bytes=size_bytes,
+                request.actor, request.target.name[:128], outcome=outcome, size_bytes=size_bytes,
                 duration_s=duration_s, span=span, arguments=request.arguments,
             )  # fmt: skip
 
     async def _run(self, request: ToolRequest, span: trace.Span) -> Served:
-        listed = self._resolve(request, span)
+        listed = self.resolver.require(request.target, request.actor)
+        if not request.for_composite:
+            name_tool(span, listed)
         try:
             if listed.held:
                 raise _held(listed)
             request = _validate(listed, request)
-            if listed.descriptor.toolset == LAZY:
-                return await self._own_tool(listed, request)
+            if listed.passes_on:
+                return await self._pass_on(request)
             require_capabilities(listed.descriptor, request.capabilities)
             await self._admit(request.actor, listed)
-            reply = await self._ask(listed, request)
+            ask = self._serve if listed.own else self._ask
+            reply = await ask(listed, request)
             if listed.descriptor.untrusted:
                 reply = replace(reply, meta=marked_untrusted(reply.meta))
             return Served(listed, with_text(listed, reply))
@@ -166,23 +160,34 @@ class ToolCalls:
                 span.set_attribute("error.type", fault.code)
             if fault.code == ErrorCode.INTERNAL:
                 raise internal_error() from None
-            return Served(listed, _failed(fault))
+            return Served(listed, Reply.of(failed_reply(fault)))
 
-    def _resolve(self, request: ToolRequest, span: trace.Span) -> ListedTool:
-        """The tool of that name; a tool that the caller may not use is unknown to it."""
-        listed = request.view.tools.get(request.name)
-        if listed is None or not visible(request.actor, listed.descriptor):
-            unseen = ", ".join(self._registry.unseen)
-            hint = f" The tools of {unseen} are not known yet: try again later." if unseen else ""
-            raise invalid_params(
-                f"Unknown tool: {request.name[:64]}. tools/list shows those there are.{hint}"
-            )
-        if not request.for_composite:
-            name_tool(span, listed)
-        return listed
+    async def _pass_on(self, request: ToolRequest) -> Served:
+        """The call that call_tool makes, with every policy of the tool that it names."""
+        name, called = request.arguments["name"], request.target.called
+        if called is not None and called.own:
+            raise Fault(ErrorCode.INVALID_ARGUMENT, f"{name} cannot be called through itself.")
+        try:
+            return await self.call(
+                replace(
+                    request, target=self.resolver.passed_on(request.target, name),
+                    arguments=request.arguments.get("arguments", {}), raw_arguments=None,
+                )
+            )  # fmt: skip
+        except MCPError as error:
+            if error.error.code != types.INVALID_PARAMS:
+                raise
+            # The model chose name and arguments: an error result lets it correct them.
+            hint = error.error.message.replace("tools/list shows", "find_tools finds")
+            raise Fault(ErrorCode.INVALID_ARGUMENT, hint) from None
 
     async def _admit(self, actor: Actor, listed: ListedTool) -> None:
-        """Count the call against the caller's limits; raises Fault(rate_limited)."""
+        """Count the call against the caller's limits; raises Fault(rate_limited).
+
+        The edge's own tools count what they do themselves.
+        """
+        if listed.own:
+            return
         await self._limiter.admit(actor.subject)
         descriptor = listed.descriptor
         if descriptor.costly:
@@ -192,21 +197,12 @@ class ToolCalls:
         """Send the request to the tool's service; raises Fault."""
         descriptor = listed.descriptor
         hints = descriptor.annotations
-        timeout_s = min(descriptor.timeout_ms / 1000, self._timeout_cap_s)
-        if request.timeout_s is not None:
-            timeout_s = min(timeout_s, request.timeout_s)
         reply = await self._bus.request(
             self._bus.subjects.tool(descriptor.toolset, descriptor.name),
-            ToolCall(
-                tool=descriptor.name,
-                arguments=request.raw_arguments or Raw(encode(request.arguments)),
-                input_responses=request.input_responses,
-                state=request.state,
-                client_capabilities=request.capabilities,
-            ),
+            _message(listed, request),
             RawReply,
             service=listed.service,
-            timeout_s=timeout_s,
+            timeout_s=self._timeout_s(listed, request),
             actor=request.actor,
             on_event=request.on_event,
             # After a lost worker or connection the work may have been done already.
@@ -214,40 +210,42 @@ class ToolCalls:
         )
         return Reply.of(reply)
 
-    async def _own_tool(self, listed: ListedTool, request: ToolRequest) -> Served:
-        """find_tools and call_tool, over the view of `/mcp`."""
-        everything = self.everything
-        called = self._lazy.called(listed, request.arguments)
-        if called is None:
-            reply = Reply.of(await self._lazy.find(everything, request.actor, request.arguments))
-            return Served(listed, with_text(listed, reply))
-        return await self._call_tool(listed, called, replace(request, view=everything))
+    async def _serve(self, listed: ListedTool, request: ToolRequest) -> Reply:
+        """Serve one of the edge's own tools by its method; raises Fault."""
+        endpoint = self._own.find_tool(listed.descriptor.toolset, listed.descriptor.name)
+        assert endpoint is not None
 
-    async def _call_tool(
-        self, listed: ListedTool, called: CallTool, request: ToolRequest
-    ) -> Served:
-        named = request.view.tools.get(called.name)
-        if named is not None and named.descriptor.toolset == LAZY:
-            message = f"{called.name} cannot be called through itself."
-            return Served(listed, _failed(Fault(ErrorCode.INVALID_ARGUMENT, message)))
-        try:
-            return await self.call(
-                replace(request, name=called.name, arguments=called.arguments, raw_arguments=None)
-            )
-        except MCPError as error:
-            if error.error.code != types.INVALID_PARAMS:
-                raise
-            # The model chose name and arguments: an error result lets it correct them.
-            hint = error.error.message.replace("tools/list shows", "find_tools finds")
-            return Served(listed, _failed(Fault(ErrorCode.INVALID_ARGUMENT, hint)))
+        async def send_event(event: ToolEvent) -> None:
+            if request.on_event is not None:
+                request.on_event(event)
+
+        call = Call(
+            req_id=secrets.token_hex(16),
+            service=self._own.service,
+            subject=self._bus.subjects.tool(listed.descriptor.toolset, listed.descriptor.name),
+            actor=request.actor,
+            deadline=Deadline.after(self._timeout_s(listed, request)),
+            send_event=send_event,
+        )
+        return Reply.of(await endpoint(call, _message(listed, request)))
+
+    def _timeout_s(self, listed: ListedTool, request: ToolRequest) -> float:
+        timeout_s = min(listed.descriptor.timeout_ms / 1000, self._timeout_cap_s)
+        return timeout_s if request.timeout_s is None else min(timeout_s, request.timeout_s)
+
+
+def _message(listed: ListedTool, request: ToolRequest) -> ToolCall:
+    return ToolCall(
+        tool=listed.descriptor.name,
+        arguments=request.raw_arguments or Raw(encode(request.arguments)),
+        input_responses=request.input_responses,
+        state=request.state,
+        client_capabilities=request.capabilities,
+    )
 
 
 def _trace_id(span: trace.Span) -> str:
     return format(span.get_span_context().trace_id, "032x")
-
-
-def _failed(fault: Fault) -> Reply:
-    return Reply.of(failed_reply(fault))
 
 
 def _held(listed: ListedTool) -> Fault:

@@ -22,7 +22,6 @@ from ...http.answer import DisconnectWatch, send_response
 from ...http.head import Refusal
 from ...http.problems import Problem, ProblemError, send_problem, unknown_toolset
 from ...mcp.kernel import Received
-from ...search.lazy import is_call_tool
 from ...tools.events import ForwardedEvents
 from ..calls import HttpCalls
 from .answers import EventStream, form_of, send_result
@@ -85,7 +84,7 @@ class HttpApi:
                 await send_result(send, served, form)
             return
         # What call_tool calls is known too late for the head of the response.
-        untrusted = listed is not None and (listed.descriptor.untrusted or is_call_tool(listed))
+        untrusted = listed is not None and (listed.descriptor.untrusted or listed.passes_on)
         stream = EventStream(send, untrusted=untrusted)
         with DisconnectWatch(receive, stream):
             await self._stream(stream, received, view, name, arguments)

@@ -18,7 +18,6 @@ from searchbus_contracts import VERSION, Actor, encode, json_schema
 from ...catalog.view import ListedTool, View
 from ...catalog.visible import visible
 from ...http.problems import CODES, Problem
-from ...search.lazy import is_call_tool
 from .paths import ALL_TOOLS, ROOT, path_of
 from .samples import sample_arguments
 from .schemas import Components
@@ -143,7 +142,7 @@ def _result(listed: ListedTool, components: Components) -> dict[str, Any]:
         schema = components.add(f"{listed.name} result", listed.output_schema)
         content = {"application/json": {"schema": schema}}
     else:
-        either = "what the called tool returns" if is_call_tool(listed) else "the result"
+        either = "what the called tool returns" if listed.passes_on else "the result"
         schema = {"type": "object", "description": f"Structured: {either}, or blocks of content."}
         content = {
             "text/plain": {"schema": {"type": "string"}},
