@@ -12,7 +12,6 @@ from ..tools import render
 from ..tools.faults import invalid_params
 from .cursors import UNKNOWN_CURSOR, BadCursor, Cursors
 from .view import ListedTool, View
-from .visible import visible
 
 __all__ = ["Pages"]
 
@@ -39,12 +38,12 @@ class Pages:
         self, actor: Actor, view: View, cursor: str | None
     ) -> tuple[list[ListedTool], str | None]:
         """The same as the edge lists them, and the next cursor."""
-        tools = [tool for tool in view.tools.values() if visible(actor, tool.descriptor)]
+        tools = [tool for tool in view.tools.values() if actor.holds(tool.required_roles)]
         return self._page(tools, cursor, "tools", view.toolset)
 
     def prompts(self, actor: Actor, view: View, cursor: str | None) -> types.ListPromptsResult:
         """A page of the prompts that the actor may use."""
-        prompts = [(name, p) for name, p in view.prompts.items() if visible(actor, p)]
+        prompts = [(name, p) for name, p in view.prompts.items() if actor.holds(p.required_roles)]
         page, following = self._page(prompts, cursor, "prompts", view.toolset)
         return types.ListPromptsResult(
             prompts=[render.prompt(name, p) for name, p in page], next_cursor=following
@@ -54,7 +53,7 @@ class Pages:
         self, actor: Actor, view: View, cursor: str | None
     ) -> types.ListResourceTemplatesResult:
         """A page of the resource templates that the actor may use."""
-        templates = [t for _, t in view.templates if t.listed and visible(actor, t)]
+        templates = [t for _, t in view.templates if t.listed and actor.holds(t.required_roles)]
         page, following = self._page(templates, cursor, "templates", view.toolset)
         return types.ListResourceTemplatesResult(
             resource_templates=[render.template(t) for t in page], next_cursor=following

@@ -24,7 +24,6 @@ from searchbus_contracts.prompts import (
 from ..tools.faults import invalid_params
 from ..tools.render import content_block, marked_untrusted
 from .view import View
-from .visible import visible
 
 __all__ = ["Prompts", "complete", "fill"]
 
@@ -114,7 +113,7 @@ class Prompts:
 
 def _prompt(actor: Actor, view: View, name: str) -> PromptDescriptor:
     descriptor = view.prompts.get(name)
-    if descriptor is None or not visible(actor, descriptor):
+    if descriptor is None or not actor.holds(descriptor.required_roles):
         raise invalid_params(f"Unknown prompt: {name[:64]}. Take a name from prompts/list.")
     return descriptor
 
@@ -123,7 +122,7 @@ def _template(actor: Actor, view: View, uri_template: str) -> ResourceTemplate |
     """The template of that text, if it completes."""
     for _, template in view.templates:
         if template.uri_template == uri_template and template.completes:
-            return template if template.listed and visible(actor, template) else None
+            return template if template.listed and actor.holds(template.required_roles) else None
     return None
 
 

@@ -30,7 +30,6 @@ from ..tools import render
 from ..tools.faults import invalid_params
 from .cursors import UNKNOWN_CURSOR, BadCursor, Cursors
 from .view import View
-from .visible import visible
 
 __all__ = ["Resources"]
 
@@ -56,7 +55,7 @@ class Resources:
         """
         bound = ("resources", view.toolset, actor.subject, sorted(actor.roles))
         state = self._open(cursor, bound)
-        fixed = [r for r in view.resources.values() if visible(actor, r)]
+        fixed = [r for r in view.resources.values() if actor.holds(r.required_roles)]
         paged = view.listed_toolsets(actor)
         source, inner = str(state.get("s", "")), state.get("c")
         if source == "":
@@ -95,7 +94,7 @@ class Resources:
             following = {"s": toolset, "c": reply.next_cursor}
         elif at + 1 < len(names):
             following = {"s": names[at + 1]}
-        page = [resource for resource in reply.resources if visible(actor, resource)]
+        page = [resource for resource in reply.resources if actor.holds(resource.required_roles)]
         return self._result(page, following, bound, reply.coverage)
 
     def _result(
@@ -135,7 +134,7 @@ class Resources:
         found = view.resources.get(uri) or next(
             (template for pattern, template in view.templates if pattern.fullmatch(uri)), None
         )
-        if found is None or not visible(actor, found):
+        if found is None or not actor.holds(found.required_roles):
             raise _not_found(uri, revision)
         try:
             reply = await self._bus.request(

@@ -17,7 +17,6 @@ from searchbus_contracts.queries import MAX_TOKENS
 from searchbus_passages import Comparisons
 
 from ..catalog.registry import Registry
-from ..catalog.visible import missing_role, visible
 from ..tools.call import ToolCalls, ToolRequest
 from ..tools.reply import Reply
 from .ids import Ids, unknown_id
@@ -59,7 +58,7 @@ class Web:
                 message="The web cannot be searched: no web service is running. Try again later.",
                 retryable=True,
             )
-        role = missing_role(actor, listed.descriptor)
+        role = actor.missing(listed.required_roles)
         if role is None:
             return None
         return Failure(
@@ -167,7 +166,7 @@ class Web:
 
     def _allowed(self, tool: tuple[str, str], actor: Actor) -> Any:
         listed = self._registry.view(None).tool_of.get(tool)
-        return listed if listed is not None and visible(actor, listed.descriptor) else None
+        return listed if listed is not None and actor.holds(listed.required_roles) else None
 
     async def _call(
         self, tool: tuple[str, str], arguments: dict[str, Any], actor: Actor, timeout_s: float

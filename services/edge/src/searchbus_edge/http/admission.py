@@ -71,7 +71,7 @@ class HttpPolicy:
         """
         if self.authenticator.open or called is None:
             return None
-        role = actor.missing(called.descriptor.required_roles)
+        role = actor.missing(called.required_roles)
         if role is None:
             return None
         challenge = self.authenticator.insufficient(resource, role)

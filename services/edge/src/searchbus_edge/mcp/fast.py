@@ -203,7 +203,7 @@ class FastWay:
         view = self._server.view
         return (
             request.method, received.head.revision, params.cursor, view.version,
-            view.visible_roles(received.actor),
+            view.access(received.actor),
         )  # fmt: skip
 
 

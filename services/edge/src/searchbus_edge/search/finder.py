@@ -30,7 +30,6 @@ from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindExplanation, FindR
 
 from ..catalog.cursors import BadCursor, Cursors
 from ..catalog.view import ListedTool, View
-from ..catalog.visible import visible
 from ..tools.limits import Limiter
 
 INDEX = "toolindex"
@@ -127,7 +126,7 @@ class Finder:
         found, following = await self._page("prompt", actor, view, query, cursor)
         named = {(p.toolset, p.name): (name, p) for name, p in view.prompts.items()}
         pairs = [named[f.toolset, f.name] for f in found if (f.toolset, f.name) in named]
-        return [(name, p) for name, p in pairs if visible(actor, p)], following
+        return [(name, p) for name, p in pairs if actor.holds(p.required_roles)], following
 
     async def resources(
         self, actor: Actor, view: View, query: str, cursor: str | None
@@ -227,7 +226,7 @@ class Finder:
                 parts: tuple[SourceCoverage, ...] = ()
             else:
                 ranking, parts = list(reply.resources), reply.coverage
-            rankings.append([r for r in ranking if visible(actor, r)])
+            rankings.append([r for r in ranking if actor.holds(r.required_roles)])
             coverage += parts or (SourceCoverage.of_results(source, len(rankings[-1])),)
         coverage += (
             SourceCoverage.of_failure(source, why) for source, why in gathered.failures.items()
@@ -259,7 +258,7 @@ _CHANGED = "The results have changed since the first page. Omit the cursor to st
 def _listed(actor: Actor, view: View, found: Sequence[_Match]) -> list[ListedTool]:
     """Those of the found tools that the view lists and the actor may use."""
     listed = [view.tool_of.get((match.toolset, match.name)) for match in found]
-    return [tool for tool in listed if tool is not None and visible(actor, tool.descriptor)]
+    return [tool for tool in listed if tool is not None and actor.holds(tool.required_roles)]
 
 
 def _fuse(rankings: Sequence[Sequence[ResourceDescriptor]]) -> list[ResourceDescriptor]:

@@ -30,7 +30,6 @@ from searchbus_contracts.toolindex import MAX_FIND_CHARS
 
 from ..catalog.registry import Registry
 from ..catalog.view import LAZY, ListedTool, View
-from ..catalog.visible import visible
 from ..tools.call import ToolCalls, ToolRequest
 from .finder import PAGE_SIZE, Finder
 
@@ -206,7 +205,7 @@ def _toolsets(view: View, actor: Actor) -> dict[str, list[ListedTool]]:
     """What call_tool can call for the actor, by toolset."""
     found: dict[str, list[ListedTool]] = {}
     for listed in view.tools.values():
-        if not listed.own and visible(actor, listed.descriptor):
+        if not listed.own and actor.holds(listed.required_roles):
             found.setdefault(listed.descriptor.toolset, []).append(listed)
     return found
 

@@ -14,7 +14,6 @@ from searchbus_contracts import Actor
 
 from ..catalog.registry import Registry
 from ..catalog.view import ListedTool, View
-from ..catalog.visible import visible
 from ..mcp.messages import Request
 from .faults import invalid_params
 
@@ -75,7 +74,7 @@ class Resolver:
             MCPError: -32602 for an unknown tool.
         """
         listed = target.listed
-        if listed is None or not visible(actor, listed.descriptor):
+        if listed is None or not actor.holds(listed.required_roles):
             unseen = ", ".join(self._registry.unseen)
             hint = f" The tools of {unseen} are not known yet: try again later." if unseen else ""
             raise invalid_params(

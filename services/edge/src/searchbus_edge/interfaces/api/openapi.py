@@ -16,7 +16,6 @@ from msgspec import Raw, to_builtins
 from searchbus_contracts import VERSION, Actor, encode, json_schema
 
 from ...catalog.view import ListedTool, View
-from ...catalog.visible import visible
 from ...http.problems import CODES, Problem
 from .paths import ALL_TOOLS, ROOT, path_of
 from .samples import sample_arguments
@@ -57,7 +56,7 @@ class OpenApi:
             view: of `/mcp`.
             toolsets: to describe; empty for all.
         """
-        key = (view.version, view.visible_roles(actor), frozenset(toolsets))
+        key = (view.version, view.access(actor), frozenset(toolsets))
         if key not in self._kept:
             async with self._making:
                 if key not in self._kept:
@@ -77,7 +76,7 @@ class OpenApi:
         tools = [
             listed
             for listed in view.tools.values()
-            if visible(actor, listed.descriptor)
+            if actor.holds(listed.required_roles)
             and not listed.descriptor.client_capabilities  # which plain HTTP cannot have
             and (not toolsets or listed.descriptor.toolset in toolsets)
         ]
