@@ -11,10 +11,10 @@ import pytest
 from mcp import Client
 
 from searchbus_contracts.coverage import COVERAGE
+from searchbus_edge.auth.signing import load_key
 from searchbus_edge.composites import fanout
 from searchbus_edge.composites.coverage import FAILURES
 from searchbus_edge.composites.ids import Ids
-from searchbus_edge.state_key import load_key
 from searchbus_testing import until
 
 MODES = ["legacy", "auto"]

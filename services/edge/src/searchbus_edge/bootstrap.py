@@ -19,9 +19,8 @@ from searchbus_runtime.pin_file import PinFile
 
 from .auth.authenticator import Authenticator
 from .auth.identity import ANONYMOUS
+from .auth.signing import Cursors, load_key
 from .auth.static_keys import KeyFile, StaticKeys
-from .catalog.changes import ListChanges
-from .catalog.cursors import Cursors
 from .catalog.pages import Pages
 from .catalog.pinning import Pinning
 from .catalog.prompts import Prompts
@@ -30,7 +29,6 @@ from .catalog.resources import Resources
 from .composites.connector import Connector, build_worker
 from .composites.documents import Documents
 from .composites.ids import Ids
-from .composites.own_worker import OwnWorker
 from .composites.similarity import Similarity
 from .composites.sources import Source
 from .composites.web import Web
@@ -45,12 +43,11 @@ from .interfaces.calls import HttpCalls
 from .interfaces.compat.app import INTERFACES, OtherApis
 from .mcp.endpoint import Endpoints
 from .mcp.running import RunningRequests
-from .mcp.servers import EndpointServers, Handlers
+from .mcp.servers import EndpointServers, Handlers, ListChanges, OwnWorker
 from .search.finder import Finder
 from .search.lazy import Lazy, own_tools
 from .search.methods import SearchMethods
 from .settings import EdgeSettings
-from .state_key import load_key
 from .tools.audit import AuditLog
 from .tools.call import ToolCalls
 from .tools.limits import LocalLimiter, SharedLimiter
@@ -58,7 +55,7 @@ from .tools.resolve import Resolver
 from .tools.telemetry import Tracing
 
 if TYPE_CHECKING:
-    from .auth.jwks import Jwks
+    from .auth.tokens import Jwks
 
 __all__ = ["open_edge"]
 
@@ -101,7 +98,7 @@ async def open_edge(
         if authenticator is None:
             if jwks is None and settings.mode == "jwt":
                 # Imported here, as the verifier below: few stacks check tokens.
-                from .auth.jwks import Jwks
+                from .auth.tokens import Jwks
 
                 jwks = Jwks(settings.issuer or "", settings.jwks_url)
                 stack.push_async_callback(jwks.close)

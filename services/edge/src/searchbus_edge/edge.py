@@ -9,13 +9,12 @@ from typing import Any
 from searchbus_bus import Bus, Directory, Worker
 
 from .auth.authenticator import Authenticator
-from .catalog.changes import ListChanges
 from .catalog.registry import Registry
 from .composites.documents import Documents
 from .http.admission import HttpPolicy
 from .interfaces.calls import HttpCalls
 from .mcp.endpoint import Endpoints
-from .mcp.servers import EndpointServers
+from .mcp.servers import EndpointServers, ListChanges
 from .settings import EdgeSettings
 from .tools.audit import AuditLog
 

@@ -6,7 +6,7 @@ import pytest
 
 from searchbus_contracts import Actor
 from searchbus_edge.auth.authenticator import Authenticator
-from searchbus_edge.auth.identity import Identity, Unauthenticated
+from searchbus_edge.auth.identity import Identity, UnauthenticatedError
 from searchbus_edge.http.admission import HttpPolicy
 from searchbus_edge.http.body import BodyLimits
 from searchbus_edge.http.head import AddressRules, Refusal
@@ -17,7 +17,7 @@ from searchbus_edge.tools.telemetry import Tracing
 class Keys:
     def verify(self, key):
         if key == "bad":
-            raise Unauthenticated("Unknown.")
+            raise UnauthenticatedError("Unknown.")
         return Identity(Actor(subject=key), 0.0)
 
 

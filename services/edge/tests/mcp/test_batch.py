@@ -10,7 +10,7 @@ import pytest
 from searchbus_contracts import Actor
 from searchbus_edge.http.answer import HttpAnswer
 from searchbus_edge.http.head import parse_head
-from searchbus_edge.mcp.batch import MAX_BATCH, Batch, BatchRefused, check_batch
+from searchbus_edge.mcp.batch import MAX_BATCH, Batch, BatchError, check_batch
 from searchbus_edge.mcp.kernel import Received
 from searchbus_edge.mcp.messages import Invalid, Notification, encode_error, encode_result
 
@@ -40,7 +40,7 @@ def test_batches_of_early_revisions_are_accepted(revision):
 )
 def test_bad_batches_are_refused_as_a_whole(messages, revision, text):
     """With one error."""
-    with pytest.raises(BatchRefused, match=text) as caught:
+    with pytest.raises(BatchError, match=text) as caught:
         check_batch(messages, revision)
     assert caught.value.code == -32600
 

@@ -12,7 +12,7 @@ import pytest
 from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor
 from searchbus_edge.auth.authenticator import Authenticator
-from searchbus_edge.auth.identity import Identity, Unauthenticated
+from searchbus_edge.auth.identity import Identity, UnauthenticatedError
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.catalog.view import LAZY, View
 from searchbus_edge.http.admission import HttpPolicy
@@ -35,7 +35,7 @@ CALL = json.dumps(
 class Keys:
     def verify(self, key):
         if key == "bad":
-            raise Unauthenticated("Unknown.")
+            raise UnauthenticatedError("Unknown.")
         return Identity(Actor(subject=key, roles=("PAYER",) if key == "payer" else ()), 0.0)
 
 

@@ -22,7 +22,7 @@ from searchbus_contracts.toolindex import (
     FindRequest,
     Found,
 )
-from searchbus_edge.catalog.cursors import Cursors
+from searchbus_edge.auth.signing import Cursors
 from searchbus_edge.search.finder import Finder
 from searchbus_edge.tools.limits import LocalLimiter
 

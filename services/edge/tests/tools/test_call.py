@@ -18,7 +18,7 @@ from searchbus_bus import Worker
 from searchbus_bus.keyvalue_memory import MemoryKeyValue
 from searchbus_bus.loop_watch import LoopWatch, serves
 from searchbus_contracts import ToolReply
-from searchbus_edge.catalog.cursors import Cursors
+from searchbus_edge.auth.signing import Cursors
 from searchbus_edge.catalog.view import ListedTool
 from searchbus_edge.search.finder import Finder
 from searchbus_edge.search.lazy import Lazy, own_tools

@@ -53,19 +53,13 @@ def test_call_tool_stands_for_the_tool_that_it_names(
     """From a message as from decoded arguments."""
     targets = [
         resolver.target(view, name, arguments),
-        resolver.of_request(SimpleNamespace(view=view), request(name, **arguments)),
+        resolver.of_names(view, name, request(name, **arguments).named_argument),
     ]
     for target in targets:
         assert target.name == name
         assert target.listed is view.tools.get(listed)
         assert target.called is view.tools.get(called)
         assert target.max_request_bytes == size
-
-
-def test_other_requests_have_no_target(view, resolver):
-    """prompts/get has a name, too."""
-    found = resolver.of_request(SimpleNamespace(view=view), request("big", method="prompts/get"))
-    assert found is None
 
 
 def test_call_that_is_passed_on_is_one_of_the_named_tool(view, resolver):

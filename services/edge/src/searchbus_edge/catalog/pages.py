@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TypeVar
 
 import mcp_types as types
+from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts import Actor
 
-from ..tools import render
-from ..tools.faults import invalid_params
-from .cursors import UNKNOWN_CURSOR, BadCursor, Cursors
+from ..auth.signing import UNKNOWN_CURSOR, CursorError, Cursors
+from . import render
 from .view import ListedTool, View
-
-__all__ = ["Pages"]
 
 T = TypeVar("T")
 
@@ -67,8 +65,8 @@ class Pages:
         if cursor is not None:
             try:
                 start = int(self._cursors.read(cursor, *bound_to)["o"])
-            except BadCursor:
-                raise invalid_params(UNKNOWN_CURSOR) from None
+            except CursorError:
+                raise MCPError(types.INVALID_PARAMS, UNKNOWN_CURSOR) from None
         end = start + self._page_size
         following = self._cursors.issue({"o": end}, *bound_to) if end < len(items) else None
         return items[start:end], following

@@ -26,12 +26,9 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 
-from ..tools import render
-from ..tools.faults import invalid_params
-from .cursors import UNKNOWN_CURSOR, BadCursor, Cursors
+from ..auth.signing import UNKNOWN_CURSOR, CursorError, Cursors
+from . import render
 from .view import View
-
-__all__ = ["Resources"]
 
 READ_TIMEOUT_S = 30.0
 MAX_URI_CHARS = 2048
@@ -79,7 +76,7 @@ class Resources:
     ) -> types.ListResourcesResult:
         names = [name for name, _ in paged]
         if toolset not in names:
-            raise invalid_params(UNKNOWN_CURSOR)
+            raise MCPError(types.INVALID_PARAMS, UNKNOWN_CURSOR)
         at = names.index(toolset)
         reply = await self._bus.request(
             self._bus.subjects.resource(toolset, "list"),
@@ -115,8 +112,8 @@ class Resources:
             return {}
         try:
             return self._cursors.read(cursor, *bound)
-        except BadCursor:
-            raise invalid_params(UNKNOWN_CURSOR) from None
+        except CursorError:
+            raise MCPError(types.INVALID_PARAMS, UNKNOWN_CURSOR) from None
 
     async def read(
         self, actor: Actor, view: View, uri: str, *, revision: str

@@ -19,8 +19,8 @@ from searchbus_contracts import (
     ToolDescriptor,
 )
 
-from ..tools.repair import Repair
 from .client_schema import client_schema, with_nulls
+from .repair import Repair
 
 LAZY = "lazy"
 """The toolset of the edge's own tools: find_tools and call_tool."""

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from searchbus_contracts import ErrorCode, Fault, is_token
 
-from ..signing import derived_key, from_base64url, to_base64url
+from ..auth.signing import derived_key, from_base64url, to_base64url
 
 __all__ = ["Ids", "unknown_id"]
 

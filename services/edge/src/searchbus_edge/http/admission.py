@@ -13,7 +13,7 @@ from searchbus_bus.transit import Transit
 from searchbus_contracts import Actor, Fault
 
 from ..auth.authenticator import Authenticator
-from ..auth.identity import Unauthenticated
+from ..auth.identity import UnauthenticatedError
 from ..catalog.view import ListedTool
 from ..mcp.kernel import Received
 from ..tools.limits import LocalLimiter
@@ -51,7 +51,7 @@ class HttpPolicy:
             return Refusal(400, "Send one Authorization header.")
         try:
             actor = await self.authenticator.identify(head.authorization, resource)
-        except Unauthenticated as error:
+        except UnauthenticatedError as error:
             challenge = self.authenticator.challenge(resource, error)
             return Refusal(401, error.message, -31401, ((b"www-authenticate", challenge),))
         caller = self._caller(scope, actor)

@@ -23,9 +23,8 @@ from ..http.problems import unknown_toolset
 from ..tools.call import ToolCalls
 from ..tools.faults import raise_for
 from ..tools.resolve import Target
-from .batch import Batch, BatchRefused, check_batch
-from .fast import FastWay
-from .fast_search import FastSearch
+from .batch import Batch, BatchError, check_batch
+from .fast import FastSearch, FastWay
 from .kernel import Called, Kernel, Received, is_modern
 from .messages import Invalid, Notification, Request, encode_error, read_other, read_request
 from .running import RunningRequests
@@ -78,9 +77,11 @@ class Endpoint:
 
     def _target(self, message: Message | None) -> Target | None:
         """What a tools/call is for; None for every other message."""
-        if not isinstance(message, Request):
+        if not isinstance(message, Request) or message.method != "tools/call":
             return None
-        return self._calls.resolver.of_request(self._server, message)
+        return self._calls.resolver.of_names(
+            self._server.view, message.called_tool(), message.named_argument
+        )
 
     async def _serve(
         self,
@@ -110,7 +111,7 @@ class Endpoint:
     ) -> None:
         try:
             check_batch(messages, received.head.revision)
-        except BatchRefused as refused:
+        except BatchError as refused:
             await json_rpc_error(send, 400, refused.code, str(refused))
             return
         counted = True  # the first message, as the request that brought it

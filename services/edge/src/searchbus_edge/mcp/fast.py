@@ -1,4 +1,4 @@
-"""The fast way: tools/call, the lists and ping without the SDK's types.
+"""The fast way: tools/call, tools/search, the lists and ping without the SDK's types.
 
 It serves a request only where it understands every field. Everything else (other methods, unknown
 parameters, input responses, extensions, odd headers) is left to the kernel, which also says what is
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+import mcp_types as types
 import msgspec
 from mcp.server.connection import Connection
 from mcp.shared.exceptions import MCPError
@@ -26,21 +27,22 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Raw, Struct, field
 from pydantic import ValidationError
 
-from searchbus_contracts import ToolEvent
+from searchbus_contracts import ToolEvent, encode
 
+from ..catalog import render
+from ..catalog.view import ListedTool, View
 from ..http.answer import Answer
+from ..search.methods import SearchMethods
 from ..tools.call import Served, ToolCalls, ToolRequest
 from ..tools.events import ForwardedEvents, log_data
 from ..tools.faults import shown_error
 from ..tools.input_required import capability_names
+from ..tools.reply import encode_reply, is_plain
 from ..tools.resolve import Target
 from ..tools.telemetry import Tracing
 from .kernel import Called, Failed, Kernel, Received, is_modern
 from .messages import Request, decode_json, encode_error, encode_result
-from .results import encode_reply, is_plain
 from .servers import EndpointServer
-
-__all__ = ["REVISIONS", "FastWay", "ParamsMeta", "client_of", "decode_params", "finish_error"]
 
 REVISIONS = frozenset({"2025-06-18", "2025-11-25", *MODERN_PROTOCOL_VERSIONS})
 """Whose results of tools/call are alike; older ones lack structured content."""
@@ -50,6 +52,7 @@ _MAX_PAGES = 512
 _MAX_ENVELOPE_BYTES = 4096
 """Of a client's name and capabilities: larger ones are not kept, so the kernel reads them."""
 _NO_RAW = Raw(b"")
+_MAX_RENDERED = 2048
 
 
 class ParamsMeta(Struct, forbid_unknown_fields=True):
@@ -300,3 +303,83 @@ def _sending(token: int | str | None, answer: Answer, *, logs: bool) -> Callable
 
 async def _notify(answer: Answer, method: str, params: Mapping[str, Any]) -> None:
     await answer.notify(msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params}))
+
+
+class _SearchParams(Struct, forbid_unknown_fields=True):
+    query: str
+    cursor: str | None = None
+    meta: ParamsMeta = field(name="_meta", default_factory=ParamsMeta)
+
+
+_search_params = msgspec.json.Decoder(_SearchParams)
+
+
+class FastSearch:
+    """The fast way of tools/search at one endpoint."""
+
+    def __init__(self, server: EndpointServer, tracing: Tracing) -> None:
+        self._server = server
+        self._tracing = tracing
+        self._stamp: dict[str, Any] = server.mcp.server_info_stamp
+        self._shapes: dict[str, tuple[bytes, bytes]] = {}
+        # By the name of the tool, of one version of the view.
+        self._rendered: dict[str, bytes] = {}
+        self._version: Any = None
+
+    async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
+        """Serve a tools/search; False, and nothing done, where that is the kernel's part."""
+        head = received.head
+        if head.revision not in REVISIONS:
+            return False
+        params = decode_params(_search_params, request)
+        if params is None or client_of(received, request, params.meta, None) is None:
+            return False
+        modern = is_modern(head.revision)
+        meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
+        view = self._server.searched
+        try:
+            with self._tracing.message(
+                request.method, head.revision, request.id,
+                header=(head.traceparent, head.tracestate), meta=meta,
+            ):  # fmt: skip
+                try:
+                    found, cursor = await self._server.search.find_tools(
+                        received.actor, view, params.query, params.cursor
+                    )
+                except Exception as error:
+                    # MCP errors only leave the span: what went wrong inside is logged, not shown.
+                    raise shown_error(error, "tools/search") from None
+        except MCPError as raised:
+            await finish_error(answer, request, raised.error, modern=modern)
+            return True
+        rendered = self._rendered_of(view)
+        tools = b",".join([rendered.get(tool.name) or self._render(tool) for tool in found])
+        before, after = self._shapes.get(head.revision) or self._shape(head.revision)
+        await answer.finish(
+            b'{"jsonrpc":"2.0","id":', encode(request.id), b',"result":', before, tools,
+            b"]" if cursor is None else b'],"nextCursor":%b' % encode(cursor), after,
+        )  # fmt: skip
+        return True
+
+    def _shape(self, revision: str) -> tuple[bytes, bytes]:
+        """What stands before the tools of a result, and behind their list, as from the kernel."""
+        result = SearchMethods.dump(types.ListToolsResult(tools=[]), revision)
+        if is_modern(revision):
+            result["_meta"] = {types.SERVER_INFO_META_KEY: self._stamp}
+        del result["tools"]
+        rest = encode(result)[1:]
+        found = self._shapes[revision] = b'{"tools":[', (b"," if result else b"") + rest + b"}"
+        return found
+
+    def _rendered_of(self, view: View) -> dict[str, bytes]:
+        """The tools of a view that were rendered so far."""
+        if self._version != view.version or len(self._rendered) > _MAX_RENDERED:
+            self._version = view.version
+            self._rendered = {}
+        return self._rendered
+
+    def _render(self, tool: ListedTool) -> bytes:
+        """The tool as tools/list shows it."""
+        dumped = render.tool(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
+        found = self._rendered[tool.name] = encode(dumped)
+        return found

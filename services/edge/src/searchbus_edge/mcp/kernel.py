@@ -43,8 +43,6 @@ from ..tools.call import Served
 from ..tools.resolve import Target
 from .messages import BAD_PARAMS, Notification, Request, encode_error, encode_result
 
-__all__ = ["DEFAULT_REVISION", "Exchange", "Failed", "Kernel", "Received", "is_modern"]
-
 log = logging.getLogger("searchbus.edge")
 DEFAULT_REVISION = "2025-03-26"
 """Of a request without the header MCP-Protocol-Version (MCP 2025-06-18, transports)."""

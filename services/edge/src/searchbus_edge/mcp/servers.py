@@ -5,19 +5,31 @@ The same server serves HTTP and stdio, in all revisions that the SDK negotiates.
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import mcp_types as types
+from mcp import MCPError
 from mcp.server import Server
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
-from mcp.server.subscriptions import ListenHandler
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ToolsListChanged,
+)
+from mcp_types import INVALID_REQUEST
 from pydantic import BaseModel
 
-from searchbus_contracts import VERSION, Actor
+from searchbus_bus import Bus
+from searchbus_contracts import VERSION, Actor, Fault, Ping, Pong
+from searchbus_contracts.attach import ATTACHED_BY
 
 from ..catalog.pages import Pages
 from ..catalog.prompts import Prompts
@@ -29,13 +41,17 @@ from ..tools.call import Served, ToolCalls, ToolRequest
 from ..tools.events import ForwardedEvents, sending
 from ..tools.faults import shown_error
 from ..tools.input_required import client_capabilities, dump_responses, request_input
-from ..tools.render import tool_result
+from ..tools.reply import tool_result
 from ..tools.resolve import Target
 from .kernel import Called
 
 Context = ServerRequestContext[Any, Any]
 P = TypeVar("P")
 R = TypeVar("R")
+log = logging.getLogger("searchbus.edge")
+_SERVICE = "attach"
+_TIMEOUT_S = 5.0
+"""For the worker's answer; where it is on another bus nobody listens, which is known at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,3 +271,60 @@ def _guarded(
             raise shown_error(error, ctx.method) from None
 
     return guarded
+
+
+class ListChanges:
+    """Publishes changes; `handler` serves the method.
+
+    Attributes:
+        on_change: called as well, for a client of a revision without that method.
+    """
+
+    def __init__(self) -> None:
+        self.on_change: Callable[[], None] = lambda: None
+        self._published = InMemorySubscriptionBus()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.handler = ListenHandler(self._published)
+
+    def notify(self) -> None:
+        """Tell every listening client that tools, prompts and resources have changed."""
+        log.info("the lists of tools, prompts and resources have changed")
+        self.on_change()
+        task = asyncio.get_running_loop().create_task(self._publish())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        """End the open streams: they would hold the server's shutdown for its whole grace time."""
+        self.handler.close()
+
+    async def _publish(self) -> None:
+        events: tuple[Any, ...] = (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged())
+        for event in events:
+            await self._published.publish(event)
+
+
+class OwnWorker:
+    """Finds out whether a request is from a worker of this bus."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def refuse(self, ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:
+        """Middleware that refuses such a request. Raises MCPError."""
+        worker = ctx.meta.get(ATTACHED_BY) if isinstance(ctx.meta, Mapping) else None
+        if isinstance(worker, str) and await self._is_ours(worker):
+            raise MCPError(
+                INVALID_REQUEST,
+                "This is the searchbus that asks. Remove it from its own attached servers.",
+                {ATTACHED_BY: worker},
+            )
+        return await call_next(ctx)
+
+    async def _is_ours(self, worker: str) -> bool:
+        try:
+            subject = self._bus.subjects.ping(_SERVICE, worker)
+            await self._bus.request(subject, Ping(), Pong, service=_SERVICE, timeout_s=_TIMEOUT_S)
+        except (Fault, ValueError):  # nobody of that id; or an id that no subject can have
+            return False
+        return True

@@ -28,7 +28,7 @@ from searchbus_contracts.coverage import SourceCoverage
 from searchbus_contracts.queries import check_query
 from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindExplanation, FindRequest, Kind
 
-from ..catalog.cursors import BadCursor, Cursors
+from ..auth.signing import CursorError, Cursors
 from ..catalog.view import ListedTool, View
 from ..tools.limits import Limiter
 
@@ -241,7 +241,7 @@ class Finder:
             return {}
         try:
             return self._cursors.read(cursor, *bound)
-        except BadCursor:
+        except CursorError:
             raise Fault(ErrorCode.INVALID_ARGUMENT, _UNKNOWN_CURSOR) from None
 
     async def _admit(self, actor: Actor, query: str) -> str:

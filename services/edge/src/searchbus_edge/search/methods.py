@@ -21,11 +21,9 @@ from searchbus_contracts import Actor
 from searchbus_contracts.coverage import COVERAGE
 from searchbus_contracts.explanation import EXPLANATION
 
+from ..catalog import render
 from ..catalog.view import ListedTool, View
-from ..tools import render
 from .finder import PAGE_SIZE, Finder
-
-__all__ = ["EXTENSION", "FEATURES", "ListToolsParams", "SearchMethods", "SearchParams"]
 
 EXTENSION = "dev.searchbus/search"
 FEATURES = ("tools", "prompts", "resources")

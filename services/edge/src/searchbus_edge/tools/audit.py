@@ -21,8 +21,6 @@ from searchbus_contracts import Actor
 from searchbus_runtime.line_queue import LineQueue
 from searchbus_runtime.logs import log_lines, timestamp
 
-__all__ = ["AuditLog"]
-
 log = logging.getLogger("searchbus.audit")
 _WRITE_EVERY_S = 0.1
 _encoder = msgspec.json.Encoder(enc_hook=str)

@@ -33,14 +33,14 @@ from searchbus_contracts import (
     encode,
 )
 
+from ..catalog.render import marked_untrusted
 from ..catalog.view import ListedTool
 from .arguments import check_arguments
 from .audit import AuditLog
 from .faults import failed_reply, internal_error
 from .input_required import require_capabilities
 from .limits import Limiter
-from .render import marked_untrusted, with_text
-from .reply import RawReply, Reply
+from .reply import RawReply, Reply, with_text
 from .resolve import Resolver, Target
 from .telemetry import name_tool, record_tool
 

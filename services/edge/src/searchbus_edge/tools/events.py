@@ -13,8 +13,6 @@ from mcp.server.context import ServerRequestContext
 
 from searchbus_contracts import ToolEvent
 
-__all__ = ["ForwardedEvents", "SendEvent", "log_data", "sending"]
-
 log = logging.getLogger("searchbus.edge")
 Context = ServerRequestContext[Any, Any]
 SendEvent = Callable[[ToolEvent], Awaitable[None]]

@@ -17,8 +17,6 @@ from opentelemetry import trace
 
 from searchbus_contracts import ErrorCode, Fault, TextContent, ToolReply
 
-__all__ = ["failed_reply", "internal_error", "invalid_params", "raise_for", "shown_error"]
-
 log = logging.getLogger("searchbus.edge")
 
 _OWN_CODES: dict[str, int] = {ErrorCode.FORBIDDEN: -31403, ErrorCode.RATE_LIMITED: -31429}

@@ -15,15 +15,7 @@ from mcp.shared.exceptions import MCPError
 from searchbus_contracts import ErrorCode, Fault, InputRequired, ToolDescriptor
 
 from .faults import failed_reply
-from .render import tool_result
-
-__all__ = [
-    "capability_names",
-    "client_capabilities",
-    "dump_responses",
-    "request_input",
-    "require_capabilities",
-]
+from .reply import tool_result
 
 MISSING_CAPABILITY = -32021
 FIRST_REVISION = "2026-07-28"

@@ -6,7 +6,7 @@ Every policy looks at the `Target`: limits of the body, roles, holds, limits of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -14,7 +14,6 @@ from searchbus_contracts import Actor
 
 from ..catalog.registry import Registry
 from ..catalog.view import ListedTool, View
-from ..mcp.messages import Request
 from .faults import invalid_params
 
 
@@ -39,14 +38,6 @@ class Target(Struct, frozen=True):
         return self.called.descriptor.max_request_bytes if self.called is not None else 0
 
 
-class Offering(Protocol):
-    """An endpoint."""
-
-    @property
-    def view(self) -> View:
-        """What it offers now."""
-
-
 class Resolver:
     """Finds the target of a call."""
 
@@ -55,13 +46,18 @@ class Resolver:
 
     def target(self, view: View, name: str, arguments: Mapping[str, Any]) -> Target:
         """The target of a call with decoded arguments."""
-        return self._target(view, name, lambda: str(arguments.get("name")))
+        return self.of_names(view, name, lambda: str(arguments.get("name")))
 
-    def of_request(self, endpoint: Offering, request: Request) -> Target | None:
-        """The target of a tools/call; None for every other request."""
-        if request.method != "tools/call":
-            return None
-        return self._target(endpoint.view, request.called_tool(), request.named_argument)
+    def of_names(self, view: View, name: str, argument: Callable[[], str]) -> Target:
+        """The target of a call whose arguments were not decoded.
+
+        Args:
+            argument: gives the argument `name`.
+        """
+        listed = called = view.tools.get(name)
+        if listed is not None and listed.passes_on:
+            called = self._registry.view(None).tools.get(argument())
+        return Target(view, name, listed, called)
 
     def passed_on(self, target: Target, name: str) -> Target:
         """The target of the call that call_tool makes."""
@@ -81,9 +77,3 @@ class Resolver:
                 f"Unknown tool: {target.name[:64]}. tools/list shows those there are.{hint}"
             )
         return listed
-
-    def _target(self, view: View, name: str, argument: Callable[[], str]) -> Target:
-        listed = called = view.tools.get(name)
-        if listed is not None and listed.passes_on:
-            called = self._registry.view(None).tools.get(argument())
-        return Target(view, name, listed, called)

@@ -30,8 +30,6 @@ from searchbus_bus.telemetry import extract
 
 from ..catalog.view import ListedTool
 
-__all__ = ["MessageSpan", "Tracing", "count_refused", "name_tool", "record_tool"]
-
 _NO_CONTEXT = Context()
 _MAX_TEXT = 128
 _MAX_TOOLS = 500

@@ -9,7 +9,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_edge.catalog.cursors import Cursors
+from searchbus_edge.auth.signing import Cursors
 from searchbus_edge.catalog.pages import Pages
 from searchbus_edge.http.head import Head
 from searchbus_edge.http.problems import ProblemError

@@ -10,12 +10,12 @@ from msgspec import Raw, Struct
 
 from searchbus_contracts import ErrorCode
 
+from ...catalog import render
 from ...catalog.pages import Pages
 from ...catalog.view import ListedTool, View
 from ...http.problems import Problem, ProblemError
 from ...mcp.kernel import Received
 from ...search.methods import SearchMethods
-from ...tools import render
 from ...tools.faults import shown_error
 from ..calls import HttpCalls
 from .paths import path_of
