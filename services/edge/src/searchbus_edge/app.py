@@ -17,7 +17,7 @@ from searchbus_runtime.health import respond
 from searchbus_runtime.protocol import drained
 
 from .auth.authenticator import METADATA_PATH, metadata
-from .edge import Edge
+from .bootstrap import Edge
 from .http.head import Refusal, parse_head
 from .tools.telemetry import count_refused
 

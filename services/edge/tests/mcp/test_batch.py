@@ -9,9 +9,8 @@ import pytest
 
 from searchbus_contracts import Actor
 from searchbus_edge.http.answer import HttpAnswer
-from searchbus_edge.http.head import parse_head
+from searchbus_edge.http.head import Received, parse_head
 from searchbus_edge.mcp.batch import MAX_BATCH, Batch, BatchError, check_batch
-from searchbus_edge.mcp.kernel import Received
 from searchbus_edge.mcp.messages import Invalid, Notification, encode_error, encode_result
 
 

@@ -22,7 +22,10 @@ class Finder:
 
     def __init__(self):
         self.found, self.limit, self.certain, self.admitted = [], 0, True, []
-        self.available = True
+        self.is_offered = True
+
+    def offered(self):
+        return self.is_offered
 
     async def admit(self, actor):
         self.admitted.append(actor.subject)
@@ -268,7 +271,7 @@ async def test_call_on_the_bus_is_served_as_a_call_at_the_edge(ask, calls, reade
 @pytest.mark.parametrize(("name", "arguments"), [("find_tools", {}), ("call_tool", {"name": "x"})])
 async def test_without_a_tool_index_both_are_unavailable(ask, finder, name, arguments):
     """As at the endpoints, which do not list them."""
-    finder.available = False
+    finder.is_offered = False
     with pytest.raises(Fault) as caught:
         await ask(name, **arguments)
     assert caught.value.code == ErrorCode.UNAVAILABLE

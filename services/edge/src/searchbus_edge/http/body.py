@@ -1,4 +1,4 @@
-"""The body of a request: how large it may be, and how long its client may take to send it.
+"""The body of a request: how large it may be, how long its client may take to send it, its JSON.
 
 Most requests come in one piece; the deadline and the count of held bytes apply to the others.
 """
@@ -9,13 +9,18 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from mcp_types import PARSE_ERROR
+from msgspec import Raw
 
-from ..mcp.messages import NOT_JSON, is_json
 from .head import Head, Refusal
 
+NOT_JSON = "The body is not valid JSON."
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What decoding raises for a body that a stranger wrote."""
 _MAX_STRINGS = 20_000
 """Keys and texts of a body: each costs time in all that reads it, and may be an error."""
+_any = msgspec.json.Decoder(Raw)
 
 
 class BodyLimits:
@@ -43,17 +48,19 @@ class BodyLimits:
         self._timeout_s = timeout_s
         self._free_bytes = held_bytes
 
-    async def read(self, head: Head, receive: Any, largest: Callable[[], int]) -> bytes | Refusal:
+    async def read(
+        self, head: Head, receive: Any, most_declared: Callable[[], int]
+    ) -> bytes | Refusal:
         """The body, or why it is refused.
 
         Args:
             receive: of the ASGI request.
-            largest: bytes that a tool of the edge declares; only a large body needs to know.
+            most_declared: bytes that any tool allows; looked at only for a large body.
         """
         limit = self._call_bytes
         length = int(head.content_length) if head.content_length.isdigit() else None
         if length is None or length > limit:
-            limit = min(self._most_bytes, max(limit, largest()))
+            limit = min(self._most_bytes, max(limit, most_declared()))
         if length is not None and length > limit:
             return _too_large(limit)
         message = await receive()
@@ -96,11 +103,28 @@ class BodyLimits:
         if len(body) <= self._small_bytes:
             return None
         if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:
-            if not is_json(body):
+            if not _is_json(body):
                 return Refusal(400, NOT_JSON, PARSE_ERROR)
             return Refusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
         limit = max(self._call_bytes, declared_bytes)
         return _too_large(limit) if len(body) > limit else None
+
+
+def decode_json(data: bytes | Raw) -> Any:
+    """JSON values; raises ValueError for whatever is wrong with them."""
+    try:
+        return msgspec.json.decode(data)
+    except UNREADABLE as error:
+        raise ValueError(type(error).__name__) from None
+
+
+def _is_json(body: bytes) -> bool:
+    """Whether a body has the form of JSON; its values are not made, so that it is quick."""
+    try:
+        _any.decode(body)
+    except UNREADABLE:
+        return False
+    return True
 
 
 def _strings(body: bytes) -> int:

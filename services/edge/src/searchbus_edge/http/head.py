@@ -17,7 +17,7 @@ from mcp.shared.inbound import (
 )
 from msgspec import Struct
 
-__all__ = ["AddressRules", "Head", "Refusal", "parse_head"]
+from searchbus_contracts import Actor
 
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
@@ -131,6 +131,19 @@ def parse_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
         accepts_events=accepts_events,
         **fields,
     )
+
+
+class Received(Struct):
+    """An admitted request; what handlers of MCP find in `ctx.request`.
+
+    Args:
+        actor: the identified caller.
+        caller: the identified caller, else the client's address.
+    """
+
+    head: Head
+    actor: Actor
+    caller: str = ""
 
 
 class AddressRules:

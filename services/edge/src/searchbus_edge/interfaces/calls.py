@@ -25,11 +25,10 @@ from searchbus_contracts.codec import long_integer
 
 from ..catalog.registry import Registry
 from ..catalog.view import ListedTool, View
-from ..http.admission import HttpPolicy
-from ..http.head import Head, Refusal
+from ..http.body import NOT_JSON, decode_json
+from ..http.head import Head, Received, Refusal
 from ..http.problems import Problem, ProblemError
-from ..mcp.kernel import Received
-from ..mcp.messages import NOT_JSON, decode_json
+from ..tools.admission import HttpPolicy
 from ..tools.call import Served, ToolCalls, ToolRequest
 from ..tools.faults import shown_error
 from ..tools.telemetry import MessageSpan

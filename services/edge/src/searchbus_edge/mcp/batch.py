@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..http.answer import Answer, HttpAnswer, send_response
-from .kernel import Received
+from ..http.head import Received
 from .messages import Invalid, Notification, Request, read_message
 
 MAX_BATCH = 50

@@ -15,17 +15,17 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.subjects import is_token
 
 from ..catalog.registry import Registry
-from ..http.admission import HttpPolicy
 from ..http.answer import Answer, DisconnectWatch, HttpAnswer
 from ..http.errors import json_rpc_error, refuse
-from ..http.head import Refusal
+from ..http.head import Received, Refusal
 from ..http.problems import unknown_toolset
+from ..tools.admission import HttpPolicy
 from ..tools.call import ToolCalls
 from ..tools.faults import raise_for
 from ..tools.resolve import Target
 from .batch import Batch, BatchError, check_batch
 from .fast import FastSearch, FastWay
-from .kernel import Called, Kernel, Received, is_modern
+from .kernel import Called, Kernel, is_modern
 from .messages import Invalid, Notification, Request, encode_error, read_other, read_request
 from .running import RunningRequests
 from .servers import EndpointServer, EndpointServers

@@ -32,6 +32,8 @@ from searchbus_contracts import ToolEvent, encode
 from ..catalog import render
 from ..catalog.view import ListedTool, View
 from ..http.answer import Answer
+from ..http.body import decode_json
+from ..http.head import Received
 from ..search.methods import SearchMethods
 from ..tools.call import Served, ToolCalls, ToolRequest
 from ..tools.events import ForwardedEvents, log_data
@@ -40,8 +42,8 @@ from ..tools.input_required import capability_names
 from ..tools.reply import encode_reply, is_plain
 from ..tools.resolve import Target
 from ..tools.telemetry import Tracing
-from .kernel import Called, Failed, Kernel, Received, is_modern
-from .messages import Request, decode_json, encode_error, encode_result
+from .kernel import Called, Failed, Kernel, is_modern
+from .messages import Request, encode_error, encode_result
 from .servers import EndpointServer
 
 REVISIONS = frozenset({"2025-06-18", "2025-11-25", *MODERN_PROTOCOL_VERSIONS})

@@ -33,12 +33,9 @@ from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from msgspec import Struct
-
-from searchbus_contracts import Actor
 
 from ..http.answer import Answer
-from ..http.head import Head
+from ..http.head import Head, Received
 from ..tools.call import Served
 from ..tools.resolve import Target
 from .messages import BAD_PARAMS, Notification, Request, encode_error, encode_result
@@ -55,19 +52,6 @@ def is_modern(revision: str | None) -> bool:
     Unknown revisions count as modern, whose rules name the supported ones.
     """
     return revision is not None and revision not in HANDSHAKE_PROTOCOL_VERSIONS
-
-
-class Received(Struct):
-    """What handlers find in `ctx.request`.
-
-    Args:
-        actor: the identified caller.
-        caller: the identified caller, else the client's address.
-    """
-
-    head: Head
-    actor: Actor
-    caller: str = ""
 
 
 class Called(Received):

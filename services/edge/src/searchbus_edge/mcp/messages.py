@@ -14,11 +14,11 @@ from msgspec import Raw, Struct
 
 from searchbus_contracts.codec import long_integer
 
+from ..http.body import NOT_JSON, UNREADABLE, decode_json
+
 RequestId = int | str
 BAD_PARAMS = "params must be an object of named parameters."
-NOT_JSON = "The body is not valid JSON."
 _NO_PARAMS = Raw(b"")
-_FAILED = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class Request(Struct, frozen=True):
@@ -39,7 +39,7 @@ class Request(Struct, frozen=True):
             return ""
         try:
             name = _named.decode(self.params).name
-        except _FAILED:
+        except UNREADABLE:
             return ""
         return name if isinstance(name, str) else ""
 
@@ -47,7 +47,7 @@ class Request(Struct, frozen=True):
         """The argument `name` of a tools/call; empty where there is none."""
         try:
             name = _to_call.decode(self.params).arguments.name
-        except _FAILED:
+        except UNREADABLE:
             return ""
         return name if isinstance(name, str) else ""
 
@@ -73,7 +73,6 @@ class Invalid(Struct, frozen=True):
 
 Message = Request | Notification | Invalid
 _request = msgspec.json.Decoder(Request)
-_any = msgspec.json.Decoder(Raw)
 
 
 class _Named(Struct, frozen=True):
@@ -109,17 +108,8 @@ def read_request(body: bytes) -> Request | None:
         return None
     try:
         return _request.decode(body)
-    except _FAILED:
+    except UNREADABLE:
         return None
-
-
-def is_json(body: bytes) -> bool:
-    """Whether a body has the form of JSON; its values are not made, so that it is quick."""
-    try:
-        _any.decode(body)
-    except _FAILED:
-        return False
-    return True
 
 
 def read_message(value: Any, *, modern: bool) -> Message:
@@ -145,14 +135,6 @@ def read_message(value: Any, *, modern: bool) -> Message:
         return Notification(method, params)
     raw = Raw(msgspec.json.encode(params)) if params is not None else _NO_PARAMS
     return Request(message_id, method, "2.0", raw)
-
-
-def decode_json(data: bytes | Raw) -> Any:
-    """JSON values; raises ValueError for whatever is wrong with them."""
-    try:
-        return msgspec.json.decode(data)
-    except _FAILED as error:
-        raise ValueError(type(error).__name__) from None
 
 
 def encode_result(request_id: RequestId, result: Any) -> bytes:

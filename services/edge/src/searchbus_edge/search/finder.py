@@ -76,8 +76,7 @@ class Finder:
         self._limiter = limiter
         self._enabled = enabled
 
-    @property
-    def available(self) -> bool:
+    def offered(self) -> bool:
         """Whether search is offered: it is enabled, and an index is listed."""
         return self._enabled and self._directory.listed(INDEX)
 

@@ -165,7 +165,7 @@ class Lazy(Toolset, name=LAZY):
     @property
     def _everything(self) -> View:
         """The view of `/mcp`; raises Fault(unavailable) while it does not have these tools."""
-        if not self._finder.available:
+        if not self._finder.offered():
             raise Fault(
                 ErrorCode.UNAVAILABLE,
                 "Tools cannot be found now: no tool index is running. Try again later.",

@@ -61,7 +61,7 @@ class SearchMethods:
     @property
     def available(self) -> bool:
         """Whether search is offered now."""
-        return self._finder.available
+        return self._finder.offered()
 
     async def tools(self, actor: Actor, view: View, params: SearchParams) -> types.ListToolsResult:
         """tools/search: tools as tools/list shows them, at most ten, best first."""

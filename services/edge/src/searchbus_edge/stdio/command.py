@@ -26,9 +26,8 @@ from searchbus_runtime.services import DeclarationFault, installed_services, is_
 from searchbus_runtime.state import UnusableFolder, open_data_folder
 from searchbus_runtime.telemetry import configure_telemetry
 
-from ..bootstrap import open_edge
+from ..bootstrap import Edge, open_edge
 from ..catalog.view import LAZY
-from ..edge import Edge
 from ..settings import EdgeSettings
 from .joining import StackClient, StackError
 from .messages import ClientMessages, Lines

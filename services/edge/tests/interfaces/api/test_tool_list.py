@@ -11,10 +11,9 @@ from mcp.shared.exceptions import MCPError
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_edge.auth.signing import Cursors
 from searchbus_edge.catalog.pages import Pages
-from searchbus_edge.http.head import Head
+from searchbus_edge.http.head import Head, Received
 from searchbus_edge.http.problems import ProblemError
 from searchbus_edge.interfaces.api.tool_list import ToolList
-from searchbus_edge.mcp.kernel import Received
 
 
 class Search:

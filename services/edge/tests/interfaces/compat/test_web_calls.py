@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Actor, ErrorCode, Fault, ToolReply
-from searchbus_edge.http.head import Refusal, parse_head
+from searchbus_edge.http.head import Received, Refusal, parse_head
 from searchbus_edge.http.problems import Problem, ProblemError
 from searchbus_edge.interfaces.compat.web_calls import WebCalls
-from searchbus_edge.mcp.kernel import Received
 from searchbus_edge.tools.call import Served
 from searchbus_edge.tools.reply import Reply
 

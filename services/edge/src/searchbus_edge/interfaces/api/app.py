@@ -19,9 +19,8 @@ from searchbus_contracts import ErrorCode
 
 from ...catalog.view import View
 from ...http.answer import DisconnectWatch, send_response
-from ...http.head import Refusal
+from ...http.head import Received, Refusal
 from ...http.problems import Problem, ProblemError, send_problem, unknown_toolset
-from ...mcp.kernel import Received
 from ...tools.events import ForwardedEvents
 from ..calls import HttpCalls
 from .answers import EventStream, form_of, send_result

@@ -13,8 +13,8 @@ from searchbus_contracts import ErrorCode
 from ...catalog import render
 from ...catalog.pages import Pages
 from ...catalog.view import ListedTool, View
+from ...http.head import Received
 from ...http.problems import Problem, ProblemError
-from ...mcp.kernel import Received
 from ...search.methods import SearchMethods
 from ...tools.faults import shown_error
 from ..calls import HttpCalls

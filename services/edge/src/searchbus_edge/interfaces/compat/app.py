@@ -24,9 +24,8 @@ from searchbus_contracts import encode
 
 from ...auth.identity import ANONYMOUS
 from ...http.answer import DisconnectWatch
-from ...http.head import Refusal, parse_head
+from ...http.head import Received, Refusal, parse_head
 from ...http.problems import ProblemError
-from ...mcp.kernel import Received
 from ..calls import HttpCalls, read_arguments
 from . import reading, searxng, tavily
 from .failures import FORMS, failed_by, send_failed

@@ -6,8 +6,8 @@ from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
 
+from ...http.head import Received
 from ...http.problems import ProblemError
-from ...mcp.kernel import Received
 from ...tools.reply import Reply
 from ..calls import HttpCalls
 from .web_tools import TOOLSET

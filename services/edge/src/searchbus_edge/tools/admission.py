@@ -15,11 +15,10 @@ from searchbus_contracts import Actor, Fault
 from ..auth.authenticator import Authenticator
 from ..auth.identity import UnauthenticatedError
 from ..catalog.view import ListedTool
-from ..mcp.kernel import Received
-from ..tools.limits import LocalLimiter
-from ..tools.telemetry import Tracing
-from .body import BodyLimits
-from .head import AddressRules, Refusal, parse_head
+from ..http.body import BodyLimits
+from ..http.head import AddressRules, Received, Refusal, parse_head
+from .limits import LocalLimiter
+from .telemetry import Tracing
 
 __all__ = ["HttpPolicy"]
 
