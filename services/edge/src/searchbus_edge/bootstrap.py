@@ -36,7 +36,6 @@ from .composites.similarity import Similarity
 from .composites.sources import Source
 from .composites.web import Web
 from .http.body import BodyLimits
-from .http.head import AddressRules
 from .interfaces.api.app import SEGMENTS, HttpApi
 from .interfaces.api.openapi import OpenApi
 from .interfaces.api.tool_list import ToolList
@@ -49,7 +48,7 @@ from .search.finder import Finder
 from .search.lazy import Lazy, own_tools
 from .search.methods import SearchMethods
 from .settings import EdgeSettings
-from .tools.admission import HttpPolicy
+from .tools.admission import AddressRules, HttpPolicy
 from .tools.audit import AuditLog
 from .tools.call import ToolCalls
 from .tools.limits import LocalLimiter, SharedLimiter

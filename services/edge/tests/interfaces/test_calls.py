@@ -11,11 +11,10 @@ from searchbus_contracts import Actor
 from searchbus_edge.auth.authenticator import Authenticator
 from searchbus_edge.auth.identity import Identity
 from searchbus_edge.http.body import BodyLimits
-from searchbus_edge.http.head import AddressRules
 from searchbus_edge.http.problems import ProblemError
 from searchbus_edge.interfaces.calls import HttpCalls
 from searchbus_edge.settings import EdgeSettings
-from searchbus_edge.tools.admission import HttpPolicy
+from searchbus_edge.tools.admission import AddressRules, HttpPolicy
 from searchbus_edge.tools.limits import LocalLimiter
 from searchbus_edge.tools.resolve import Resolver
 from searchbus_edge.tools.telemetry import Tracing

@@ -16,12 +16,11 @@ from searchbus_edge.auth.identity import Identity, UnauthenticatedError
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.catalog.view import LAZY, View
 from searchbus_edge.http.body import BodyLimits
-from searchbus_edge.http.head import AddressRules
 from searchbus_edge.mcp.endpoint import Endpoint
 from searchbus_edge.mcp.messages import encode_result
 from searchbus_edge.mcp.running import RunningRequests
 from searchbus_edge.settings import EdgeSettings
-from searchbus_edge.tools.admission import HttpPolicy
+from searchbus_edge.tools.admission import AddressRules, HttpPolicy
 from searchbus_edge.tools.limits import LocalLimiter
 from searchbus_edge.tools.resolve import Resolver
 from searchbus_edge.tools.telemetry import Tracing

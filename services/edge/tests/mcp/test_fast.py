@@ -20,7 +20,8 @@ from searchbus_contracts import (
 from searchbus_contracts.toolindex import FindReply, FindRequest, Found
 from searchbus_contracts.tools import AudioContent, EmbeddedResource, ImageContent, ResourceLink
 from searchbus_edge.mcp import fast
-from searchbus_edge.mcp.fast import FastSearch, FastWay
+from searchbus_edge.mcp.fast import FastWay
+from searchbus_edge.mcp.fast_search import FastSearch
 from searchbus_edge.mcp.kernel import Kernel
 from searchbus_edge.tools.telemetry import Tracing
 

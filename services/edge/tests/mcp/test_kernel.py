@@ -10,8 +10,8 @@ from mcp.server import Server
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 
 from searchbus_contracts import Actor
-from searchbus_edge.http.head import Head, Received, parse_head
-from searchbus_edge.mcp.kernel import Exchange, Failed, Kernel, is_modern
+from searchbus_edge.http.head import Head, Received, is_modern, parse_head
+from searchbus_edge.mcp.kernel import Exchange, Failed, Kernel
 from searchbus_edge.mcp.messages import Notification, read_other, read_request
 
 MODERN = "2026-07-28"

@@ -8,8 +8,8 @@ from searchbus_contracts import Actor
 from searchbus_edge.auth.authenticator import Authenticator
 from searchbus_edge.auth.identity import Identity, UnauthenticatedError
 from searchbus_edge.http.body import BodyLimits
-from searchbus_edge.http.head import AddressRules, Refusal
-from searchbus_edge.tools.admission import HttpPolicy
+from searchbus_edge.http.head import Refusal
+from searchbus_edge.tools.admission import AddressRules, HttpPolicy
 from searchbus_edge.tools.limits import LocalLimiter
 from searchbus_edge.tools.telemetry import Tracing
 

@@ -20,11 +20,10 @@ from searchbus_contracts.tools import (
     InputRequired,
     ResourceLink,
 )
+from searchbus_edge.mcp.fast import encode_reply, is_plain
 from searchbus_edge.tools.reply import (
     RawReply,
     Reply,
-    encode_reply,
-    is_plain,
     tool_result,
     with_text,
 )

@@ -60,17 +60,17 @@ class ListedTool:
             and self.held == held
         )
 
-    @property
+    @cached_property
     def required_roles(self) -> tuple[str, ...]:
         """A caller needs all of these to see and to call it."""
         return self.descriptor.required_roles
 
-    @property
+    @cached_property
     def own(self) -> bool:
         """Whether the edge serves it itself."""
         return self.descriptor.toolset == LAZY
 
-    @property
+    @cached_property
     def passes_on(self) -> bool:
         """Whether it is call_tool: the tool that its argument `name` names does the work."""
         return self.own and self.descriptor.name == "call_tool"

@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 
 from searchbus_contracts import ErrorCode, Failure, TextContent, encode
 
-from ..tools.input_required import MISSING_CAPABILITY
+from ..tools.call import MISSING_CAPABILITY
 from ..tools.reply import Reply
 from ..tools.telemetry import count_refused
 from .head import Refusal

@@ -16,6 +16,7 @@ from searchbus_contracts.subjects import is_token
 
 from ..catalog.registry import Registry
 from ..http.answer import Answer, DisconnectWatch, HttpAnswer
+from ..http.body import check_media_types
 from ..http.errors import json_rpc_error, refuse
 from ..http.head import Received, Refusal
 from ..http.problems import unknown_toolset
@@ -24,8 +25,9 @@ from ..tools.call import ToolCalls
 from ..tools.faults import raise_for
 from ..tools.resolve import Target
 from .batch import Batch, BatchError, check_batch
-from .fast import FastSearch, FastWay
-from .kernel import Called, Kernel, is_modern
+from .fast import FastWay
+from .fast_search import FastSearch
+from .kernel import Called, Kernel
 from .messages import Invalid, Notification, Request, encode_error, read_other, read_request
 from .running import RunningRequests
 from .servers import EndpointServer, EndpointServers
@@ -60,7 +62,7 @@ class Endpoint:
         if received is None:
             return
         limits = self._policy.limits
-        body = received.head.check_media_types() or await limits.read(
+        body = check_media_types(received.head) or await limits.read(
             received.head, receive, self._server.largest_request
         )
         if isinstance(body, Refusal):
@@ -68,20 +70,22 @@ class Endpoint:
             return
         request = read_request(body)
         target = self._target(request)
-        refusal = limits.check(body, target.max_request_bytes if target is not None else 0)
-        if refusal is not None:
-            await refuse(send, refusal)
-            return
-        message = request or read_other(body, modern=is_modern(received.head.revision))
+        if len(body) > limits.small_bytes:
+            declared_bytes = target.max_request_bytes if target is not None else 0
+            refusal = limits.check(body, declared_bytes)
+            if refusal is not None:
+                await refuse(send, refusal)
+                return
+        message = request or read_other(body, modern=received.head.modern)
         await self._serve(received, message, target, receive, send)
 
     def _target(self, message: Message | None) -> Target | None:
         """What a tools/call is for; None for every other message."""
         if not isinstance(message, Request) or message.method != "tools/call":
             return None
-        return self._calls.resolver.of_names(
-            self._server.view, message.called_tool(), message.named_argument
-        )
+        name = message.called_tool()
+        view = self._server.view
+        return self._calls.resolver.of_names(view, name, message.named_argument)
 
     async def _serve(
         self,
@@ -93,11 +97,12 @@ class Endpoint:
     ) -> None:
         """Serve the message, or each message of a batch."""
         answer = HttpAnswer(received.head, send)
-        ready = self._fast.ready(received, message) if isinstance(message, Request) else None
-        if ready is not None:
-            # Nothing is waited for, so there is nothing to cancel when the client disconnects.
-            await answer.finish(ready)
-            return
+        if target is None and isinstance(message, Request):
+            ready = self._fast.ready(received, message)
+            if ready is not None:
+                # Nothing is waited for, so nothing is cancelled when the client disconnects.
+                await answer.finish(ready)
+                return
         with DisconnectWatch(receive, answer):
             if isinstance(message, list):
                 await self._serve_batch(received, message, answer, send)
@@ -150,7 +155,7 @@ class Endpoint:
                 await self._cancel(received, message)
             error = await self._kernel.notification(received, message)
             await answer.finish(error or b"", status=400 if error else 202)
-        elif is_modern(received.head.revision):  # whose clients cancel by closing the connection
+        elif received.head.modern:  # whose clients cancel by closing the connection
             await self._request(received, message, target, answer)
         else:
             work = self._request(received, message, target, answer)
@@ -171,14 +176,15 @@ class Endpoint:
             await self._kernel.request(Called.of(received, target), request, answer)
 
     async def _cancel(self, received: Received, message: Notification) -> None:
-        if not is_modern(received.head.revision):
+        if not received.head.modern:
             await self._running.cancel(received.caller, (message.params or {}).get("requestId"))
 
     def _lacks_role(self, received: Received, target: Target | None) -> Refusal | None:
         """Why a call is refused whose tool needs a role that an identified caller lacks."""
-        if target is None:
+        called = target.called if target is not None else None
+        if called is None or not called.required_roles:
             return None
-        return self._policy.check_role(received.actor, self._path, target.called)
+        return self._policy.check_role(received.actor, self._path, called)
 
 
 async def _admit(policy: HttpPolicy, path: str, scope: Any, send: Any) -> Received | None:

@@ -1,8 +1,9 @@
-"""The fast way: tools/call, tools/search, the lists and ping without the SDK's types.
+"""The fast way: tools/call, the lists and ping without the SDK's types.
 
 It serves a request only where it understands every field. Everything else (other methods, unknown
 parameters, input responses, extensions, odd headers) is left to the kernel, which also says what is
-wrong with a malformed request.
+wrong with a malformed request. Results have what the SDK's serialization has for the same reply,
+which a test compares.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-import mcp_types as types
 import msgspec
 from mcp.server.connection import Connection
 from mcp.shared.exceptions import MCPError
@@ -20,6 +20,7 @@ from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
     PROTOCOL_VERSION_META_KEY,
+    SERVER_INFO_META_KEY,
     ErrorData,
     methods,
 )
@@ -27,24 +28,20 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Raw, Struct, field
 from pydantic import ValidationError
 
-from searchbus_contracts import ToolEvent, encode
+from searchbus_contracts import Content, ToolEvent, encode
+from searchbus_contracts.tools import EmbeddedResource
 
-from ..catalog import render
-from ..catalog.view import ListedTool, View
 from ..http.answer import Answer
-from ..http.body import decode_json
+from ..http.body import UNREADABLE, decode_json
 from ..http.head import Received
-from ..search.methods import SearchMethods
-from ..tools.call import Served, ToolCalls, ToolRequest
-from ..tools.events import ForwardedEvents, log_data
+from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest, log_data
 from ..tools.faults import shown_error
-from ..tools.input_required import capability_names
-from ..tools.reply import encode_reply, is_plain
+from ..tools.reply import Reply
 from ..tools.resolve import Target
 from ..tools.telemetry import Tracing
-from .kernel import Called, Failed, Kernel, is_modern
-from .messages import Request, encode_error, encode_result
-from .servers import EndpointServer
+from .kernel import Called, Failed, Kernel
+from .messages import Request, RequestId, encode_error, encode_result
+from .servers import EndpointServer, capability_names
 
 REVISIONS = frozenset({"2025-06-18", "2025-11-25", *MODERN_PROTOCOL_VERSIONS})
 """Whose results of tools/call are alike; older ones lack structured content."""
@@ -54,7 +51,7 @@ _MAX_PAGES = 512
 _MAX_ENVELOPE_BYTES = 4096
 """Of a client's name and capabilities: larger ones are not kept, so the kernel reads them."""
 _NO_RAW = Raw(b"")
-_MAX_RENDERED = 2048
+_RESERVED = "io.modelcontextprotocol/"
 
 
 class ParamsMeta(Struct, forbid_unknown_fields=True):
@@ -87,7 +84,7 @@ class FastWay:
     """The fast way of one endpoint.
 
     Args:
-        kernel: makes each page of a list once, and renders replies that `results` does not cover.
+        kernel: makes each page of a list once, and renders what `encode_reply` does not cover.
     """
 
     def __init__(
@@ -121,12 +118,12 @@ class FastWay:
         if capabilities is None or (target.listed and target.listed.mirrors_arguments):
             return False
         try:
-            arguments = decode_json(params.arguments)
-        except ValueError:
+            arguments = msgspec.json.decode(params.arguments)
+        except UNREADABLE:
             return False
         if not isinstance(arguments, dict):
             return False
-        modern = is_modern(head.revision)
+        modern = head.modern
         send = _sending(params.meta.progress_token, answer, logs=not modern)
         meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
         try:
@@ -225,7 +222,7 @@ def client_of(
 ) -> tuple[str, ...] | None:
     """Names of the capabilities that the client declared; None where the kernel must look."""
     head = received.head
-    if not is_modern(head.revision):
+    if not head.modern:
         plain = meta.revision is None and not len(meta.client_info) and not len(meta.capabilities)
         return () if plain else None
     if (
@@ -307,81 +304,53 @@ async def _notify(answer: Answer, method: str, params: Mapping[str, Any]) -> Non
     await answer.notify(msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params}))
 
 
-class _SearchParams(Struct, forbid_unknown_fields=True):
-    query: str
-    cursor: str | None = None
-    meta: ParamsMeta = field(name="_meta", default_factory=ParamsMeta)
+def is_plain(reply: Reply) -> bool:
+    """Whether `encode_reply` covers a reply."""
+    if reply.input_required is not None:
+        return False
+    if reply.meta is not None and not all(
+        "/" in key and not key.startswith(_RESERVED) for key in reply.meta
+    ):
+        return False
+    return all(map(_is_plain, reply.content))
 
 
-_search_params = msgspec.json.Decoder(_SearchParams)
+def _is_plain(block: Content) -> bool:
+    if block.annotations is not None or block.meta is not None:
+        return False
+    if isinstance(block, EmbeddedResource):
+        body = block.resource
+        return (body.text is None) != (body.blob is None) and body.meta is None
+    return True
 
 
-class FastSearch:
-    """The fast way of tools/search at one endpoint."""
+def encode_reply(
+    request_id: RequestId, reply: Reply, server_info: dict[str, Any] | None
+) -> list[bytes]:
+    """The JSON-RPC response, in parts.
 
-    def __init__(self, server: EndpointServer, tracing: Tracing) -> None:
-        self._server = server
-        self._tracing = tracing
-        self._stamp: dict[str, Any] = server.mcp.server_info_stamp
-        self._shapes: dict[str, tuple[bytes, bytes]] = {}
-        # By the name of the tool, of one version of the view.
-        self._rendered: dict[str, bytes] = {}
-        self._version: Any = None
+    Args:
+        server_info: stands in `_meta` of results of revision 2026-07-28; None before.
+    """
+    parts = [b'{"jsonrpc":"2.0","id":%b,"result":{"content":' % encode(request_id)]
+    if reply.text is None:
+        parts.append(encode(reply.content))
+    else:
+        parts += (b'[{"type":"text","text":"', _escaped(reply.text), b'"}]')
+    if reply.structured is not None:
+        parts += (b',"structuredContent":', reply.structured)
+    rest: dict[str, Any] = {"isError": reply.is_error}
+    meta = reply.meta
+    if server_info is not None:
+        rest["resultType"] = "complete"
+        given = {key: value for key, value in (meta or {}).items() if value is not None}
+        meta = {**given, SERVER_INFO_META_KEY: server_info}
+    if meta is not None:
+        rest["_meta"] = meta
+    parts.append(b",%b}" % encode(rest)[1:])
+    return parts
 
-    async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
-        """Serve a tools/search; False, and nothing done, where that is the kernel's part."""
-        head = received.head
-        if head.revision not in REVISIONS:
-            return False
-        params = decode_params(_search_params, request)
-        if params is None or client_of(received, request, params.meta, None) is None:
-            return False
-        modern = is_modern(head.revision)
-        meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
-        view = self._server.searched
-        try:
-            with self._tracing.message(
-                request.method, head.revision, request.id,
-                header=(head.traceparent, head.tracestate), meta=meta,
-            ):  # fmt: skip
-                try:
-                    found, cursor = await self._server.search.find_tools(
-                        received.actor, view, params.query, params.cursor
-                    )
-                except Exception as error:
-                    # MCP errors only leave the span: what went wrong inside is logged, not shown.
-                    raise shown_error(error, "tools/search") from None
-        except MCPError as raised:
-            await finish_error(answer, request, raised.error, modern=modern)
-            return True
-        rendered = self._rendered_of(view)
-        tools = b",".join([rendered.get(tool.name) or self._render(tool) for tool in found])
-        before, after = self._shapes.get(head.revision) or self._shape(head.revision)
-        await answer.finish(
-            b'{"jsonrpc":"2.0","id":', encode(request.id), b',"result":', before, tools,
-            b"]" if cursor is None else b'],"nextCursor":%b' % encode(cursor), after,
-        )  # fmt: skip
-        return True
 
-    def _shape(self, revision: str) -> tuple[bytes, bytes]:
-        """What stands before the tools of a result, and behind their list, as from the kernel."""
-        result = SearchMethods.dump(types.ListToolsResult(tools=[]), revision)
-        if is_modern(revision):
-            result["_meta"] = {types.SERVER_INFO_META_KEY: self._stamp}
-        del result["tools"]
-        rest = encode(result)[1:]
-        found = self._shapes[revision] = b'{"tools":[', (b"," if result else b"") + rest + b"}"
-        return found
-
-    def _rendered_of(self, view: View) -> dict[str, bytes]:
-        """The tools of a view that were rendered so far."""
-        if self._version != view.version or len(self._rendered) > _MAX_RENDERED:
-            self._version = view.version
-            self._rendered = {}
-        return self._rendered
-
-    def _render(self, tool: ListedTool) -> bytes:
-        """The tool as tools/list shows it."""
-        dumped = render.tool(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
-        found = self._rendered[tool.name] = encode(dumped)
-        return found
+def _escaped(json: bytes) -> bytes:
+    """Compact JSON as the inside of a JSON text: it has no other letters that must be escaped."""
+    return json.replace(b"\\", rb"\\").replace(b'"', rb"\"")

@@ -32,10 +32,9 @@ from mcp.shared.inbound import (
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from ..http.answer import Answer
-from ..http.head import Head, Received
+from ..http.head import Head, Received, is_modern
 from ..tools.call import Served
 from ..tools.resolve import Target
 from .messages import BAD_PARAMS, Notification, Request, encode_error, encode_result
@@ -44,14 +43,6 @@ log = logging.getLogger("searchbus.edge")
 DEFAULT_REVISION = "2025-03-26"
 """Of a request without the header MCP-Protocol-Version (MCP 2025-06-18, transports)."""
 _TRANSPORT = TransportContext(kind="streamable-http", can_send_request=False)
-
-
-def is_modern(revision: str | None) -> bool:
-    """Whether a request has its revision, client and capabilities in `_meta` (2026-07-28).
-
-    Unknown revisions count as modern, whose rules name the supported ones.
-    """
-    return revision is not None and revision not in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 class Called(Received):
@@ -141,7 +132,7 @@ class Kernel:
     async def notification(self, received: Received, message: Notification) -> bytes | None:
         """Take a notification; the JSON-RPC error of a revision that is not served."""
         revision = received.head.revision
-        if is_modern(revision):
+        if received.head.modern:
             rejection = unsupported_protocol_version_rejection(revision or "")
             if rejection is not None:
                 return encode_error(None, rejection.code, rejection.message, rejection.data)
@@ -210,7 +201,7 @@ class Kernel:
         self, head: Head, request: Request, params: dict[str, Any] | None
     ) -> Connection | InboundLadderRejection:
         """The revision and the client of a request, after the rules for its headers."""
-        if not is_modern(head.revision):
+        if not head.modern:
             return Connection.from_envelope(head.revision or DEFAULT_REVISION, None, None)
         headers = head.all
         pairs = ((n.decode("latin-1"), v.decode("latin-1")) for n, v in head.raw)

@@ -28,7 +28,16 @@ from mcp_types import INVALID_REQUEST
 from pydantic import BaseModel
 
 from searchbus_bus import Bus
-from searchbus_contracts import VERSION, Actor, Fault, Ping, Pong
+from searchbus_contracts import (
+    VERSION,
+    Actor,
+    ErrorCode,
+    Fault,
+    InputRequired,
+    Ping,
+    Pong,
+    ToolEvent,
+)
 from searchbus_contracts.attach import ATTACHED_BY
 
 from ..catalog.pages import Pages
@@ -37,10 +46,8 @@ from ..catalog.registry import Registry
 from ..catalog.resources import Resources
 from ..catalog.view import View
 from ..search.methods import ListToolsParams, SearchMethods, SearchParams
-from ..tools.call import Served, ToolCalls, ToolRequest
-from ..tools.events import ForwardedEvents, sending
-from ..tools.faults import shown_error
-from ..tools.input_required import client_capabilities, dump_responses, request_input
+from ..tools.call import ForwardedEvents, SendEvent, Served, ToolCalls, ToolRequest, log_data
+from ..tools.faults import failed_reply, shown_error
 from ..tools.reply import tool_result
 from ..tools.resolve import Target
 from .kernel import Called
@@ -52,6 +59,12 @@ log = logging.getLogger("searchbus.edge")
 _SERVICE = "attach"
 _TIMEOUT_S = 5.0
 """For the worker's answer; where it is on another bus nobody listens, which is known at once."""
+FIRST_REVISION = "2026-07-28"
+_NEEDS = {
+    "elicitation/create": "elicitation",
+    "sampling/createMessage": "sampling",
+    "roots/list": "roots",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +265,57 @@ class EndpointServer:
             return self._handlers.search.dump(found, ctx.protocol_version)
 
         return handler
+
+
+def sending(ctx: Context) -> SendEvent:
+    """Sends an event by the SDK's session of a request."""
+
+    async def send(event: ToolEvent) -> None:
+        if event.kind == "progress":
+            await ctx.session.report_progress(event.progress, event.total, event.message)
+        else:
+            # Deprecated in 2026-07-28, where it is sent only to a request that asked for it.
+            await ctx.session.send_log_message(
+                event.level, log_data(event), event.logger, related_request_id=ctx.request_id
+            )
+
+    return send
+
+
+def client_capabilities(ctx: ServerRequestContext[Any, Any]) -> tuple[str, ...]:
+    """Names of the capabilities that the client declared, sorted."""
+    return capability_names(ctx.session.client_capabilities)
+
+
+def capability_names(declared: types.ClientCapabilities | None) -> tuple[str, ...]:
+    """Names of declared capabilities, sorted."""
+    if declared is None:
+        return ()
+    return tuple(sorted(declared.model_dump(by_alias=True, exclude_none=True)))
+
+
+def dump_responses(params: types.CallToolRequestParams) -> dict[str, Any] | None:
+    """The client's answers as JSON values."""
+    if params.input_responses is None:
+        return None
+    dumped = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+    responses: dict[str, Any] = dumped["inputResponses"]
+    return responses
+
+
+def request_input(
+    ctx: ServerRequestContext[Any, Any], required: InputRequired
+) -> types.InputRequiredResult | types.CallToolResult:
+    """A request for input; an error result where the client cannot give it."""
+    able = client_capabilities(ctx)
+    needs = {_NEEDS.get(str(r.get("method")), "?") for r in required.requests.values()}
+    if ctx.protocol_version < FIRST_REVISION or not needs <= set(able):
+        lacking = ", ".join(sorted(needs - set(able))) or f"revision {FIRST_REVISION}"
+        message = f"The tool needs input from the client, which lacks: {lacking}."
+        return tool_result(failed_reply(Fault(ErrorCode.INVALID_ARGUMENT, message)))
+    return types.InputRequiredResult.model_validate(
+        {"inputRequests": required.requests or None, "requestState": required.state}
+    )
 
 
 def _cursor(params: types.PaginatedRequestParams | None) -> str | None:

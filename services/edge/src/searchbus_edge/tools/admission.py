@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +18,9 @@ from ..auth.authenticator import Authenticator
 from ..auth.identity import UnauthenticatedError
 from ..catalog.view import ListedTool
 from ..http.body import BodyLimits
-from ..http.head import AddressRules, Received, Refusal, parse_head
+from ..http.head import Head, Received, Refusal, parse_head
 from .limits import LocalLimiter
 from .telemetry import Tracing
-
-__all__ = ["HttpPolicy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +93,49 @@ class HttpPolicy:
             (b"ratelimit", b'"requests";r=0;t=%d' % wait_s),
         )
         return Refusal(429, message, -31429, headers)
+
+
+class AddressRules:
+    """Allowed values of Host and Origin, against DNS rebinding.
+
+    Args:
+        hosts, origins: exact values; `name:*` allows any port.
+    """
+
+    def __init__(self, hosts: Sequence[str], origins: Sequence[str]) -> None:
+        self._hosts = _Allowed(hosts)
+        self._origins = _Allowed(origins)
+
+    def check(self, head: Head) -> Refusal | None:
+        """Why the request is refused; None where it is allowed. A missing Origin is allowed."""
+        if not self._hosts.allows(head.host):
+            return Refusal(421, "Invalid Host header")
+        if head.origin and not self._origins.allows(head.origin):
+            return Refusal(403, "Invalid Origin header")
+        return None
+
+    def check_probe(self, head: Head) -> Refusal | None:
+        """The same for what probes read, which name a process by its IP address or not at all.
+
+        Neither can be the name of a site that was made to lead here.
+        """
+        name, _, port = head.host.rpartition(":")
+        host = name if port.isascii() and port.isdigit() and name[-1:] != ":" else head.host
+        try:
+            ipaddress.ip_address(host.removeprefix("[").removesuffix("]") or "::")
+        except ValueError:
+            return self.check(head)
+        return None
+
+
+class _Allowed:
+    def __init__(self, values: Sequence[str]) -> None:
+        self._exact = frozenset(values)
+        self._any_port = frozenset(value[:-2] for value in values if value.endswith(":*"))
+
+    def allows(self, value: str) -> bool:
+        if value in self._exact:
+            return True
+        name, _, port = value.rpartition(":")
+        # Digits only: a browser reads `127.0.0.1:80@evil.example` as evil.example.
+        return name in self._any_port and port.isascii() and port.isdigit()

@@ -9,9 +9,13 @@ tool's schema (SEP-1303). What is wrong with the request itself is an `MCPError`
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from types import TracebackType
 from typing import Any
 
 import mcp_types as types
@@ -29,6 +33,7 @@ from searchbus_contracts import (
     Fault,
     TextContent,
     ToolCall,
+    ToolDescriptor,
     ToolEvent,
     encode,
 )
@@ -38,13 +43,15 @@ from ..catalog.view import ListedTool
 from .arguments import check_arguments
 from .audit import AuditLog
 from .faults import failed_reply, internal_error
-from .input_required import require_capabilities
 from .limits import Limiter
 from .reply import RawReply, Reply, with_text
 from .resolve import Resolver, Target
-from .telemetry import name_tool, record_tool
 
 OnEvent = Callable[[ToolEvent], None]
+SendEvent = Callable[[ToolEvent], Awaitable[None]]
+MAX_PENDING_EVENTS = 1000
+MISSING_CAPABILITY = -32021
+log = logging.getLogger("searchbus.edge")
 _CODES = frozenset(map(str, ErrorCode))
 
 
@@ -79,6 +86,58 @@ class Served(Struct, frozen=True):
 
     listed: ListedTool
     reply: Reply
+
+
+class ForwardedEvents:
+    """A callback that sends events to the client, in order and before the result.
+
+        async with ForwardedEvents(send) as on_event:
+            ...
+
+    A client that does not read loses events beyond `MAX_PENDING_EVENTS`, and never the result.
+    """
+
+    __slots__ = ("_forwarding", "_queue", "_send")
+
+    def __init__(self, send: SendEvent) -> None:
+        self._send = send
+        # Made at the first event: most calls send none.
+        self._queue: asyncio.Queue[ToolEvent | None] | None = None
+        self._forwarding: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Callable[[ToolEvent], None]:
+        return self._on_event
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._queue is None or self._forwarding is None:
+            return
+        if kind is not None:
+            self._forwarding.cancel()
+            return
+        try:
+            await self._queue.put(None)
+            await self._forwarding
+        finally:  # the call may be cancelled while a client that does not read holds it here
+            self._forwarding.cancel()
+
+    def _on_event(self, event: ToolEvent) -> None:
+        if self._queue is None:
+            self._queue = asyncio.Queue(maxsize=MAX_PENDING_EVENTS)
+            self._forwarding = asyncio.get_running_loop().create_task(self._forward(self._queue))
+        if not self._queue.full():
+            self._queue.put_nowait(event)
+
+    async def _forward(self, queue: asyncio.Queue[ToolEvent | None]) -> None:
+        while (event := await queue.get()) is not None:
+            try:
+                await self._send(event)
+            except Exception:
+                log.debug("an event could not be sent to the client", exc_info=True)
 
 
 class ToolCalls:
@@ -130,18 +189,17 @@ class ToolCalls:
             raise
         finally:
             duration_s = time.perf_counter() - started_s
-            listed = request.target.listed
-            if listed is not None:
-                record_tool(listed.descriptor.toolset, listed.descriptor.name, outcome, duration_s)
             self._audit.record(
-                request.actor, request.target.name[:128], outcome=outcome, size_bytes=size_bytes,
-                duration_s=duration_s, span=span, arguments=request.arguments,
+                request.actor, request.target.name[:128], request.target.listed, outcome=outcome,
+                size_bytes=size_bytes, duration_s=duration_s, span=span,
+                arguments=request.arguments,
             )  # fmt: skip
 
     async def _run(self, request: ToolRequest, span: trace.Span) -> Served:
         listed = self.resolver.require(request.target, request.actor)
-        if not request.for_composite:
-            name_tool(span, listed)
+        if not request.for_composite and span.is_recording():
+            span.update_name(listed.span_name)
+            span.set_attributes(listed.span_attributes)
         try:
             if listed.held:
                 raise _held(listed)
@@ -234,6 +292,17 @@ class ToolCalls:
         return timeout_s if request.timeout_s is None else min(timeout_s, request.timeout_s)
 
 
+def require_capabilities(descriptor: ToolDescriptor, capabilities: tuple[str, ...]) -> None:
+    """Raise -32021 naming the capabilities that the tool needs and the client did not declare."""
+    missing = [name for name in descriptor.client_capabilities if name not in capabilities]
+    if missing:
+        raise MCPError(
+            MISSING_CAPABILITY,
+            f"The tool needs a client with {', '.join(missing)}.",
+            {"requiredCapabilities": {name: {} for name in missing}},
+        )
+
+
 def _message(listed: ListedTool, request: ToolRequest) -> ToolCall:
     return ToolCall(
         tool=listed.descriptor.name,
@@ -279,3 +348,9 @@ def _outcome(reply: Reply) -> tuple[str, int]:
     code = error.get("code") if isinstance(error, dict) else None
     # A tool may write anything there, and each value would be a time series for ever.
     return code if isinstance(code, str) and code in _CODES else "error", size_bytes
+
+
+def log_data(event: ToolEvent) -> Any:
+    """The data of a log event as JSON values."""
+    data = event.data if event.data is not None else event.message
+    return json.loads(json.dumps(data, default=str))

@@ -20,8 +20,7 @@ from searchbus_contracts import TextContent, ToolEvent, encode
 
 from ...http.head import Refusal
 from ...http.problems import ProblemError
-from ...tools.call import Served
-from ...tools.events import log_data
+from ...tools.call import Served, log_data
 from ...tools.reply import Reply
 
 __all__ = ["EventStream", "Form", "form_of", "send_result"]

@@ -21,7 +21,7 @@ from ...catalog.view import View
 from ...http.answer import DisconnectWatch, send_response
 from ...http.head import Received, Refusal
 from ...http.problems import Problem, ProblemError, send_problem, unknown_toolset
-from ...tools.events import ForwardedEvents
+from ...tools.call import ForwardedEvents
 from ..calls import HttpCalls
 from .answers import EventStream, form_of, send_result
 from .docs_page import send_asset, send_page

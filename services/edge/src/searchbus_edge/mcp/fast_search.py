@@ -1,0 +1,105 @@
+"""The fast way of tools/search: each tool is rendered once, not at every request that finds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+import msgspec
+from mcp.shared.exceptions import MCPError
+from msgspec import Struct, field
+
+from searchbus_contracts import encode
+
+from ..catalog import render
+from ..catalog.view import ListedTool, View
+from ..http.answer import Answer
+from ..http.head import Received, is_modern
+from ..search.methods import SearchMethods
+from ..tools.faults import shown_error
+from ..tools.telemetry import Tracing
+from .fast import REVISIONS, ParamsMeta, client_of, decode_params, finish_error
+from .messages import Request
+from .servers import EndpointServer
+
+_MAX_RENDERED = 2048
+
+
+class _SearchParams(Struct, forbid_unknown_fields=True):
+    query: str
+    cursor: str | None = None
+    meta: ParamsMeta = field(name="_meta", default_factory=ParamsMeta)
+
+
+_search_params = msgspec.json.Decoder(_SearchParams)
+
+
+class FastSearch:
+    """The fast way of tools/search at one endpoint."""
+
+    def __init__(self, server: EndpointServer, tracing: Tracing) -> None:
+        self._server = server
+        self._tracing = tracing
+        self._stamp: dict[str, Any] = server.mcp.server_info_stamp
+        self._shapes: dict[str, tuple[bytes, bytes]] = {}
+        # By the name of the tool, of one version of the view.
+        self._rendered: dict[str, bytes] = {}
+        self._version: Any = None
+
+    async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
+        """Serve a tools/search; False, and nothing done, where that is the kernel's part."""
+        head = received.head
+        if head.revision not in REVISIONS:
+            return False
+        params = decode_params(_search_params, request)
+        if params is None or client_of(received, request, params.meta, None) is None:
+            return False
+        modern = head.modern
+        meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
+        view = self._server.searched
+        try:
+            with self._tracing.message(
+                request.method, head.revision, request.id,
+                header=(head.traceparent, head.tracestate), meta=meta,
+            ):  # fmt: skip
+                try:
+                    found, cursor = await self._server.search.find_tools(
+                        received.actor, view, params.query, params.cursor
+                    )
+                except Exception as error:
+                    # MCP errors only leave the span: what went wrong inside is logged, not shown.
+                    raise shown_error(error, "tools/search") from None
+        except MCPError as raised:
+            await finish_error(answer, request, raised.error, modern=modern)
+            return True
+        rendered = self._rendered_of(view)
+        tools = b",".join([rendered.get(tool.name) or self._render(tool) for tool in found])
+        before, after = self._shapes.get(head.revision) or self._shape(head.revision)
+        await answer.finish(
+            b'{"jsonrpc":"2.0","id":', encode(request.id), b',"result":', before, tools,
+            b"]" if cursor is None else b'],"nextCursor":%b' % encode(cursor), after,
+        )  # fmt: skip
+        return True
+
+    def _shape(self, revision: str) -> tuple[bytes, bytes]:
+        """What stands before the tools of a result, and behind their list, as from the kernel."""
+        result = SearchMethods.dump(types.ListToolsResult(tools=[]), revision)
+        if is_modern(revision):
+            result["_meta"] = {types.SERVER_INFO_META_KEY: self._stamp}
+        del result["tools"]
+        rest = encode(result)[1:]
+        found = self._shapes[revision] = b'{"tools":[', (b"," if result else b"") + rest + b"}"
+        return found
+
+    def _rendered_of(self, view: View) -> dict[str, bytes]:
+        """The tools of a view that were rendered so far."""
+        if self._version != view.version or len(self._rendered) > _MAX_RENDERED:
+            self._version = view.version
+            self._rendered = {}
+        return self._rendered
+
+    def _render(self, tool: ListedTool) -> bytes:
+        """The tool as tools/list shows it."""
+        dumped = render.tool(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
+        found = self._rendered[tool.name] = encode(dumped)
+        return found
