@@ -31,16 +31,15 @@ from .catalog.registry import Registry
 from .catalog.resources import Resources
 from .composites.connector import Connector, build_worker
 from .composites.documents import Documents
-from .composites.ids import Ids
-from .composites.similarity import Similarity
-from .composites.sources import Source
+from .composites.passages import Similarity
+from .composites.sources import Ids, Source
 from .composites.web import Web
 from .http.body import BodyLimits
-from .interfaces.api.app import SEGMENTS, HttpApi
-from .interfaces.api.openapi import OpenApi
-from .interfaces.api.tool_list import ToolList
+from .interfaces.api import SEGMENTS, HttpApi
 from .interfaces.calls import HttpCalls
-from .interfaces.compat.app import INTERFACES, OtherApis
+from .interfaces.read import read_app
+from .interfaces.searxng import searxng_app
+from .interfaces.tavily import tavily_app
 from .mcp.endpoint import Endpoints
 from .mcp.running import RunningRequests
 from .mcp.servers import EndpointServers, Handlers, ListChanges, OwnWorker
@@ -313,11 +312,20 @@ def _interfaces(
     """The interfaces of plain HTTP by the first segments of their paths."""
     found: dict[str, ASGI] = {}
     if "api" in settings.http_interfaces:
-        openapi = OpenApi(server_url=settings.public_url or "/", signed_in=signed_in)
-        api = HttpApi(http_calls, ToolList(http_calls, tools.pages, tools.search), openapi)
+        api = HttpApi(
+            http_calls, tools.pages, tools.search,
+            server_url=settings.public_url or "/", signed_in=signed_in,
+        )  # fmt: skip
         found |= dict.fromkeys(SEGMENTS, api)
-    others = OtherApis(http_calls, clock=clock)
-    return found | {name: others for name in INTERFACES if name in settings.http_interfaces}
+    web_apps: dict[str, Callable[[HttpCalls], ASGI]] = {
+        "searxng": searxng_app,
+        "tavily": partial(tavily_app, clock=clock),
+        "read": read_app,
+    }
+    for name, make in web_apps.items():
+        if name in settings.http_interfaces:
+            found[name] = make(http_calls)
+    return found
 
 
 class _Limits:

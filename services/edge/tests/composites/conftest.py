@@ -21,8 +21,8 @@ from searchbus_contracts.retrieval import (
 )
 from searchbus_edge.catalog.registry import Registry
 from searchbus_edge.composites.documents import Documents
-from searchbus_edge.composites.ids import Ids
-from searchbus_edge.composites.similarity import Similarity
+from searchbus_edge.composites.passages import Similarity
+from searchbus_edge.composites.sources import Ids
 from searchbus_edge.composites.web import Web
 from searchbus_edge.tools.audit import AuditLog
 from searchbus_edge.tools.call import ToolCalls

@@ -17,8 +17,6 @@ from searchbus_passages import Ruler, Span, bm25, contexts, excerpt, sentences
 
 from .passages import SURE_COSINE, terms
 
-__all__ = ["Compare", "Focus", "Text", "focus"]
-
 Compare = Callable[[Sequence[str]], Awaitable[list[float] | None]]
 """The cosine of each sentence to the question, where it can be had."""
 _FIRST_TOKENS, _OTHER_TOKENS = 300, 200

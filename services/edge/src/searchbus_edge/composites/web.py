@@ -10,27 +10,34 @@ from typing import Any
 
 import msgspec
 from mcp.shared.exceptions import MCPError
+from msgspec import UNSET
 
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault
 from searchbus_contracts.coverage import SourceCoverage
 from searchbus_contracts.queries import MAX_TOKENS
-from searchbus_passages import Comparisons
+from searchbus_contracts.text_parts import Part
+from searchbus_passages import Comparisons, Place
 
 from ..catalog.registry import Registry
 from ..tools.call import ToolCalls, ToolRequest
 from ..tools.reply import Reply
-from .ids import Ids, unknown_id
-from .passages import candidates, chosen, marked
-from .quoting import QuoteFound, found_in
-from .similarity import Similarity
-from .sources import MAX_QUERY_CHARS, Anchor, Fetched, Found, Hit, Quoted
-
-__all__ = ["Web"]
+from .passages import MARKED, Similarity, candidates, chosen, marked
+from .sources import (
+    MAX_QUERY_CHARS,
+    Anchor,
+    Difference,
+    Fetched,
+    Hit,
+    Ids,
+    Quoted,
+    QuoteFound,
+    SourceHits,
+    unknown_id,
+)  # fmt: skip
 
 _START_FRAGMENT = "searchbus-start="
 _FOR_LATER = re.compile(r"timeout|unreachable|dns|http_429|http_5\d\d")
 """Statuses of pages that may be readable later."""
-_MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
 
 
 class Web:
@@ -69,7 +76,7 @@ class Web:
 
     async def search(
         self, query: str, limit: int, *, passages: int, actor: Actor, timeout_s: float
-    ) -> Found:
+    ) -> SourceHits:
         """See Source; a result has one snippet."""
         arguments = {"query": query[:MAX_QUERY_CHARS], "maxResults": min(10, limit)}
         found = await self._call(self._SEARCH, arguments, actor, timeout_s)
@@ -85,7 +92,7 @@ class Web:
         parts = [
             msgspec.structs.replace(part, source=f"{self.name}/{part.source}") for part in providers
         ]
-        return Found(hits, parts=parts)
+        return SourceHits(hits, parts=parts)
 
     async def passages(
         self, question: str, hit: Hit, *, actor: Actor, timeout_s: float
@@ -124,7 +131,7 @@ class Web:
                 retryable=_FOR_LATER.fullmatch(item["status"]) is not None,
             )
         first = item.get("start", start)
-        marked_text = _MARKED.match(item["content"])
+        marked_text = MARKED.match(item["content"])
         mark, text = marked_text.groups() if marked_text else (None, item["content"])
         return Fetched(
             hit_id,
@@ -208,3 +215,20 @@ def _quoted(passage: str, page: Fetched) -> Quoted:
         return Quoted(text)
     first = page.start + start
     return Quoted(text, Anchor(first, first + len(passage), page.content_hash))
+
+
+def found_in(fetched: Fetched, place: Place) -> QuoteFound:
+    """The answer for a place in the whole text of a page."""
+    found = place.match != "none"
+    return QuoteFound(
+        match=place.match,
+        id=str(Part(fetched.id, place.start, place.end)) if found else fetched.id,
+        title=fetched.title,
+        url=fetched.url,
+        start=place.start if found else UNSET,
+        end=place.end if found else UNSET,
+        text=fetched.text[place.start : place.end],
+        similarity=place.similarity,
+        differences=[Difference(d.quote, d.text) for d in place.differences],
+        content_hash=fetched.content_hash,
+    )

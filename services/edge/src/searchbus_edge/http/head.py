@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from searchbus_contracts import Actor
 
+Headers = tuple[tuple[bytes, bytes], ...]
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
 _MAX_KEPT_CHARS = 256
@@ -32,7 +33,7 @@ class Refusal:
     status: int
     message: str
     code: int = -32600
-    headers: tuple[tuple[bytes, bytes], ...] = ()
+    headers: Headers = ()
 
 
 def is_modern(revision: str | None) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..http.answer import Answer, HttpAnswer, send_response
+from ..http.answer import Answer, HttpAnswer, PlainAnswer
 from ..http.head import Received
 from .messages import Invalid, Notification, Request, read_message
 
@@ -65,15 +65,15 @@ class Batch:
             stream: where an event stream is sent.
         """
         if all(isinstance(message, Invalid) for message in self._messages):
-            await send_response(send, 400, _array(await self._collect()))
+            await PlainAnswer(_array(await self._collect()), status=400).send(send)
         elif all(isinstance(message, Notification) for message in self._messages):
             await self._collect()
-            await send_response(send, 202, b"")
+            await PlainAnswer(status=202).send(send)
         elif self._received.head.accepts_events:
             await self._run([_Streamed(stream) for _ in self._messages])
             await stream.end()
         else:
-            await send_response(send, 200, _array(await self._collect()))
+            await PlainAnswer(_array(await self._collect())).send(send)
 
     async def _collect(self) -> list[bytes]:
         parts = [_Kept() for _ in self._messages]

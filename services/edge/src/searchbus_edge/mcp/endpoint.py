@@ -17,9 +17,8 @@ from searchbus_contracts.subjects import is_token
 from ..catalog.registry import Registry
 from ..http.answer import Answer, DisconnectWatch, HttpAnswer
 from ..http.body import check_media_types
-from ..http.errors import json_rpc_error, refuse
+from ..http.faults import refused, unknown_toolset
 from ..http.head import Received, Refusal
-from ..http.problems import unknown_toolset
 from ..tools.admission import HttpPolicy
 from ..tools.call import ToolCalls
 from ..tools.faults import raise_for
@@ -66,7 +65,7 @@ class Endpoint:
             received.head, receive, self._server.largest_request
         )
         if isinstance(body, Refusal):
-            await refuse(send, body)
+            await refused(body).send(send)
             return
         request = read_request(body)
         target = self._target(request)
@@ -74,7 +73,7 @@ class Endpoint:
             declared_bytes = target.max_request_bytes if target is not None else 0
             refusal = limits.check(body, declared_bytes)
             if refusal is not None:
-                await refuse(send, refusal)
+                await refused(refusal).send(send)
                 return
         message = request or read_other(body, modern=received.head.modern)
         await self._serve(received, message, target, receive, send)
@@ -107,7 +106,7 @@ class Endpoint:
             if isinstance(message, list):
                 await self._serve_batch(received, message, answer, send)
             elif (refusal := self._lacks_role(received, target)) is not None:
-                await refuse(send, refusal, message_id=_id_of(message))
+                await refused(refusal, _id_of(message)).send(send)
             else:
                 await self.message(received, message, target, answer)
 
@@ -116,21 +115,20 @@ class Endpoint:
     ) -> None:
         try:
             check_batch(messages, received.head.revision)
-        except BatchError as refused:
-            await json_rpc_error(send, 400, refused.code, str(refused))
+        except BatchError as error:
+            await refused(Refusal(400, str(error), error.code)).send(send)
             return
         counted = True  # the first message, as the request that brought it
 
         async def serve(received: Received, message: Message, answer: Answer) -> None:
             nonlocal counted
-            if not counted and (refused := await self._too_many(received)) is not None:
-                await answer.finish(*_refusal(message, refused))
+            if not counted and (error := await self._too_many(received)) is not None:
+                await answer.finish(*_refusal(message, error))
                 return
             counted = False
             target = self._target(message)
             if (refusal := self._lacks_role(received, target)) is not None:
-                error = encode_error(_id_of(message), refusal.code, refusal.message)
-                await answer.finish(error)
+                await answer.finish(encode_error(_id_of(message), refusal.code, refusal.message))
                 return
             await self.message(received, message, target, answer)
 
@@ -192,11 +190,11 @@ async def _admit(policy: HttpPolicy, path: str, scope: Any, send: Any) -> Receiv
     # A stateless server has nothing to stream on GET and no session to DELETE.
     if scope["method"] != "POST":
         message = "Use POST: this endpoint keeps no sessions and no streams."
-        await json_rpc_error(send, 405, -32600, message, extra=[(b"allow", b"POST")])
+        await refused(Refusal(405, message, headers=((b"allow", b"POST"),))).send(send)
         return None
     received = await policy.admit(scope, path)
     if isinstance(received, Refusal):
-        await refuse(send, received)
+        await refused(received).send(send)
         return None
     return received
 
@@ -205,11 +203,11 @@ def _id_of(message: Message) -> Any:
     return None if isinstance(message, Notification) else message.id
 
 
-def _refusal(message: Message, refused: MCPError) -> list[bytes]:
+def _refusal(message: Message, raised: MCPError) -> list[bytes]:
     """The response to a message that is not served; a notification has none."""
     if isinstance(message, Notification):
         return []
-    error = refused.error
+    error = raised.error
     return [encode_error(message.id, error.code, error.message, error.data)]
 
 
@@ -250,4 +248,4 @@ class Endpoints:
         toolset = path.removeprefix("/mcp/")
         if is_token(toolset) and await _admit(self._policy, path, scope, send) is None:
             return
-        await json_rpc_error(send, 404, -32600, unknown_toolset(toolset))
+        await refused(Refusal(404, unknown_toolset(toolset))).send(send)

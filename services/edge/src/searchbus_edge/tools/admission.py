@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ipaddress
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from ..auth.authenticator import Authenticator
 from ..auth.identity import UnauthenticatedError
 from ..catalog.view import ListedTool
 from ..http.body import BodyLimits
+from ..http.faults import retry_after_s
 from ..http.head import Head, Received, Refusal, parse_head
 from .limits import LocalLimiter
 from .telemetry import Tracing
@@ -85,7 +85,7 @@ class HttpPolicy:
 
     def _too_many(self, fault: Fault) -> Refusal:
         """HTTP 429 with Retry-After (RFC 9110) and the RateLimit headers (IETF httpapi draft)."""
-        wait_s = max(1, math.ceil((fault.failure.retry_after_ms or 1000) / 1000))
+        wait_s = retry_after_s(fault.failure.retry_after_ms or 1000)
         message = f"rate_limited: {fault.failure.message} At most {self.abuse.burst} at once."
         headers = (
             (b"retry-after", b"%d" % wait_s),

@@ -38,10 +38,6 @@ _operations = _meter.create_histogram(
     description="MCP requests by method.",
     explicit_bucket_boundaries_advisory=SECONDS,
 )
-_refused = _meter.create_counter(
-    "searchbus.http.refused",
-    description="HTTP requests refused before an MCP message was read, by status.",
-)
 
 
 @cache
@@ -187,11 +183,6 @@ def _remote(traceparent: Any, tracestate: Any) -> SpanContext | None:
         carrier["tracestate"] = tracestate
     found = trace.get_current_span(extract(carrier)).get_span_context()
     return found if found.is_valid else None
-
-
-def count_refused(status: int) -> None:
-    """Count an HTTP request that was refused before an MCP message was read."""
-    _refused.add(1, {"status": str(status)})
 
 
 _METHODS = frozenset(
