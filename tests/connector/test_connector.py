@@ -11,10 +11,10 @@ import pytest
 from mcp import Client
 
 from searchbus_contracts.coverage import COVERAGE
+from searchbus_edge.auth.signing import load_key
 from searchbus_edge.composites import gathering
 from searchbus_edge.composites.gathering import FAILURES
 from searchbus_edge.composites.sources import Ids
-from searchbus_edge.signing import load_key
 from searchbus_testing import until
 
 MODES = ["legacy", "auto"]

@@ -16,7 +16,7 @@ from searchbus_runtime.health import respond
 from searchbus_runtime.protocol import drained
 
 from .auth.authenticator import METADATA_PATH, metadata
-from .edge import Edge
+from .bootstrap import Edge
 from .http.answer import TEXT, PlainAnswer
 from .http.faults import PAGE, HttpError, failed
 from .http.head import Headers, Refusal, parse_head

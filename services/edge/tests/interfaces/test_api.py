@@ -15,7 +15,7 @@ from msgspec import Struct
 from searchbus_bus import Call, Toolset, Worker, tool
 from searchbus_contracts import ErrorCode, Fault, TextContent, ToolReply
 from searchbus_contracts.tools import ImageContent
-from searchbus_edge.catalog.cursors import Cursors
+from searchbus_edge.auth.signing import Cursors
 from searchbus_edge.catalog.pages import Pages
 from searchbus_edge.http.faults import SHOWN, HttpError
 from searchbus_edge.http.head import Head, Received

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from mcp.shared.exceptions import MCPError
@@ -13,14 +14,14 @@ from searchbus_edge.auth.authenticator import Authenticator
 from searchbus_edge.auth.identity import Identity
 from searchbus_edge.http.body import BodyLimits
 from searchbus_edge.http.faults import HttpError
-from searchbus_edge.http.head import AddressRules
 from searchbus_edge.interfaces.calls import HttpCalls, read_arguments
 from searchbus_edge.settings import EdgeSettings
-from searchbus_edge.tools.admission import HttpPolicy
+from searchbus_edge.tools.admission import AddressRules, HttpPolicy
 from searchbus_edge.tools.call import Served
 from searchbus_edge.tools.faults import failed_reply, internal_error
 from searchbus_edge.tools.limits import LocalLimiter
 from searchbus_edge.tools.reply import Reply
+from searchbus_edge.tools.resolve import Resolver
 from searchbus_edge.tools.telemetry import Tracing
 
 
@@ -82,8 +83,9 @@ async def test_failure_has_the_code_of_mcp(calls, name, arguments, code):
 class OneReply:
     """Calls that end with this reply or error."""
 
-    def __init__(self, reply):
+    def __init__(self, reply, resolver):
         self._reply = reply
+        self.resolver = resolver
 
     async def call(self, request):
         if isinstance(self._reply, Exception):
@@ -108,7 +110,7 @@ async def test_failure_of_a_tool_keeps_its_fields(running, calls, reply, code, t
     """A tool that fails in its own words is not our failure; one that asks its client needs MCP."""
     edge = running.edge
     received = await calls.admit(scope())
-    calls = HttpCalls(edge.registry, OneReply(reply), edge.policy)
+    calls = HttpCalls(edge.registry, OneReply(reply, Resolver(edge.registry)), edge.policy)
     with pytest.raises(Fault, match=text) as raised:
         await calls.call(received, calls.everything, "say", {})
     assert raised.value.code == code
@@ -190,7 +192,8 @@ async def test_missing_role_is_forbidden_to_a_known_caller(running, make_tool):
         abuse=LocalLimiter(0, 1), tracing=Tracing(trust=False),
         addresses=AddressRules(EdgeSettings().hosts, []), limits=BodyLimits(1000, 1000),
     )  # fmt: skip
-    calls = HttpCalls(running.edge.registry, None, policy)
+    tools = SimpleNamespace(resolver=Resolver(running.edge.registry))
+    calls = HttpCalls(running.edge.registry, tools, policy)
     received = await calls.admit(scope(authorization="Bearer alice"))
     lazy = make_tool("call_tool", toolset="lazy")
     calls.everything.tools["call_tool"] = lazy

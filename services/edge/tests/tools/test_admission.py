@@ -6,10 +6,10 @@ import pytest
 
 from searchbus_contracts import Actor
 from searchbus_edge.auth.authenticator import Authenticator
-from searchbus_edge.auth.identity import Identity, Unauthenticated
+from searchbus_edge.auth.identity import Identity, UnauthenticatedError
 from searchbus_edge.http.body import BodyLimits
-from searchbus_edge.http.head import AddressRules, Refusal
-from searchbus_edge.tools.admission import HttpPolicy
+from searchbus_edge.http.head import Refusal
+from searchbus_edge.tools.admission import AddressRules, HttpPolicy
 from searchbus_edge.tools.limits import LocalLimiter
 from searchbus_edge.tools.telemetry import Tracing
 
@@ -17,7 +17,7 @@ from searchbus_edge.tools.telemetry import Tracing
 class Keys:
     def verify(self, key):
         if key == "bad":
-            raise Unauthenticated("Unknown.")
+            raise UnauthenticatedError("Unknown.")
         return Identity(Actor(subject=key), 0.0)
 
 
@@ -85,11 +85,11 @@ async def test_too_many_requests_are_told_when_to_come_back(admit, clock):
 
 def test_missing_role_is_a_refusal_where_callers_are_known(admit, make_tool):
     """Without access control roles are not asked for by HTTP: the tool is unknown instead."""
-    descriptor = make_tool("paid", required_roles=("ROLE_PAYER",)).descriptor
+    paid = make_tool("paid", required_roles=("ROLE_PAYER",))
     actor = Actor(subject="alice")
-    found = admit()[0].check_role(actor, "/mcp", descriptor)
+    found = admit()[0].check_role(actor, "/mcp", paid)
     assert (found.status, found.message) == (403, "forbidden: The role ROLE_PAYER is needed.")
     assert b'scope="ROLE_PAYER"' in dict(found.headers)[b"www-authenticate"]
-    assert admit()[0].check_role(Actor(subject="bob", roles=("PAYER",)), "/mcp", descriptor) is None
+    assert admit()[0].check_role(Actor(subject="bob", roles=("PAYER",)), "/mcp", paid) is None
     assert admit()[0].check_role(actor, "/mcp", None) is None
-    assert admit(None)[0].check_role(actor, "/mcp", descriptor) is None
+    assert admit(None)[0].check_role(actor, "/mcp", paid) is None

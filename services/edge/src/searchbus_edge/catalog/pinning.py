@@ -17,8 +17,6 @@ from searchbus_contracts import ToolDescriptor
 from searchbus_runtime.pin_file import PinFile
 from searchbus_runtime.pins import Pins, Reviewed
 
-__all__ = ["EVERY", "Pinning"]
-
 log = logging.getLogger("searchbus.edge")
 EVERY = "*"
 _CHECK_EVERY_S = 1.0

@@ -294,14 +294,14 @@ async def _search(
     )
 
 
-def build_worker(connector: Connector, *, max_in_flight: int = 256) -> Worker:
-    """The connector as a worker on the bus."""
+def build_worker(*parts: object, max_in_flight: int = 256) -> Worker:
+    """The edge's own worker on the bus, with toolsets that it offers."""
     worker = Worker(
         "connector",
         max_in_flight=max_in_flight,
         description="One question to documents and the web.",
     )
-    worker.add(connector)
+    worker.add(*parts)
     return worker
 
 

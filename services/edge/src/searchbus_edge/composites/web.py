@@ -19,7 +19,6 @@ from searchbus_contracts.text_parts import Part
 from searchbus_passages import Comparisons, Place
 
 from ..catalog.registry import Registry
-from ..catalog.visible import missing_role, visible
 from ..tools.call import ToolCalls, ToolRequest
 from ..tools.reply import Reply
 from .passages import MARKED, Similarity, candidates, chosen, marked
@@ -66,7 +65,7 @@ class Web:
                 message="The web cannot be searched: no web service is running. Try again later.",
                 retryable=True,
             )
-        role = missing_role(actor, listed.descriptor)
+        role = actor.missing(listed.required_roles)
         if role is None:
             return None
         return Failure(
@@ -174,7 +173,7 @@ class Web:
 
     def _allowed(self, tool: tuple[str, str], actor: Actor) -> Any:
         listed = self._registry.view(None).tool_of.get(tool)
-        return listed if listed is not None and visible(actor, listed.descriptor) else None
+        return listed if listed is not None and actor.holds(listed.required_roles) else None
 
     async def _call(
         self, tool: tuple[str, str], arguments: dict[str, Any], actor: Actor, timeout_s: float
@@ -184,8 +183,7 @@ class Web:
             raise unknown_id()  # a tool that the caller may not use looks absent
         request = ToolRequest(
             actor,
-            self._registry.view(None),
-            listed.name,
+            self._calls.resolver.target(self._registry.view(None), listed.name, arguments),
             arguments,
             timeout_s=timeout_s,
             for_composite=True,

@@ -15,12 +15,36 @@ from msgspec import Raw
 
 from .head import Head, Refusal
 
+_JSON = "application/json"
 NOT_JSON = "The body is not valid JSON."
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 """What decoding raises for a body that a stranger wrote."""
 _MAX_STRINGS = 20_000
 """Keys and texts of a body: each costs time in all that reads it, and may be an error."""
 _any = msgspec.json.Decoder(Raw)
+
+
+def check_media_types(head: Head) -> Refusal | None:
+    """The rules of the streamable HTTP transport for Content-Type and Accept.
+
+    A body that was encoded is refused, as RFC 9110 (15.5.16) has it.
+    """
+    if head.content_type != _JSON:  # most clients send it as it is
+        media_type = head.content_type.lower()
+        if not media_type.startswith(_JSON):
+            return Refusal(400, "Invalid Content-Type header. Send application/json.")
+        if media_type.partition(";")[0].strip() != _JSON:
+            return Refusal(415, "Unsupported Media Type: Content-Type must be application/json")
+    if head.content_encoding not in ("", "identity"):
+        return Refusal(
+            415, f"Content-Encoding {head.content_encoding[:40]!r}: send the body as it is."
+        )
+    if not (head.accepts_json or head.accepts_events):
+        return Refusal(
+            406,
+            "Not Acceptable: Client must accept application/json, text/event-stream, or both",
+        )
+    return None
 
 
 class BodyLimits:
@@ -43,8 +67,9 @@ class BodyLimits:
     ) -> None:
         self._most_bytes = most_bytes
         self._call_bytes = min(most_bytes, call_bytes)
-        # A smaller body has neither too many bytes nor too many texts, whatever it asks for.
-        self._small_bytes = min(self._call_bytes, 2 * _MAX_STRINGS)
+        # A smaller body has neither too many bytes nor too many texts, whatever it asks for:
+        # it needs no `check`.
+        self.small_bytes = min(self._call_bytes, 2 * _MAX_STRINGS)
         self._timeout_s = timeout_s
         self._free_bytes = held_bytes
 
@@ -94,21 +119,19 @@ class BodyLimits:
         finally:
             self._free_bytes += size
 
-    def check(self, body: bytes, declared: Callable[[], int]) -> Refusal | None:
+    def check(self, body: bytes, declared_bytes: int) -> Refusal | None:
         """Why a body is refused that is too large; None where it is allowed.
 
         Args:
-            declared: bytes that its tool allows; looked at only for a body over the usual limit.
+            declared_bytes: that its tool allows; 0 where the usual limit holds.
         """
-        if len(body) <= self._small_bytes:
+        if len(body) <= self.small_bytes:
             return None
         if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:
             if not _is_json(body):
                 return Refusal(400, NOT_JSON, PARSE_ERROR)
             return Refusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
-        if len(body) <= self._call_bytes:
-            return None
-        limit = max(self._call_bytes, declared())
+        limit = max(self._call_bytes, declared_bytes)
         return _too_large(limit) if len(body) > limit else None
 
 

@@ -30,16 +30,14 @@ from pydantic import BaseModel, Field
 
 from searchbus_contracts import ErrorCode, Fault, TextContent, ToolEvent, encode
 
+from ..catalog import render
 from ..catalog.pages import Pages
 from ..catalog.view import ListedTool, View
 from ..http.answer import INERT, JSON, TEXT, UNTRUSTED, DisconnectWatch, EventStream, PlainAnswer
 from ..http.faults import PROBLEM, HttpError, failed, problem_of, unknown_toolset
 from ..http.head import Received, Refusal, media_types
-from ..search.lazy import is_call_tool
 from ..search.methods import SearchMethods
-from ..tools import render
-from ..tools.call import Served
-from ..tools.events import ForwardedEvents, log_data
+from ..tools.call import ForwardedEvents, Served, log_data
 from ..tools.reply import Reply
 from .calls import HttpCalls, failure_of, parameters, plain_app, read_arguments
 from .openapi import ALL_TOOLS, TOOLS, OpenApi, path_of
@@ -174,7 +172,7 @@ class HttpApi:
                 await result(served, form).send(send)
             return
         # What call_tool calls is known too late for the head of the response.
-        untrusted = listed is not None and (listed.descriptor.untrusted or is_call_tool(listed))
+        untrusted = listed is not None and (listed.descriptor.untrusted or listed.passes_on)
         stream = EventStream(send, _headers(untrusted=untrusted))
         with DisconnectWatch(receive, stream):
             await self._stream(stream, received, view, name, arguments)

@@ -36,11 +36,9 @@ from ..http.answer import TEXT, PlainAnswer
 from ..http.body import NOT_JSON, decode_json
 from ..http.faults import TOOL_ERROR, Form, HttpError, failed
 from ..http.head import Head, Received, Refusal
-from ..search.lazy import is_call_tool
 from ..tools.admission import HttpPolicy
-from ..tools.call import Served, ToolCalls, ToolRequest
+from ..tools.call import MISSING_CAPABILITY, Served, ToolCalls, ToolRequest
 from ..tools.faults import shown_error
-from ..tools.input_required import MISSING_CAPABILITY
 from ..tools.reply import Reply
 from ..tools.telemetry import MessageSpan
 
@@ -104,8 +102,8 @@ class HttpCalls:
         limits = self._policy.limits
         found = await limits.read(received.head, receive, lambda: self.everything.max_request_bytes)
         if isinstance(found, bytes):
-            declared = tool.descriptor.max_request_bytes if tool is not None else 0
-            found = limits.check(found, lambda: declared) or found
+            declared_bytes = tool.descriptor.max_request_bytes if tool is not None else 0
+            found = limits.check(found, declared_bytes) or found
         if isinstance(found, Refusal):
             raise HttpError.of(found)
         return found
@@ -147,12 +145,15 @@ class HttpCalls:
             Fault: the call failed.
             HttpError: the caller lacks a role.
         """
-        self._check_role(received, view, name, arguments)
+        target = self._calls.resolver.target(view, name, arguments)
+        refusal = self._policy.check_role(received.actor, RESOURCE, target.called)
+        if refusal is not None:
+            raise HttpError.of(refusal)
         with nullcontext() if inside else self.message(received, "tools/call") as outcome:
             try:
                 served = await self._calls.call(
                     ToolRequest(
-                        received.actor, view, name, arguments,
+                        received.actor, target, arguments,
                         on_event=on_event, timeout_s=timeout_s, for_composite=inside,
                     )
                 )  # fmt: skip
@@ -170,19 +171,6 @@ class HttpCalls:
         return self._policy.tracing.message(
             method, None, None, header=(head.traceparent, head.tracestate), meta={}
         )
-
-    def _check_role(
-        self, received: Received, view: View, name: str, arguments: dict[str, Any]
-    ) -> None:
-        if "*" in received.actor.roles:
-            return
-        listed = view.tools.get(name)
-        if listed is not None and is_call_tool(listed):
-            listed = self.everything.tools.get(str(arguments.get("name")))
-        descriptor = listed.descriptor if listed is not None else None
-        refusal = self._policy.check_role(received.actor, RESOURCE, descriptor)
-        if refusal is not None:
-            raise HttpError.of(refusal)
 
 
 def plain_app(

@@ -29,9 +29,7 @@ from starlette.routing import BaseRoute
 from searchbus_contracts import VERSION, Actor, Fault, encode, json_schema
 
 from ..catalog.view import ListedTool, View, validator
-from ..catalog.visible import visible
 from ..http.faults import CODES, Problem, problem_of
-from ..search.lazy import is_call_tool
 
 ROOT = "/api/v1"
 ALL_TOOLS = "tools"
@@ -100,7 +98,7 @@ class OpenApi:
             view: of `/mcp`.
             toolsets: to describe; empty for all.
         """
-        key = (view.version, view.visible_roles(actor), frozenset(toolsets))
+        key = (view.version, view.access(actor), frozenset(toolsets))
         if key not in self._kept:
             async with self._making:
                 if key not in self._kept:
@@ -120,7 +118,7 @@ class OpenApi:
         tools = [
             listed
             for listed in view.tools.values()
-            if visible(actor, listed.descriptor)
+            if actor.holds(listed.required_roles)
             and not listed.descriptor.client_capabilities  # which plain HTTP cannot have
             and (not toolsets or listed.descriptor.toolset in toolsets)
         ]
@@ -188,7 +186,7 @@ def _result(listed: ListedTool, components: Components) -> dict[str, Any]:
         schema = components.add(f"{listed.name} result", listed.output_schema)
         content = {"application/json": {"schema": schema}}
     else:
-        either = "what the called tool returns" if is_call_tool(listed) else "the result"
+        either = "what the called tool returns" if listed.passes_on else "the result"
         schema = {"type": "object", "description": f"Structured: {either}, or blocks of content."}
         content = {
             "text/plain": {"schema": {"type": "string"}},

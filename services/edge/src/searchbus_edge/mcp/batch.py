@@ -14,14 +14,12 @@ from ..http.answer import Answer, HttpAnswer, PlainAnswer
 from ..http.head import Received
 from .messages import Invalid, Notification, Request, read_message
 
-__all__ = ["MAX_BATCH", "Batch", "BatchRefused", "check_batch"]
-
 MAX_BATCH = 50
 Message = Request | Notification | Invalid
 ServeMessage = Callable[[Received, Message, Answer], Awaitable[None]]
 
 
-class BatchRefused(ValueError):
+class BatchError(ValueError):
     """The batch is refused as a whole; the message is for the client."""
 
     code = -32600
@@ -34,16 +32,16 @@ def check_batch(messages: list[Any], revision: str | None) -> None:
         revision: the MCP-Protocol-Version header; clients of 2025-03-26 send none.
 
     Raises:
-        BatchRefused: empty, too long, or of a revision without batches.
+        BatchError: empty, too long, or of a revision without batches.
     """
     if revision is not None and revision > "2025-03-26":
-        raise BatchRefused(f"Revision {revision} has no batches. Send one message per request.")
+        raise BatchError(f"Revision {revision} has no batches. Send one message per request.")
     if not messages:
-        raise BatchRefused("The batch is empty.")
+        raise BatchError("The batch is empty.")
     if not any(isinstance(message, dict) for message in messages):
-        raise BatchRefused("The batch has no message. Each must be a JSON object.")
+        raise BatchError("The batch has no message. Each must be a JSON object.")
     if len(messages) > MAX_BATCH:
-        raise BatchRefused(f"The batch has {len(messages)} messages; {MAX_BATCH} are allowed.")
+        raise BatchError(f"The batch has {len(messages)} messages; {MAX_BATCH} are allowed.")
 
 
 class Batch:
@@ -95,9 +93,7 @@ class Batch:
             await asyncio.gather(*runs, return_exceptions=True)
 
     async def _one(self, message: Message, answer: Answer) -> None:
-        # Of its own: a handler may keep its outcome there.
-        received = Received(self._received.head, self._received.actor, caller=self._received.caller)
-        await self._serve(received, message, answer)
+        await self._serve(self._received, message, answer)
 
 
 class _Streamed:

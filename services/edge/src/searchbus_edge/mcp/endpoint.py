@@ -1,7 +1,8 @@
 """One MCP endpoint over HTTP: the path of a request, from its head to its response.
 
 `Endpoint.__call__` reads from top to bottom: method → head → caller → abuse limit → transport rules
-→ body → role → message. A message is then served by the fast way, or else by the kernel.
+→ body → target of a call → its limits and roles → message. A message is then served by the fast
+way, or else by the kernel.
 """
 
 from __future__ import annotations
@@ -14,24 +15,21 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.subjects import is_token
 
 from ..catalog.registry import Registry
-from ..catalog.view import ListedTool
 from ..http.answer import Answer, DisconnectWatch, HttpAnswer
+from ..http.body import check_media_types
 from ..http.faults import refused, unknown_toolset
 from ..http.head import Received, Refusal
-from ..search.lazy import is_call_tool
 from ..tools.admission import HttpPolicy
 from ..tools.call import ToolCalls
 from ..tools.faults import raise_for
-from .batch import Batch, BatchRefused, check_batch
+from ..tools.resolve import Target
+from .batch import Batch, BatchError, check_batch
 from .fast import FastWay
 from .fast_search import FastSearch
-from .kernel import Kernel, is_modern
-from .messages import Invalid, Notification, Request, encode_error, parse_body, read_request
+from .kernel import Called, Kernel
+from .messages import Invalid, Notification, Request, encode_error, read_other, read_request
 from .running import RunningRequests
 from .servers import EndpointServer, EndpointServers
-
-__all__ = ["Endpoint", "Endpoints"]
-
 
 Message = Request | Notification | Invalid
 _CANCELLED = Fault(ErrorCode.CANCELLED, "The client cancelled the request.")
@@ -62,56 +60,62 @@ class Endpoint:
         received = await _admit(self._policy, self._path, scope, send)
         if received is None:
             return
-        body = received.head.check_media_types() or await self._body(received, receive)
+        limits = self._policy.limits
+        body = check_media_types(received.head) or await limits.read(
+            received.head, receive, self._server.largest_request
+        )
         if isinstance(body, Refusal):
             await refused(body).send(send)
             return
-        await self._serve(received, body, receive, send)
-
-    async def _body(self, received: Received, receive: Any) -> bytes | Refusal:
-        limits = self._policy.limits
-        body = await limits.read(
-            received.head, receive, lambda: self._calls.everything.max_request_bytes
-        )
-        if isinstance(body, Refusal):
-            return body
-        return limits.check(body, lambda: self._declared(body)) or body
-
-    def _declared(self, body: bytes) -> int:
-        """The bytes that the called tool allows, also through call_tool."""
         request = read_request(body)
-        listed = self._called(request) if request is not None else None
-        return listed.descriptor.max_request_bytes if listed is not None else 0
+        target = self._target(request)
+        if len(body) > limits.small_bytes:
+            declared_bytes = target.max_request_bytes if target is not None else 0
+            refusal = limits.check(body, declared_bytes)
+            if refusal is not None:
+                await refused(refusal).send(send)
+                return
+        message = request or read_other(body, modern=received.head.modern)
+        await self._serve(received, message, target, receive, send)
 
-    def _called(self, request: Request) -> ListedTool | None:
-        listed = self._server.view.tools.get(request.called_tool())
-        if listed is not None and is_call_tool(listed):
-            return self._calls.everything.tools.get(request.named_argument())
-        return listed
+    def _target(self, message: Message | None) -> Target | None:
+        """What a tools/call is for; None for every other message."""
+        if not isinstance(message, Request) or message.method != "tools/call":
+            return None
+        name = message.called_tool()
+        view = self._server.view
+        return self._calls.resolver.of_names(view, name, message.named_argument)
 
-    async def _serve(self, received: Received, body: bytes, receive: Any, send: Any) -> None:
+    async def _serve(
+        self,
+        received: Received,
+        message: Message | list[Any],
+        target: Target | None,
+        receive: Any,
+        send: Any,
+    ) -> None:
         """Serve the message, or each message of a batch."""
         answer = HttpAnswer(received.head, send)
-        message = parse_body(body, modern=is_modern(received.head.revision))
-        ready = self._fast.ready(received, message) if isinstance(message, Request) else None
-        if ready is not None:
-            # Nothing is waited for, so there is nothing to cancel when the client disconnects.
-            await answer.finish(ready)
-            return
+        if target is None and isinstance(message, Request):
+            ready = self._fast.ready(received, message)
+            if ready is not None:
+                # Nothing is waited for, so nothing is cancelled when the client disconnects.
+                await answer.finish(ready)
+                return
         with DisconnectWatch(receive, answer):
             if isinstance(message, list):
                 await self._serve_batch(received, message, answer, send)
-            elif (refusal := self._lacks_role(received, message)) is not None:
+            elif (refusal := self._lacks_role(received, target)) is not None:
                 await refused(refusal, _id_of(message)).send(send)
             else:
-                await self.message(received, message, answer)
+                await self.message(received, message, target, answer)
 
     async def _serve_batch(
         self, received: Received, messages: list[Any], answer: HttpAnswer, send: Any
     ) -> None:
         try:
             check_batch(messages, received.head.revision)
-        except BatchRefused as error:
+        except BatchError as error:
             await refused(Refusal(400, str(error), error.code)).send(send)
             return
         counted = True  # the first message, as the request that brought it
@@ -122,10 +126,11 @@ class Endpoint:
                 await answer.finish(*_refusal(message, error))
                 return
             counted = False
-            if (refusal := self._lacks_role(received, message)) is not None:
+            target = self._target(message)
+            if (refusal := self._lacks_role(received, target)) is not None:
                 await answer.finish(encode_error(_id_of(message), refusal.code, refusal.message))
                 return
-            await self.message(received, message, answer)
+            await self.message(received, message, target, answer)
 
         await Batch(messages, received, serve).answer(send, answer)
 
@@ -137,7 +142,9 @@ class Endpoint:
             return raise_for(fault)
         return None
 
-    async def message(self, received: Received, message: Message, answer: Answer) -> None:
+    async def message(
+        self, received: Received, message: Message, target: Target | None, answer: Answer
+    ) -> None:
         """Serve one message."""
         if isinstance(message, Invalid):
             await answer.finish(encode_error(message.id, message.code, message.message), status=400)
@@ -146,36 +153,36 @@ class Endpoint:
                 await self._cancel(received, message)
             error = await self._kernel.notification(received, message)
             await answer.finish(error or b"", status=400 if error else 202)
-        elif is_modern(received.head.revision):  # whose clients cancel by closing the connection
-            await self._request(received, message, answer)
+        elif received.head.modern:  # whose clients cancel by closing the connection
+            await self._request(received, message, target, answer)
         else:
-            work = self._request(received, message, answer)
+            work = self._request(received, message, target, answer)
             if not await self._running.run(received.caller, message.id, work):
                 reason = raise_for(_CANCELLED).error
                 await answer.finish(
                     encode_error(message.id, reason.code, reason.message, reason.data)
                 )
 
-    async def _request(self, received: Received, request: Request, answer: Answer) -> None:
-        fast = self._search if request.method == "tools/search" else self._fast
-        if not await fast.serve(received, request, answer):
-            await self._kernel.request(received, request, answer)
+    async def _request(
+        self, received: Received, request: Request, target: Target | None, answer: Answer
+    ) -> None:
+        if request.method == "tools/search":
+            served = await self._search.serve(received, request, answer)
+        else:
+            served = await self._fast.serve(received, request, answer, target)
+        if not served:
+            await self._kernel.request(Called.of(received, target), request, answer)
 
     async def _cancel(self, received: Received, message: Notification) -> None:
-        if not is_modern(received.head.revision):
+        if not received.head.modern:
             await self._running.cancel(received.caller, (message.params or {}).get("requestId"))
 
-    def _lacks_role(self, received: Received, message: Message) -> Refusal | None:
+    def _lacks_role(self, received: Received, target: Target | None) -> Refusal | None:
         """Why a call is refused whose tool needs a role that an identified caller lacks."""
-        if (
-            self._policy.authenticator.open
-            or not isinstance(message, Request)
-            or message.method != "tools/call"
-        ):
+        called = target.called if target is not None else None
+        if called is None or not called.required_roles:
             return None
-        listed = self._called(message)
-        descriptor = listed.descriptor if listed is not None else None
-        return self._policy.check_role(received.actor, self._path, descriptor)
+        return self._policy.check_role(received.actor, self._path, called)
 
 
 async def _admit(policy: HttpPolicy, path: str, scope: Any, send: Any) -> Received | None:

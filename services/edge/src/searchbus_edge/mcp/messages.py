@@ -1,7 +1,7 @@
 """JSON-RPC messages: the form of a body, read once.
 
-`parse_body` reads the envelope and leaves `params` as raw JSON. What is not a well-formed request
-is decoded as a whole, to say what is wrong with it.
+`read_request` reads the envelope and leaves `params` as raw JSON. What is not a well-formed request
+is decoded as a whole by `read_other`, to say what is wrong with it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,6 @@ from msgspec import Raw, Struct
 from searchbus_contracts.codec import long_integer
 
 from ..http.body import NOT_JSON, UNREADABLE, decode_json
-
-__all__ = [
-    "BAD_PARAMS",
-    "Invalid",
-    "Notification",
-    "Request",
-    "RequestId",
-    "encode_error",
-    "encode_result",
-    "parse_body",
-    "read_message",
-    "read_request",
-]
 
 RequestId = int | str
 BAD_PARAMS = "params must be an object of named parameters."
@@ -100,17 +87,14 @@ _named = msgspec.json.Decoder(_Named)
 _to_call = msgspec.json.Decoder(_ToCall)
 
 
-def parse_body(body: bytes, *, modern: bool) -> Message | list[Any]:
-    """The message of a body; the decoded JSON values of a batch.
+def read_other(body: bytes, *, modern: bool) -> Message | list[Any]:
+    """What a body is that `read_request` does not read; the decoded JSON values of a batch.
 
     Args:
         modern: of revision 2026-07-28 or later, where clients send no responses.
     """
     if refused := long_integer(body):
         return Invalid(PARSE_ERROR, refused)
-    request = read_request(body)
-    if request is not None:
-        return request
     try:
         value = decode_json(body)
     except ValueError:
@@ -119,7 +103,9 @@ def parse_body(body: bytes, *, modern: bool) -> Message | list[Any]:
 
 
 def read_request(body: bytes) -> Request | None:
-    """The request of a body; None where it is not a well-formed one."""
+    """The request of a body, as most are; None where it is not a well-formed one."""
+    if long_integer(body):
+        return None
     try:
         return _request.decode(body)
     except UNREADABLE:

@@ -5,18 +5,20 @@
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from searchbus_bus.transit import Transit
-from searchbus_contracts import Actor, Fault, ToolDescriptor
+from searchbus_contracts import Actor, Fault
 
 from ..auth.authenticator import Authenticator
-from ..auth.identity import Unauthenticated
-from ..catalog.visible import missing_role
+from ..auth.identity import UnauthenticatedError
+from ..catalog.view import ListedTool
 from ..http.body import BodyLimits
 from ..http.faults import retry_after_s
-from ..http.head import AddressRules, Received, Refusal, parse_head
+from ..http.head import Head, Received, Refusal, parse_head
 from .limits import LocalLimiter
 from .telemetry import Tracing
 
@@ -48,7 +50,7 @@ class HttpPolicy:
             return Refusal(400, "Send one Authorization header.")
         try:
             actor = await self.authenticator.identify(head.authorization, resource)
-        except Unauthenticated as error:
+        except UnauthenticatedError as error:
             challenge = self.authenticator.challenge(resource, error)
             return Refusal(401, error.message, -31401, ((b"www-authenticate", challenge),))
         caller = self._caller(scope, actor)
@@ -59,18 +61,16 @@ class HttpPolicy:
             return self._too_many(fault)
         return self.addresses.check(head) or Received(head, actor, caller=caller)
 
-    def check_role(
-        self, actor: Actor, resource: str, descriptor: ToolDescriptor | None
-    ) -> Refusal | None:
+    def check_role(self, actor: Actor, resource: str, called: ListedTool | None) -> Refusal | None:
         """Why a call is refused whose tool needs a role that an identified caller lacks
         (RFC 6750, 3.1).
 
         Args:
-            descriptor: of the tool; None for an unknown one.
+            called: the tool; None for an unknown one.
         """
-        if self.authenticator.open or descriptor is None:
+        if self.authenticator.open or called is None:
             return None
-        role = missing_role(actor, descriptor)
+        role = actor.missing(called.required_roles)
         if role is None:
             return None
         challenge = self.authenticator.insufficient(resource, role)
@@ -93,3 +93,49 @@ class HttpPolicy:
             (b"ratelimit", b'"requests";r=0;t=%d' % wait_s),
         )
         return Refusal(429, message, -31429, headers)
+
+
+class AddressRules:
+    """Allowed values of Host and Origin, against DNS rebinding.
+
+    Args:
+        hosts, origins: exact values; `name:*` allows any port.
+    """
+
+    def __init__(self, hosts: Sequence[str], origins: Sequence[str]) -> None:
+        self._hosts = _Allowed(hosts)
+        self._origins = _Allowed(origins)
+
+    def check(self, head: Head) -> Refusal | None:
+        """Why the request is refused; None where it is allowed. A missing Origin is allowed."""
+        if not self._hosts.allows(head.host):
+            return Refusal(421, "Invalid Host header")
+        if head.origin and not self._origins.allows(head.origin):
+            return Refusal(403, "Invalid Origin header")
+        return None
+
+    def check_probe(self, head: Head) -> Refusal | None:
+        """The same for what probes read, which name a process by its IP address or not at all.
+
+        Neither can be the name of a site that was made to lead here.
+        """
+        name, _, port = head.host.rpartition(":")
+        host = name if port.isascii() and port.isdigit() and name[-1:] != ":" else head.host
+        try:
+            ipaddress.ip_address(host.removeprefix("[").removesuffix("]") or "::")
+        except ValueError:
+            return self.check(head)
+        return None
+
+
+class _Allowed:
+    def __init__(self, values: Sequence[str]) -> None:
+        self._exact = frozenset(values)
+        self._any_port = frozenset(value[:-2] for value in values if value.endswith(":*"))
+
+    def allows(self, value: str) -> bool:
+        if value in self._exact:
+            return True
+        name, _, port = value.rpartition(":")
+        # Digits only: a browser reads `127.0.0.1:80@evil.example` as evil.example.
+        return name in self._any_port and port.isascii() and port.isdigit()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-import pytest
-
 from searchbus_contracts import (
     PromptArgument,
     PromptDescriptor,
@@ -15,11 +11,9 @@ from searchbus_contracts import (
     ResourceTemplate,
     TextContent,
     ToolAnnotations,
-    ToolReply,
 )
 from searchbus_contracts.tools import AudioContent, EmbeddedResource, ImageContent, ResourceLink
-from searchbus_edge.tools import render
-from searchbus_edge.tools.reply import Reply
+from searchbus_edge.catalog import render
 
 
 def test_tool_has_the_workers_schema_under_the_listed_name(make_tool):
@@ -39,42 +33,6 @@ def test_output_schema_is_the_workers_or_the_failures(make_tool):
     assert found["$defs"] == {"A": {"type": "string"}}
     assert found["anyOf"] == [{"type": "object", "properties": {}}, render.ERROR_SCHEMA]
     assert "$defs" in schema
-
-
-@pytest.mark.parametrize(
-    ("renderer", "text"),
-    [("json", {"results": [{"a": "é"}]}), ("results", [{"a": "é"}]), ("content", None)],
-)
-def test_text_is_made_of_the_structured_value(make_tool, renderer, text):
-    """As the renderer says; non-ASCII letters stay readable."""
-    structured = {"results": [{"a": "é"}]}
-    reply = Reply.of(ToolReply(structured=structured))
-    result = render.with_text(make_tool(renderer=renderer), reply)
-    assert result.value == structured
-    assert result.content == ()
-    if text is None:
-        assert result.text is None
-    else:
-        assert json.loads(result.text) == text
-        assert "é" in result.text.decode()
-
-
-def test_text_of_a_reply_without_results_is_null(make_tool):
-    """The renderer "results" finds none."""
-    reply = Reply.of(ToolReply(structured={"items": []}))
-    assert render.with_text(make_tool(renderer="results"), reply).text == b"null"
-
-
-def test_content_of_the_worker_is_kept(make_tool):
-    """With metadata and the mark of an error."""
-    reply = ToolReply(
-        content=(TextContent(text="own"),), structured={"a": 1}, is_error=True, meta={"x": 1}
-    )
-    shown = render.with_text(make_tool(renderer="json"), Reply.of(reply))
-    result = render.tool_result(shown.decoded())
-    assert [block.text for block in result.content] == ["own"]
-    assert result.is_error
-    assert result.meta == {"x": 1}
 
 
 def test_every_kind_of_content_is_rendered():

@@ -22,8 +22,6 @@ from mcp.shared.message import SessionMessage
 
 from searchbus_bus import end_task
 
-__all__ = ["ClientMessages", "Lines"]
-
 _HANDSHAKE = ("initialize", "notifications/initialized")
 _AT_ONCE = ("server/discover", "ping")
 """Answered by the first server, and not again by the edge's."""

@@ -20,14 +20,12 @@ from searchbus_runtime import StackState, read_state
 from searchbus_runtime.clients import join_clients, make_pipe
 from searchbus_runtime.state import is_claimed
 
-__all__ = ["StackClient", "StackFault"]
-
 START_TIMEOUT_S = 600.0
 """As long as `searchbus up` waits for its services."""
 _POLL_S = 0.1
 
 
-class StackFault(RuntimeError):
+class StackError(RuntimeError):
     """There is no stack to join; the message says what to do."""
 
 
@@ -71,7 +69,7 @@ class StackClient:
         """Join the stack that runs, or wait for one that starts, or start one. Blocks.
 
         Raises:
-            StackFault: the stack did not start.
+            StackError: the stack did not start.
         """
         give_up_s = time.monotonic() + START_TIMEOUT_S
         with self._turn(give_up_s):
@@ -122,14 +120,14 @@ class StackClient:
 
     def _wait(self, give_up_s: float, process: subprocess.Popen[bytes] | None = None) -> None:
         if process is not None and process.returncode is not None:
-            raise StackFault(f"The stack did not start. See {self.log}.")
+            raise StackError(f"The stack did not start. See {self.log}.")
         if time.monotonic() > give_up_s:
-            raise StackFault(
+            raise StackError(
                 f"The stack is not up after {START_TIMEOUT_S:.0f} s. See {self.log}, or stop what "
                 f"uses {self._folder}."
             )
         if self._leaving.wait(_POLL_S):
-            raise StackFault("The host has ended the connection.")
+            raise StackError("The host has ended the connection.")
 
     @contextmanager
     def _turn(self, give_up_s: float) -> Iterator[None]:

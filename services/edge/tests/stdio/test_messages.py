@@ -12,8 +12,8 @@ from mcp.shared._context_streams import create_context_streams
 from mcp.shared.message import SessionMessage
 
 from searchbus_bus import end_task
-from searchbus_edge.mcp import stdio_messages as module
-from searchbus_edge.mcp.stdio_messages import ClientMessages
+from searchbus_edge.stdio import messages as module
+from searchbus_edge.stdio.messages import ClientMessages
 
 INITIALIZE = {
     "protocolVersion": "2025-06-18",

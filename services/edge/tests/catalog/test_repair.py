@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_edge.tools.repair import Repair
+from searchbus_edge.catalog.repair import Repair
 
 SCHEMA = {
     "type": "object",

@@ -1,4 +1,4 @@
-"""Converts descriptors and replies of the bus to the types of MCP."""
+"""Descriptors and contents of the bus as types of MCP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from searchbus_contracts import (
     ResourceBody,
     ResourceDescriptor,
     ResourceTemplate,
-    ToolReply,
 )
 from searchbus_contracts.tools import (
     UNTRUSTED,
@@ -23,23 +22,8 @@ from searchbus_contracts.tools import (
     TextContent,
 )
 
-from ..catalog.view import ListedTool
-from .reply import Reply
+from .view import ListedTool
 
-__all__ = [
-    "content_block",
-    "marked_untrusted",
-    "output_schema",
-    "prompt",
-    "resource",
-    "resource_contents",
-    "template",
-    "tool",
-    "tool_result",
-    "with_text",
-]
-
-_parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 ERROR_SCHEMA: dict[str, Any] = {
     "type": "object",
     "title": "Failure",
@@ -86,31 +70,6 @@ def tool(listed: ListedTool) -> types.Tool:
         if hints
         else None,
         _meta=descriptor.meta,
-    )
-
-
-def with_text(listed: ListedTool, reply: Reply) -> Reply:
-    """The reply with its text.
-
-    With the renderers "json" and "results" the text is the structured content or a part of it, byte
-    by byte, so that the two cannot differ.
-    """
-    renderer = listed.descriptor.renderer
-    text = reply.structured
-    if reply.content or text is None or renderer == "content":
-        return reply
-    if renderer == "results":
-        text = bytes(_parts.decode(text).get("results", b"null"))
-    return msgspec.structs.replace(reply, text=text)
-
-
-def tool_result(reply: ToolReply) -> types.CallToolResult:
-    """A reply as the result of tools/call."""
-    return types.CallToolResult(
-        content=[content_block(block) for block in reply.content],
-        structured_content=reply.structured,
-        is_error=reply.is_error,
-        _meta=reply.meta,
     )
 
 

@@ -15,8 +15,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Repair"]
-
 _ABSENT = object()
 _LARGEST_INTEGER = 2**53
 """Above it a JSON number with a fraction does not name one integer (RFC 8259, 6)."""

@@ -1,4 +1,4 @@
-"""The key that signs what clients carry for the edge: cursors, tool state, ids of web pages.
+"""What clients carry for the edge, signed: cursors, ids of web pages, the state of tools.
 
 Each purpose has a key of its own, derived from the deployment's key, so that a signature for one
 purpose is worthless for another. Base64 is read strictly: a token has exactly one spelling.
@@ -11,17 +11,24 @@ import base64
 import binascii
 import fcntl
 import hashlib
+import hmac
 import logging
 import secrets
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from searchbus_runtime.files import write_atomically
 
+_URL_LETTERS = bytes.maketrans(b"+/", b"-_")
 log = logging.getLogger("searchbus.edge")
 KEY_FILE = "edge.key"
 _KEY_BYTES = 32
-_URL_LETTERS = bytes.maketrans(b"+/", b"-_")
+UNKNOWN_CURSOR = "Unknown cursor. Omit it to start from the first page."
+_MAX_CHARS = 2048
+_SIGNATURE_BYTES = 16
 
 
 def derived_key(key: bytes, purpose: str) -> bytes:
@@ -96,3 +103,54 @@ def read_key(path: Path) -> bytes:
             "and cursors issued with it become unknown."
         )
     return key
+
+
+class CursorError(ValueError):
+    """A cursor that was changed, or issued for another list."""
+
+
+class Cursors:
+    """Issues and reads cursors: a position in a list, signed together with the list it belongs to.
+
+    A cursor is `base64url(JSON . 16 bytes of signature)`. The signature covers the list, the query
+    and the caller, so that a cursor is valid in its own list only. It never holds a right. Every
+    page of a search has one, and nobody keeps it for long: BLAKE2 with a key takes a fifth of the
+    time of HMAC-SHA256.
+
+    Args:
+        key: shared by all edges of a deployment.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = derived_key(key, "cursors")
+
+    def issue(self, state: dict[str, Any], *bound_to: object) -> str:
+        """A cursor that holds `state` (JSON) and is valid for equal `bound_to` only."""
+        body = msgspec.json.encode(state)
+        return to_base64url(body + self._sign(body, bound_to))
+
+    def read(self, cursor: str, *bound_to: object) -> dict[str, Any]:
+        """The state of a cursor; raises CursorError."""
+        if len(cursor) > _MAX_CHARS or not cursor.isascii():
+            raise CursorError("too long, or not ASCII")
+        try:
+            raw = from_base64url(cursor)
+        except ValueError as error:
+            raise CursorError(str(error)) from None
+        body, signature = raw[:-_SIGNATURE_BYTES], raw[-_SIGNATURE_BYTES:]
+        if not hmac.compare_digest(signature, self._sign(body, bound_to)):
+            raise CursorError("the signature does not match")
+        state: dict[str, Any] = msgspec.json.decode(body)
+        return state
+
+    def _sign(self, body: bytes, bound_to: tuple[object, ...]) -> bytes:
+        # JSON has no zero byte, so that the two parts do not run together.
+        signed = _as_bytes(bound_to) + b"\0" + body
+        return hashlib.blake2b(signed, key=self._key, digest_size=_SIGNATURE_BYTES).digest()
+
+
+def _as_bytes(bound_to: tuple[object, ...]) -> bytes:
+    try:
+        return msgspec.json.encode(bound_to)
+    except UnicodeEncodeError:  # a token may name a caller with half a surrogate pair
+        return ascii(bound_to).encode()

@@ -26,14 +26,11 @@ from searchbus_runtime.services import DeclarationFault, installed_services, is_
 from searchbus_runtime.state import UnusableFolder, open_data_folder
 from searchbus_runtime.telemetry import configure_telemetry
 
-from ..bootstrap import open_edge
-from ..edge import Edge
-from ..search.lazy import LAZY
+from ..bootstrap import Edge, open_edge
+from ..catalog.view import LAZY
 from ..settings import EdgeSettings
-from .joining import StackClient, StackFault
-from .stdio_messages import ClientMessages, Lines
-
-__all__ = ["command"]
+from .joining import StackClient, StackError
+from .messages import ClientMessages, Lines
 
 log = logging.getLogger("searchbus.stdio")
 SERVICES_TIMEOUT_S = 20.0
@@ -63,7 +60,7 @@ def command(
             if not client.find():
                 _refuse_unknown(toolset, _declared(services))
             asyncio.run(_serve(client, folder, toolset, services))
-    except (Fault, StackFault, DeclarationFault, UnusableFolder, OSError) as error:
+    except (Fault, StackError, DeclarationFault, UnusableFolder, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         raise typer.Exit(1) from None
 
@@ -163,7 +160,7 @@ async def _follow_stack(bus: Bus, client: StackClient) -> None:
                 await asyncio.to_thread(client.join)
             else:
                 client.find()
-        except (StackFault, OSError) as error:
+        except (StackError, OSError) as error:
             log.error("%s", error)
 
 
@@ -196,7 +193,7 @@ def _declared(services: Mapping[str, Service]) -> set[str]:
 
 def _refuse_unknown(toolset: str | None, known: set[str]) -> None:
     if toolset is not None and toolset not in known:
-        raise StackFault(
+        raise StackError(
             f"There is no toolset {toolset}. Choose one of {', '.join(sorted(known))}, or leave "
             "out --toolset for all tools."
         )
