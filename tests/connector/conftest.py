@@ -30,8 +30,7 @@ from searchbus_contracts.retrieval import (
     SearchRequest,
 )
 from searchbus_edge.app import build_app
-from searchbus_edge.bootstrap import open_edge
-from searchbus_edge.edge import Edge
+from searchbus_edge.bootstrap import Edge, open_edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer, bind

@@ -11,10 +11,10 @@ import pytest
 from mcp import Client
 
 from searchbus_contracts.coverage import COVERAGE
-from searchbus_edge.composites import fanout
-from searchbus_edge.composites.coverage import FAILURES
-from searchbus_edge.composites.ids import Ids
-from searchbus_edge.state_key import load_key
+from searchbus_edge.auth.signing import load_key
+from searchbus_edge.composites import gathering
+from searchbus_edge.composites.gathering import FAILURES
+from searchbus_edge.composites.sources import Ids
 from searchbus_testing import until
 
 MODES = ["legacy", "auto"]
@@ -150,7 +150,7 @@ async def test_one_failing_source_is_named_and_the_other_answers(stack, name, mo
     Without the deadline the slow source would answer as well, after a minute.
     """
     # Half of the six seconds is for the answer: a busy machine needs more than a sixth.
-    monkeypatch.setattr(fanout, "SHARE", 0.5)
+    monkeypatch.setattr(gathering, "SHARE", 0.5)
     async with Client(f"{stack.url}/mcp/connector") as client:
         # What the first call of all loads is not to be loaded within the deadline.
         await client.call_tool("search", {"query": "dolphins"})

@@ -19,8 +19,7 @@ from searchbus_contracts import (
     ToolReply,
 )
 from searchbus_edge.app import build_app
-from searchbus_edge.bootstrap import open_edge
-from searchbus_edge.edge import Edge
+from searchbus_edge.bootstrap import Edge, open_edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_ingest.chunking import cut
 from searchbus_retrieval.library import Library

@@ -16,7 +16,7 @@ from searchbus_bus import Toolset, declared_tools
 from searchbus_contracts import Actor, Catalog, ToolDescriptor
 from searchbus_ddg.tools import DdgTools
 from searchbus_edge.composites.connector import Connector
-from searchbus_edge.search.lazy import LAZY_TOOLS
+from searchbus_edge.search.lazy import own_tools
 from searchbus_evaluation.evaluation import entry_of, read_catalogue
 from searchbus_retrieval.tools import FomcTools
 from searchbus_toolindex.embedding import Embeds
@@ -125,4 +125,4 @@ def _read(name: str, folder: Path) -> ToolSet:
 def _shipped_tools() -> Iterable[ToolDescriptor]:
     for toolset in _TOOLSETS:
         yield from declared_tools(toolset)
-    yield from LAZY_TOOLS
+    yield from own_tools()

@@ -22,9 +22,8 @@ from searchbus_bus import Call, MemoryBroker, Worker
 from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import TextContent, ToolCall, ToolDescriptor, ToolReply
 from searchbus_edge.app import build_app
-from searchbus_edge.auth.jwks import Jwks
-from searchbus_edge.bootstrap import open_edge
-from searchbus_edge.edge import Edge
+from searchbus_edge.auth.tokens import Jwks
+from searchbus_edge.bootstrap import Edge, open_edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer

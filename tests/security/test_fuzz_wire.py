@@ -29,7 +29,7 @@ from searchbus_contracts.headers import (
     TIMEOUT_MS,
     TRACEPARENT,
 )
-from searchbus_edge.catalog.cursors import BadCursor, Cursors
+from searchbus_edge.auth.signing import CursorError, Cursors
 from searchbus_edge.catalog.view import validator
 from searchbus_testing import until
 
@@ -124,7 +124,7 @@ def test_any_cursor_is_refused_but_our_own(examples):
     def check(cursor: str, bound: tuple[Any, ...]) -> None:
         try:
             state = cursors.read(cursor, *bound)
-        except BadCursor:
+        except CursorError:
             return
         assert (cursor, bound, state) == (own, ("tools", None, "alice"), {"o": 5})
 

@@ -11,10 +11,8 @@ import time
 import pytest
 from joserfc.jwk import ECKey, RSAKey, import_key
 
-from searchbus_edge.auth.identity import Unauthenticated
-from searchbus_edge.auth.jwks import ALGORITHMS, PublicKey
-from searchbus_edge.auth.roles import roles_of
-from searchbus_edge.auth.tokens import verify_signature
+from searchbus_edge.auth.identity import UnauthenticatedError, roles_of
+from searchbus_edge.auth.tokens import ALGORITHMS, PublicKey, verify_signature
 
 from .conftest import KEYS, RESOURCE
 
@@ -195,7 +193,7 @@ async def test_wycheproof_signatures(reference):
         for case in group["tests"]:
             try:
                 await verify_signature(case["jws"], OneKey(raw))
-            except Unauthenticated:
+            except UnauthenticatedError:
                 good = False
             else:
                 good = True

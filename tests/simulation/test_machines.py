@@ -23,7 +23,7 @@ from searchbus_bus.store.lease import Lease
 from searchbus_contracts import Fault
 from searchbus_ddg.egress import egress_id
 from searchbus_ddg.lease import LEASE_TTL_S, claim, lease_of
-from searchbus_edge.catalog.cursors import BadCursor, Cursors
+from searchbus_edge.auth.signing import CursorError, Cursors
 from searchbus_edge.tools.limits import SharedLimiter
 from searchbus_upstream.breaker import Breaker
 
@@ -276,15 +276,15 @@ class CursorMachine(RuleBasedStateMachine):
     def misuse(self, data: st.DataObject, other: tuple[str, str]) -> None:
         cursor, _, bound = data.draw(st.sampled_from(self.issued))
         if other != bound:
-            with pytest.raises(BadCursor):
+            with pytest.raises(CursorError):
                 self.edges[0].read(cursor, *other)
-        with pytest.raises(BadCursor):
+        with pytest.raises(CursorError):
             self.stranger.read(cursor, *bound)
         place = data.draw(st.integers(0, len(cursor) - 2))
         letter = "A" if cursor[place] != "A" else "B"
-        with pytest.raises(BadCursor):
+        with pytest.raises(CursorError):
             self.edges[1].read(cursor[:place] + letter + cursor[place + 1 :], *bound)
-        with pytest.raises(BadCursor):
+        with pytest.raises(CursorError):
             self.edges[1].read(cursor[:place], *bound)
 
 

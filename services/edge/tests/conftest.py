@@ -36,10 +36,9 @@ from searchbus_contracts import (
     ToolReply,
 )
 from searchbus_edge.app import build_app
-from searchbus_edge.bootstrap import open_edge
+from searchbus_edge.bootstrap import Edge, open_edge
 from searchbus_edge.catalog.registry import Registry
 from searchbus_edge.catalog.view import ListedTool
-from searchbus_edge.edge import Edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer

@@ -11,7 +11,9 @@ import pytest
 
 from searchbus_bus import Call, Worker
 from searchbus_contracts import ToolCall, ToolDescriptor, ToolReply
+from searchbus_edge.app import build_app
 from searchbus_edge.settings import EdgeSettings
+from searchbus_runtime import Health
 from searchbus_testing import until
 
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -168,6 +170,50 @@ async def test_unknown_method_is_method_not_found(http):
     body = {"jsonrpc": "2.0", "id": 1, "method": "no/such", "params": {}}
     response = await http.post("/mcp", json=body)
     assert "-32601" in response.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/mcp", 400), ("GET", "/mcp", 405), ("POST", "/mcp/nope", 404), ("GET", "/", 200),
+        ("POST", "/", 405), ("GET", "/nowhere", 404), ("GET", "/healthz", 200),
+        ("GET", "/readyz", 200), ("GET", "/metrics", 200), ("GET", "/documents/a/b", 503),
+        ("GET", "/.well-known/oauth-protected-resource", 404), ("GET", "/docs", 200),
+        ("GET", "/docs/start.js", 200), ("GET", "/docs/nothing", 404), ("GET", "/openapi.json", 200),
+        ("GET", "/api/v1/tools", 200), ("POST", "/api/v1/tools/say", 200),
+        ("POST", "/api/v1/tools/fail", 429), ("POST", "/api/v1/tools", 405), ("GET", "/read", 400),
+        ("GET", "/searxng", 403), ("DELETE", "/searxng", 405), ("POST", "/tavily/search", 400),
+        ("GET", "/tavily/crawl", 404),
+    ],
+)  # fmt: skip
+async def test_every_answer_has_the_headers_of_all(http, method, path, status):
+    """Whichever interface gives it, also for failures and addresses where there is nothing."""
+    body = {"json": {}} if method == "POST" else {}
+    response = await http.request(method, path, **body)
+    assert response.status_code == status
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_mcp_result_has_the_headers_of_all(http):
+    """On the fast way too, which writes them without events of ASGI; and in a stream."""
+    for accept in ("application/json", "text/event-stream"):
+        response = await http.post("/mcp", json=LIST, headers={"Accept": accept})
+        assert response.status_code == 200
+        assert response.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_error_of_a_page_shows_nothing(running, monkeypatch):
+    """A fixed text; the server logs it."""
+
+    async def broken(*arguments, **options):
+        raise RuntimeError("secret-canary")
+
+    monkeypatch.setattr(type(running.edge.documents), "get", broken)
+    transport = httpx.ASGITransport(build_app(running.edge, Health()), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+        response = await http.get("/documents/a/b")
+    assert (response.status_code, response.text) == (500, "Internal Server Error")
+    assert response.headers["x-content-type-options"] == "nosniff"
 
 
 async def test_about_lists_the_endpoints(http):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import pytest
+
 from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import Actor
 from searchbus_edge.auth.authenticator import Authenticator
@@ -81,3 +85,12 @@ async def test_edge_is_not_ready_before_it_has_discovered_services(bus, tmp_path
         bus.transport.restore()
         await edge.directory.refresh()
         assert await edge.ready()
+
+
+async def test_parts_cannot_be_replaced_after_the_start(bus, tmp_path):
+    """Replacements go to the bootstrap."""
+    async with open_edge(bus, EdgeSettings(_env_file=None, data_dir=tmp_path)) as edge:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            edge.settings = None
+        assert await edge.ready()
+        await edge.end_streams()

@@ -5,23 +5,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI
-from fastapi.responses import JSONResponse, Response
-from starlette.requests import Request
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
 
 from searchbus_bus.client.parts import Transit
-from searchbus_contracts import VERSION, Actor, ErrorCode, Fault
+from searchbus_contracts import VERSION, Actor, Fault, encode
 from searchbus_contracts.subjects import is_token
 from searchbus_runtime import Health
 from searchbus_runtime.health import respond
 from searchbus_runtime.protocol import drained
 
 from .auth.authenticator import METADATA_PATH, metadata
-from .edge import Edge
-from .http.head import Refusal, parse_head
-from .tools.telemetry import count_refused
-
-__all__ = ["EdgeApp", "build_app"]
+from .bootstrap import Edge
+from .http.answer import TEXT, PlainAnswer
+from .http.faults import PAGE, HttpError, failed
+from .http.head import Headers, Refusal, parse_head
+from .interfaces.calls import allowed, bare_app
 
 DOCUMENT_TIMEOUT_S = 30.0
 
@@ -33,60 +32,53 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
     without a credential, and metrics are on the health port only.
     """
     signed_in = not edge.authenticator.open
-    app = FastAPI(
-        title="searchbus",
-        version=VERSION,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        # The address of a redirect would be the Host that the client sends.
-        redirect_slashes=False,
-        # Its span would take any client's context as the parent; calls/telemetry.py decides that.
-        telemetry={"tracing": False},
-    )
+    app = bare_app()
 
-    async def caller(request: Request, resource: str) -> Actor | Response:
-        """Who sends a request, or the response that refuses it."""
+    async def admit(request: Request, resource: str) -> Actor:
+        """Who sends a request; raises HttpError."""
         # The address first: a page of another site learns nothing, not even of credentials.
         refusal = edge.policy.addresses.check(parse_head(request.headers.raw))
         found = refusal or await edge.policy.admit(request.scope, resource)
-        if not isinstance(found, Refusal):
-            return found.actor
-        count_refused(found.status)
-        response = Response(found.message, found.status, media_type="text/plain")
-        response.raw_headers.extend(found.headers)
-        return response
+        if isinstance(found, Refusal):
+            raise HttpError.of(found)
+        return found.actor
+
+    @app.exception_handler(Fault)
+    @app.exception_handler(HttpError)
+    async def fail(request: Request, error: Fault | HttpError) -> PlainAnswer:
+        return failed(error, PAGE)
+
+    @app.exception_handler(HTTPException)
+    async def nowhere(request: Request, error: HTTPException) -> PlainAnswer:
+        methods = allowed(app, request.scope).encode()
+        headers = ((b"allow", methods),) if methods else ()
+        body = encode({"detail": error.detail})
+        return PlainAnswer(body, status=error.status_code, headers=headers)
 
     @app.get("/")
-    async def about(request: Request) -> Response:
+    async def about(request: Request) -> PlainAnswer:
         """Name, version and endpoints."""
-        actor = await caller(request, "/mcp")
-        if isinstance(actor, Response):
-            return actor
-        return JSONResponse(
-            {
-                "name": "searchbus",
-                "version": VERSION,
-                "endpoints": ["/mcp", *(f"/mcp/{name}" for name in edge.registry.toolsets)],
-            }
-        )
+        await admit(request, "/mcp")
+        endpoints = ["/mcp", *(f"/mcp/{name}" for name in edge.registry.toolsets)]
+        found = {"name": "searchbus", "version": VERSION, "endpoints": endpoints}
+        return PlainAnswer(encode(found))
 
     @app.get("/healthz")
     @app.get("/readyz")
     @app.get("/metrics")
-    async def state(request: Request) -> Response:
+    async def state(request: Request) -> PlainAnswer:
         """Liveness, readiness, metrics; the health port answers these to any Host."""
         refusal = edge.policy.addresses.check_probe(parse_head(request.headers.raw))
         if refusal is not None:
-            return Response(refusal.message, refusal.status, media_type="text/plain")
+            return _text(refusal.message, refusal.status)
         if signed_in and request.url.path == "/metrics":
             return _not_found()
         status, content_type, body = await respond(health, request.url.path)
-        return Response(body, status_code=status, media_type=content_type)
+        return PlainAnswer(body, status=status, content_type=content_type.encode())
 
     @app.get(METADATA_PATH)
     @app.get(METADATA_PATH + "/{path:path}")
-    async def resource_metadata(path: str = "") -> Response:
+    async def resource_metadata(path: str = "") -> PlainAnswer:
         """OAuth 2.0 Protected Resource Metadata (RFC 9728), of the edge and of each endpoint.
 
         Strangers read them: they are the same for a toolset that does not exist.
@@ -97,34 +89,28 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
             return _not_found()
         issuer = edge.settings.issuer if edge.settings.mode == "jwt" else None
         found = metadata(edge.authenticator, f"/{path}" if path else "", issuer)
-        return JSONResponse(found, headers={"Cache-Control": "max-age=300"})
+        return PlainAnswer(encode(found), headers=((b"cache-control", b"max-age=300"),))
 
     @app.get("/documents/{collection}/{document_id:path}")
-    async def document(request: Request, collection: str, document_id: str) -> Response:
+    async def document(request: Request, collection: str, document_id: str) -> PlainAnswer:
         """A document that has no address of its own, for people who follow a citation."""
-        actor = await caller(request, "/mcp/connector")
-        if isinstance(actor, Response):
-            return actor
-        try:
-            found = await edge.documents.get(
-                collection, document_id, actor=actor, timeout_s=DOCUMENT_TIMEOUT_S
-            )
-        except Fault as fault:
-            status = 404 if fault.code in (ErrorCode.NOT_FOUND, ErrorCode.INVALID_ARGUMENT) else 503
-            return Response(fault.failure.message, status_code=status, media_type="text/plain")
-        # The text is not ours: never render it as markup, never guess its type.
-        headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
-        return Response(
-            f"{found.title}\n\n{found.text}",
-            media_type="text/plain; charset=utf-8",
-            headers=headers,
+        actor = await admit(request, "/mcp/connector")
+        found = await edge.documents.get(
+            collection, document_id, actor=actor, timeout_s=DOCUMENT_TIMEOUT_S
         )
+        # The text is not ours: never render it as markup.
+        headers = ((b"content-security-policy", b"sandbox"),)
+        return _text(f"{found.title}\n\n{found.text}", headers=headers)
 
     return EdgeApp(edge, app)
 
 
-def _not_found() -> Response:
-    return Response("not found", status_code=404, media_type="text/plain")
+def _text(text: str, status: int = 200, headers: Headers = ()) -> PlainAnswer:
+    return PlainAnswer(text.encode(), status=status, content_type=TEXT, headers=headers)
+
+
+def _not_found() -> PlainAnswer:
+    return _text("not found", 404)
 
 
 class EdgeApp:

@@ -7,21 +7,23 @@ async with open_edge(bus, settings, default_actor=reader) as edge:
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
-from searchbus_bus import Bus, Directory, KeyValue
+from searchbus_bus import Bus, Directory, KeyValue, Worker
+from searchbus_bus.catalog.services import Listing
 from searchbus_contracts import Actor
 from searchbus_runtime.pins import PinFile
 
 from .auth.authenticator import Authenticator
 from .auth.identity import ANONYMOUS
+from .auth.signing import Cursors, load_key
 from .auth.static_keys import KeyFile, StaticKeys
-from .catalog.changes import ListChanges
-from .catalog.cursors import Cursors
 from .catalog.pages import Pages
 from .catalog.pinning import Pinning
 from .catalog.prompts import Prompts
@@ -29,38 +31,76 @@ from .catalog.registry import Registry
 from .catalog.resources import Resources
 from .composites.connector import Connector, build_worker
 from .composites.documents import Documents
-from .composites.ids import Ids
-from .composites.lazy import add_lazy_tools
-from .composites.own_worker import OwnWorker
-from .composites.similarity import Similarity
-from .composites.sources import Source
+from .composites.passages import Similarity
+from .composites.sources import Ids, Source
 from .composites.web import Web
-from .edge import ASGI, Edge
-from .http.admission import HttpPolicy
 from .http.body import BodyLimits
-from .http.head import AddressRules
-from .interfaces.api.app import SEGMENTS, HttpApi
-from .interfaces.api.openapi import OpenApi
-from .interfaces.api.tool_list import ToolList
+from .interfaces.api import SEGMENTS, HttpApi
 from .interfaces.calls import HttpCalls
-from .interfaces.compat.app import INTERFACES, OtherApis
+from .interfaces.read import read_app
+from .interfaces.searxng import searxng_app
+from .interfaces.tavily import tavily_app
 from .mcp.endpoint import Endpoints
 from .mcp.running import RunningRequests
-from .mcp.servers import EndpointServers, Handlers
+from .mcp.servers import EndpointServers, Handlers, ListChanges, OwnWorker
 from .search.finder import Finder
-from .search.lazy import LazyTools, lazy_tools
+from .search.lazy import Lazy, own_tools
 from .search.methods import SearchMethods
 from .settings import EdgeSettings
-from .state_key import load_key
+from .tools.admission import AddressRules, HttpPolicy
 from .tools.audit import AuditLog
 from .tools.call import ToolCalls
 from .tools.limits import LocalLimiter, SharedLimiter
+from .tools.resolve import Resolver
 from .tools.telemetry import Tracing
 
 if TYPE_CHECKING:
-    from .auth.jwks import Jwks
+    from .auth.tokens import Jwks
 
-__all__ = ["open_edge"]
+ASGI = Callable[[Any, Any, Any], Awaitable[None]]
+"""An application: takes the scope, receive and send of an HTTP request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The parts of a running edge, for HTTP, stdio and tests.
+
+    Args:
+        registry: the merged view of all workers' catalogs.
+        servers: one MCP server per endpoint, for HTTP and stdio.
+        endpoints: the HTTP side of each endpoint.
+        policy: admits the HTTP requests of all interfaces.
+        http_calls: the same pipeline for interfaces of plain HTTP.
+        interfaces: those that are served, by the first segments of their paths.
+        connector: the composites, to be served on the bus like any worker.
+    """
+
+    settings: EdgeSettings
+    bus: Bus
+    directory: Directory
+    registry: Registry
+    servers: EndpointServers
+    endpoints: Endpoints
+    policy: HttpPolicy
+    http_calls: HttpCalls
+    interfaces: Mapping[str, ASGI]
+    authenticator: Authenticator
+    documents: Documents
+    connector: Worker
+    changes: ListChanges
+    audit: AuditLog
+
+    async def ready(self) -> bool:
+        """Whether the catalogues of the services were read; a service that is away is no reason."""
+        return self.directory.discovered
+
+    def away(self) -> dict[str, str]:
+        """The services that are away, and since when."""
+        return {absence.service: str(absence) for absence in self.directory.absences}
+
+    async def end_streams(self) -> None:
+        """End the open listen streams: they would hold the server's shutdown for its whole time."""
+        self.changes.close()
 
 
 @asynccontextmanager
@@ -94,14 +134,15 @@ async def open_edge(
         expected: services that stay listed while they are away; by default REQUIRED_SERVICES.
     """
     base_url = base_url or settings.base_url(settings.port)
-    key = _state_key(settings)
+    given = settings.state_key
+    key = load_key(given.get_secret_value() if given else None, settings.data_dir)
     bus.transit.total_bytes = settings.large_answer_bytes
     bus.transit.caller_bytes = settings.large_answer_bytes_per_caller
     async with AsyncExitStack() as stack:
         if authenticator is None:
             if jwks is None and settings.mode == "jwt":
                 # Imported here, as the verifier below: few stacks check tokens.
-                from .auth.jwks import Jwks
+                from .auth.tokens import Jwks
 
                 jwks = Jwks(settings.issuer or "", settings.jwks_url)
                 stack.push_async_callback(jwks.close)
@@ -109,85 +150,17 @@ async def open_edge(
         tracing = tracing or Tracing(trust=settings.trusts_traces)
         if store is None:
             store = await bus.key_value("limits", ttl_s=3600.0, max_bytes=16 * 2**20)
-        limits = _Limits(settings, store, clock, edges=lambda: directory.count(worker.service))
-
-        changes = ListChanges()
-        directory = Directory(
-            bus,
-            expected=settings.required_services or () if expected is None else expected,
-            grace_s=settings.grace_s,
-            lost_grace_s=settings.lost_grace_s,
-            on_change=changes.notify,
-            prepare=lambda listing: registry.prepare(listing),
-            declared=declared,
-        )
-        cursors = Cursors(key)
-        finder = Finder(bus, directory, cursors, limits.search, enabled=settings.search)
-        registry = Registry(
-            directory,
-            settings.toolset_order,
-            own=lazy_tools(settings.call_tool_name),
-            own_offered=lambda: finder.available,
-            pinned=settings.pinned_tools,
-            pinning=_pinning(settings),
-        )
-        audit = AuditLog(arguments=settings.audit_arguments)
-        stack.callback(audit.close)
-        calls = ToolCalls(
-            bus,
-            registry,
-            LazyTools(finder),
-            limiter=limits.call,
-            costly=limits.costly,
-            audit=audit,
-            timeout_cap_s=settings.call_timeout_cap_s,
-        )
-        search = SearchMethods(finder)
-        pages = Pages(cursors, page_size=settings.page_size)
-        # State that a client carries for a tool comes back unchanged or not at all.
-        state_boundary = RequestStateBoundary(
-            RequestStateSecurity(keys=[key.hex()]), default_audience="searchbus"
-        )
-        servers = EndpointServers(
-            Handlers(
-                registry=registry,
-                calls=calls,
-                pages=pages,
-                resources=Resources(bus, cursors, page_size=settings.page_size),
-                prompts=Prompts(bus),
-                search=search,
-                listen=changes.handler,
-                middleware=(
-                    tracing.middleware,
-                    OwnWorker(bus).refuse,
-                    search.declare,
-                    state_boundary,
-                ),
-                default_actor=default_actor,
-                list_ttl_ms=settings.list_ttl_ms,
-            )
-        )
-
-        ids = Ids(key)
-        documents = Documents(bus, ids, directory, base_url=base_url)
-        similarity = Similarity(bus, directory)
-        if sources is None:
-            sources = (documents, Web(calls, ids, registry, similarity))
-        weights = settings.connector_sources
-        weighted = [(source, weights.get(source.name, 0.0)) for source in sources]
-        connector = Connector(weighted, similarity)
-        worker = build_worker(connector)
-        if settings.search:
-            add_lazy_tools(worker, calls)
-
-        await directory.start()
-        stack.push_async_callback(directory.close)
-        running = RunningRequests(bus, key, service=worker.service)
+        tools = _Tools(bus, settings, key, store, clock, declared, expected)
+        stack.callback(tools.audit.close)
+        documents = _add_composites(tools, bus, settings, key, base_url, sources)
+        await tools.directory.start()
+        stack.push_async_callback(tools.directory.close)
+        running = RunningRequests(bus, key, service=tools.worker.service)
         await running.start()
         stack.push_async_callback(running.close)
         policy = HttpPolicy(
             authenticator=authenticator,
-            abuse=limits.abuse,
+            abuse=tools.limits.abuse,
             tracing=tracing,
             addresses=AddressRules(settings.hosts, settings.origins),
             limits=BodyLimits(
@@ -196,32 +169,163 @@ async def open_edge(
                 timeout_s=settings.body_timeout_s,
             ),
         )
-        http_calls = HttpCalls(registry, calls, policy)
-        interfaces: dict[str, ASGI] = {}
-        if "api" in settings.http_interfaces:
-            openapi = OpenApi(
-                server_url=settings.public_url or "/", signed_in=not authenticator.open
-            )
-            api = HttpApi(http_calls, ToolList(http_calls, pages, search), openapi)
-            interfaces |= dict.fromkeys(SEGMENTS, api)
-        others = OtherApis(http_calls, clock=clock)
-        interfaces |= {name: others for name in INTERFACES if name in settings.http_interfaces}
+        servers = _servers(tools, bus, settings, key, tracing, default_actor)
+        http_calls = HttpCalls(tools.registry, tools.calls, policy)
         yield Edge(
             settings=settings,
             bus=bus,
-            directory=directory,
-            registry=registry,
+            directory=tools.directory,
+            registry=tools.registry,
             servers=servers,
-            endpoints=Endpoints(registry, servers, calls, policy, running),
+            endpoints=Endpoints(tools.registry, servers, tools.calls, policy, running),
             policy=policy,
             http_calls=http_calls,
-            interfaces=interfaces,
+            interfaces=_interfaces(
+                tools, settings, http_calls, clock, signed_in=not authenticator.open
+            ),
             authenticator=authenticator,
             documents=documents,
-            connector=worker,
-            changes=changes,
-            audit=audit,
+            connector=tools.worker,
+            changes=tools.changes,
+            audit=tools.audit,
         )
+
+
+class _Tools:
+    """What finds and calls tools, for every interface."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        settings: EdgeSettings,
+        key: bytes,
+        store: KeyValue,
+        clock: Callable[[], float],
+        declared: Mapping[str, str] | None,
+        expected: Collection[str] | None,
+    ) -> None:
+        self.worker = build_worker()
+        self.changes = ListChanges()
+        self.directory = Directory(
+            bus,
+            expected=settings.required_services or () if expected is None else expected,
+            grace_s=settings.grace_s,
+            lost_grace_s=settings.lost_grace_s,
+            on_change=self.changes.notify,
+            prepare=self._prepare,
+            declared=declared,
+        )
+        edges = partial(self.directory.count, self.worker.service)
+        self.limits = _Limits(settings, store, clock, edges)
+        cursors = Cursors(key)
+        finder = Finder(bus, self.directory, cursors, self.limits.search, enabled=settings.search)
+        self.search = SearchMethods(finder)
+        self.pages = Pages(cursors, page_size=settings.page_size)
+        self.resources = Resources(bus, cursors, page_size=settings.page_size)
+        self.registry = Registry(
+            self.directory,
+            settings.toolset_order,
+            own=own_tools(settings.call_tool_name),
+            own_offered=finder.offered,
+            pinned=settings.pinned_tools,
+            pinning=_pinning(settings),
+        )
+        self.audit = AuditLog(arguments=settings.audit_arguments)
+        self.calls = ToolCalls(
+            bus,
+            Resolver(self.registry),
+            self.worker,
+            limiter=self.limits.call,
+            costly=self.limits.costly,
+            audit=self.audit,
+            timeout_cap_s=settings.call_timeout_cap_s,
+        )
+        if settings.search:
+            self.worker.add(Lazy(finder, self.registry, self.calls))
+
+    async def _prepare(self, listing: Listing) -> None:
+        await self.registry.prepare(listing)
+
+
+def _add_composites(
+    tools: _Tools,
+    bus: Bus,
+    settings: EdgeSettings,
+    key: bytes,
+    base_url: str,
+    sources: Sequence[Source] | None,
+) -> Documents:
+    """Add the composites to the edge's own worker; the source of documents is also a page."""
+    ids = Ids(key)
+    documents = Documents(bus, ids, tools.directory, base_url=base_url)
+    similarity = Similarity(bus, tools.directory)
+    if sources is None:
+        sources = (documents, Web(tools.calls, ids, tools.registry, similarity))
+    weights = settings.connector_sources
+    weighted = [(source, weights.get(source.name, 0.0)) for source in sources]
+    tools.worker.add(Connector(weighted, similarity))
+    return documents
+
+
+def _servers(
+    tools: _Tools,
+    bus: Bus,
+    settings: EdgeSettings,
+    key: bytes,
+    tracing: Tracing,
+    default_actor: Actor,
+) -> EndpointServers:
+    """The MCP servers of all endpoints."""
+    # State that a client carries for a tool comes back unchanged or not at all.
+    state_boundary = RequestStateBoundary(
+        RequestStateSecurity(keys=[key.hex()]), default_audience="searchbus"
+    )
+    return EndpointServers(
+        Handlers(
+            registry=tools.registry,
+            calls=tools.calls,
+            pages=tools.pages,
+            resources=tools.resources,
+            prompts=Prompts(bus),
+            search=tools.search,
+            listen=tools.changes.handler,
+            middleware=(
+                tracing.middleware,
+                OwnWorker(bus).refuse,
+                tools.search.declare,
+                state_boundary,
+            ),
+            default_actor=default_actor,
+            list_ttl_ms=settings.list_ttl_ms,
+        )
+    )
+
+
+def _interfaces(
+    tools: _Tools,
+    settings: EdgeSettings,
+    http_calls: HttpCalls,
+    clock: Callable[[], float],
+    *,
+    signed_in: bool,
+) -> dict[str, ASGI]:
+    """The interfaces of plain HTTP by the first segments of their paths."""
+    found: dict[str, ASGI] = {}
+    if "api" in settings.http_interfaces:
+        api = HttpApi(
+            http_calls, tools.pages, tools.search,
+            server_url=settings.public_url or "/", signed_in=signed_in,
+        )  # fmt: skip
+        found |= dict.fromkeys(SEGMENTS, api)
+    web_apps: dict[str, Callable[[HttpCalls], ASGI]] = {
+        "searxng": searxng_app,
+        "tavily": partial(tavily_app, clock=clock),
+        "read": read_app,
+    }
+    for name, make in web_apps.items():
+        if name in settings.http_interfaces:
+            found[name] = make(http_calls)
+    return found
 
 
 class _Limits:
@@ -255,11 +359,6 @@ def _pinning(settings: EdgeSettings) -> Pinning | None:
     if not settings.hold_changes or settings.pin_file is None:
         return None
     return Pinning(PinFile(settings.pin_file), settings.hold_changes)
-
-
-def _state_key(settings: EdgeSettings) -> bytes:
-    key = settings.state_key
-    return load_key(key.get_secret_value() if key else None, settings.data_dir)
 
 
 def _authenticator(

@@ -8,9 +8,9 @@ from pathlib import Path
 from searchbus_runtime.files import damage
 from searchbus_runtime.pins import PinFile
 
+from .auth.signing import KEY_FILE, read_key
 from .auth.static_keys import KeyFile
 from .settings import EdgeSettings
-from .state_key import KEY_FILE, read_key
 
 __all__ = ["files"]
 

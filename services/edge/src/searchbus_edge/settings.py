@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from searchbus_runtime import FollowingSettings, SigningSettings
 
-from .auth.roles import DEFAULT_PATHS
+from .auth.identity import DEFAULT_PATHS
 
 __all__ = ["EdgeSettings"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from searchbus_contracts import Actor
 from searchbus_edge.auth.authenticator import Authenticator, metadata
-from searchbus_edge.auth.identity import Identity, Unauthenticated
+from searchbus_edge.auth.identity import Identity, UnauthenticatedError
 
 URL = "https://x.example"
 ALICE = Actor(subject="alice", roles=())
@@ -26,7 +26,7 @@ class Tokens:
 class Keys:
     def verify(self, key):
         if key != "good":
-            raise Unauthenticated("unknown")
+            raise UnauthenticatedError("unknown")
         return Identity(ALICE, 0.0)
 
 
@@ -49,7 +49,7 @@ async def test_audiences_are_the_endpoint_the_edge_and_the_settings():
 @pytest.mark.parametrize("header", ["Basic x", "Bearer", "Bearer ", "Bearer a b", "\xff x"])
 async def test_other_credentials_are_refused(header):
     """One bearer token and nothing else."""
-    with pytest.raises(Unauthenticated) as caught:
+    with pytest.raises(UnauthenticatedError) as caught:
         await Authenticator(keys=Keys()).identify(header, "/mcp")
     assert caught.value.code == "invalid_token"
 
@@ -57,7 +57,7 @@ async def test_other_credentials_are_refused(header):
 async def test_missing_credential_has_no_error_code():
     """RFC 6750, 3.1: the client did not know that one is needed."""
     authenticator = Authenticator(keys=Keys(), resource_url=URL)
-    with pytest.raises(Unauthenticated) as caught:
+    with pytest.raises(UnauthenticatedError) as caught:
         await authenticator.identify("", "/mcp")
     assert authenticator.challenge("/mcp", caught.value) == (
         b'Bearer resource_metadata="https://x.example/.well-known/oauth-protected-resource/mcp"'
@@ -67,7 +67,7 @@ async def test_missing_credential_has_no_error_code():
 def test_challenges_name_error_scope_and_metadata():
     """Of a bad token, and of a missing role."""
     authenticator = Authenticator(keys=Keys(), resource_url=URL)
-    refused = authenticator.challenge("/mcp", Unauthenticated("Why.")).decode()
+    refused = authenticator.challenge("/mcp", UnauthenticatedError("Why.")).decode()
     assert refused.startswith('Bearer error="invalid_token", error_description="Why.", resource_')
     assert 'scope="PAYER"' in authenticator.insufficient("/mcp", "PAYER").decode()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from searchbus_edge.auth.identity import ANONYMOUS, Unauthenticated
+import pytest
+
+from searchbus_edge.auth.identity import ANONYMOUS, UnauthenticatedError, roles_of
 
 
 def test_anonymous_caller_holds_every_role():
@@ -12,5 +14,37 @@ def test_anonymous_caller_holds_every_role():
 
 def test_refusal_has_the_code_of_rfc_6750():
     """`invalid_token`, unless there was no credential."""
-    assert Unauthenticated("x").code == "invalid_token"
-    assert Unauthenticated("x", code="").code == ""
+    assert UnauthenticatedError("x").code == "invalid_token"
+    assert UnauthenticatedError("x", code="").code == ""
+
+
+@pytest.mark.parametrize(
+    ("claims", "paths", "roles"),
+    [
+        ({"roles": ["B", "A", "A"]}, None, ("A", "B")),
+        ({"realm_access": {"roles": ["ROLE_A"]}}, None, ("A",)),
+        ({"resource_access": {"x": {"roles": ["A"]}, "y": {"roles": ["B"]}}}, None, ()),
+        (
+            {"resource_access": {"x": {"roles": ["A"]}, "y": {"roles": ["B"]}}},
+            ("resource_access.x.roles",),
+            ("A",),
+        ),
+        ({"cognito:groups": ["A"]}, None, ("A",)),
+        ({"scope": "A B"}, ("scope",), ("A", "B")),
+        ({"https://x.example/roles": ["A"]}, ('"https://x.example/roles"',), ("A",)),
+        ({"roles": ["ROLE_ROLE_A"]}, None, ("ROLE_ROLE_A",)),
+        ({"roles": ["*", "A"]}, None, ("A",)),
+        ({"roles": [1, None, "", {}, "A"]}, None, ("A",)),
+        ({"roles": {"A": True}, "groups": 5, "realm_access": "x"}, None, ()),
+        ({}, None, ()),
+    ],
+)
+def test_roles_of_claims(claims, paths, roles):
+    """Sorted and unique; `*` and what is not a role are left out."""
+    found = roles_of(claims) if paths is None else roles_of(claims, paths)
+    assert found == roles
+
+
+def test_number_of_roles_is_limited():
+    """A token cannot fill the memory."""
+    assert len(roles_of({"roles": [str(number) for number in range(1000)]})) == 500

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from searchbus_edge.auth.identity import Unauthenticated
+from searchbus_edge.auth.identity import UnauthenticatedError
 from searchbus_edge.auth.static_keys import KeyFile, StaticKeys
 
 
@@ -18,7 +18,7 @@ def file(tmp_path) -> KeyFile:
 def known(keys: StaticKeys, key: str) -> bool:
     try:
         keys.verify(key)
-    except Unauthenticated:
+    except UnauthenticatedError:
         return False
     return True
 
@@ -45,7 +45,7 @@ def test_wrong_keys_are_refused_alike(file, clock):
     keys = StaticKeys(file, clock=clock)
     messages = set()
     for bad in (key[:-1], f"{key}x", f"sbk_{record.id}_", f"sbk_00000000_{key[13:]}", "", "x_y_z"):
-        with pytest.raises(Unauthenticated) as caught:
+        with pytest.raises(UnauthenticatedError) as caught:
             keys.verify(bad)
         messages.add(caught.value.message)
     assert len(messages) == 1

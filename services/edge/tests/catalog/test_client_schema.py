@@ -11,9 +11,9 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
 from searchbus_contracts.schemas import MAX_DEPTH, check_schema
+from searchbus_edge.catalog import render
 from searchbus_edge.catalog.client_schema import client_schema, with_nulls
 from searchbus_edge.catalog.view import validator
-from searchbus_edge.tools import render
 
 TYPES = ("null", "boolean", "object", "array", "number", "integer", "string")
 COMBINED = ("$ref", "allOf", "anyOf", "oneOf")

@@ -16,7 +16,7 @@ from searchbus_contracts import (
     ResourceReadRequest,
 )
 from searchbus_contracts.coverage import SourceCoverage
-from searchbus_edge.catalog.cursors import UNKNOWN_CURSOR, Cursors
+from searchbus_edge.auth.signing import UNKNOWN_CURSOR, Cursors
 from searchbus_edge.catalog.resources import Resources
 
 

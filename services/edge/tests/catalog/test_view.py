@@ -1,4 +1,4 @@
-"""Views: which toolsets list or search resources for a caller."""
+"""Views: what callers share a list, and which toolsets list or search resources for a caller."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import dataclasses
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from searchbus_contracts import ResourceTemplate
-from searchbus_edge.catalog.view import View, validator
+from searchbus_contracts import Actor, PromptDescriptor, ResourceTemplate, ToolDescriptor
+from searchbus_contracts.headers import bare_role
+from searchbus_edge.auth.signing import Cursors
+from searchbus_edge.catalog.pages import Pages
+from searchbus_edge.catalog.view import ListedTool, View, validator
 
 
 def template(toolset: str, **options):
@@ -54,3 +59,64 @@ def test_pattern_has_few_steps_back_for_each_text():
     assert not checked.is_valid(["a" * 20])
     ordinary = validator({"items": {"pattern": r"^(?=.*[a-z])(?!.*--).{1,500}$"}})
     assert ordinary.is_valid(["aB" * 200])
+
+
+ROLES = ("ADMIN", "ROLE_ADMIN", "EDITOR", "READER", "ROLE_READER")
+INCLUDED = {"ADMIN": {"EDITOR", "READER"}, "EDITOR": {"READER"}}
+groups = st.lists(st.sampled_from(ROLES), max_size=2, unique=True).map(tuple)
+actors = st.lists(st.sampled_from((*ROLES, "*")), max_size=3).map(lambda r: Actor(roles=tuple(r)))
+
+
+def missing_by_rank(actor: Actor, required: tuple[str, ...]) -> str | None:
+    """Another rule: higher roles include lower ones."""
+    held = {bare_role(role) for role in actor.roles}
+    held |= set().union(*(INCLUDED.get(role, ()) for role in held))
+    return next((r for r in required if "*" not in held and bare_role(r) not in held), None)
+
+
+def lists(view: View, actor: Actor) -> list[object]:
+    """What the three lists show to an actor."""
+    pages = Pages(Cursors(b"k"), page_size=100)
+    return [
+        list_page(actor, view, None) for list_page in (pages.tools, pages.prompts, pages.templates)
+    ]
+
+
+def view_of(tools, prompts, templates) -> View:
+    """A view with an item for each group of roles; every other template is not listed."""
+    schema = {"type": "object"}
+    made = [
+        ToolDescriptor(
+            name=f"t{n}", toolset="x", description="x", input_schema=schema, required_roles=roles
+        )
+        for n, roles in enumerate(tools)
+    ]
+    described = [
+        PromptDescriptor(name=f"p{n}", toolset="x", description="x", required_roles=roles)
+        for n, roles in enumerate(prompts)
+    ]
+    families = [
+        template(f"r{n}", required_roles=roles, listed=n % 2 == 0)
+        for n, roles in enumerate(templates)
+    ]
+    return View(
+        (0, True, 0),
+        tools={tool.name: ListedTool(tool.name, tool, "x") for tool in made},
+        prompts={prompt.name: prompt for prompt in described},
+        templates=tuple(families),
+    )
+
+
+@pytest.mark.parametrize("rule", [None, missing_by_rank], ids=["as it is", "by rank"])
+@given(tools=st.lists(groups), prompts=st.lists(groups), templates=st.lists(groups),
+       one=actors, other=actors)  # fmt: skip
+def test_actors_share_kept_pages_exactly_where_they_see_the_same(
+    rule, tools, prompts, templates, one, other
+):
+    """Whatever the one rule says: no page of one caller is served to another who sees less."""
+    view = view_of(tools, prompts, templates)
+    with pytest.MonkeyPatch.context() as patch:
+        if rule is not None:
+            patch.setattr(Actor, "missing", rule)
+        equal = view.access(one) == view.access(other)
+        assert equal is (lists(view, one) == lists(view, other))

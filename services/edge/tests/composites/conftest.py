@@ -21,12 +21,13 @@ from searchbus_contracts.retrieval import (
 )
 from searchbus_edge.catalog.registry import Registry
 from searchbus_edge.composites.documents import Documents
-from searchbus_edge.composites.ids import Ids
-from searchbus_edge.composites.similarity import Similarity
+from searchbus_edge.composites.passages import Similarity
+from searchbus_edge.composites.sources import Ids
 from searchbus_edge.composites.web import Web
 from searchbus_edge.tools.audit import AuditLog
 from searchbus_edge.tools.call import ToolCalls
 from searchbus_edge.tools.limits import LocalLimiter
+from searchbus_edge.tools.resolve import Resolver
 from searchbus_passages import find_quote
 
 IDS = Ids(b"k" * 32)
@@ -108,7 +109,13 @@ def web_worker(replies: dict[str, ToolReply | tuple[ToolReply, ...]]) -> Worker:
 def web_source(bus, directory) -> Web:
     registry, off = Registry(directory, ()), LocalLimiter(0, 1)
     calls = ToolCalls(
-        bus, registry, None, limiter=off, costly=off, audit=AuditLog(), timeout_cap_s=60.0
+        bus,
+        Resolver(registry),
+        Worker("edge"),
+        limiter=off,
+        costly=off,
+        audit=AuditLog(),
+        timeout_cap_s=60.0,
     )
     return Web(calls, IDS, registry, Similarity(bus, directory))
 

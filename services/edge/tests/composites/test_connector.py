@@ -12,11 +12,11 @@ from searchbus_bus import declared_tools
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault, encode
 from searchbus_contracts.coverage import COVERAGE
 from searchbus_edge.composites.briefing import Brief
-from searchbus_edge.composites.connector import Connector, Search, build_worker
-from searchbus_edge.composites.coverage import FAILURES
+from searchbus_edge.composites.connector import Connector, Search, VerifyQuote, build_worker
 from searchbus_edge.composites.fetching import Fetch
-from searchbus_edge.composites.quoting import VerifyQuote, found_in
-from searchbus_edge.composites.sources import Anchor, Fetched, Found, Hit, Quoted
+from searchbus_edge.composites.gathering import FAILURES
+from searchbus_edge.composites.sources import Anchor, Fetched, Hit, Quoted, SourceHits
+from searchbus_edge.composites.web import found_in
 from searchbus_passages import DEFAULT_TOKENS, count, find_quote
 
 REFUSED = Fault(ErrorCode.UPSTREAM_BLOCKED, "Refused.", retry_after_ms=9)
@@ -44,7 +44,7 @@ class Source:
                 (Quoted(f"Whale {n} sings to boats at night in winter."),))
             for n in range(self.count)
         ]  # fmt: skip
-        return Found(hits, self.failures)
+        return SourceHits(hits, self.failures)
 
     async def passages(self, question, hit, *, actor, timeout_s):
         if hit.id.endswith(":1"):

@@ -1,4 +1,4 @@
-"""The passages of a source that answer a question."""
+"""Passages that answer a question, by words and by meaning."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import re
 
 import pytest
 
+from searchbus_bus import Directory
+from searchbus_contracts.retrieval import MAX_COMPARED, MAX_COMPARED_CHARS
 from searchbus_edge.composites.passages import (
     MAX_CANDIDATES,
     MAX_PASSAGE_CHARS,
+    Similarity,
     candidates,
     chosen,
     distinct,
     from_page,
     marked,
 )
+
+from .conftest import OPTIONS
 
 WHALES = "Whales sing long songs in the deep sea every winter."
 BOATS = "A whale hears the boats that sing over the wide blue sea."
@@ -25,8 +30,8 @@ DECISION = "The members agreed that the target range would be raised to 4-3/4 to
 def test_paragraphs_of_a_page_with_most_words_of_the_question():
     """In any form of the words; those with few of them are left out."""
     text = f"{OTHER}\n\n{BOATS}\n\n{WHALES}"
-    assert from_page("Which whale sings songs?", text, "Found this.") == [WHALES, BOATS]
-    assert from_page("Which whale sings songs in winter?", text, "Found this.") == [WHALES]
+    assert from_page("Which whale sings songs?", text, "SourceHits this.") == [WHALES, BOATS]
+    assert from_page("Which whale sings songs in winter?", text, "SourceHits this.") == [WHALES]
 
 
 def test_meaning_and_words_decide_together():
@@ -105,3 +110,34 @@ def test_marks_of_a_snippet_are_new_for_each():
     assert re.fullmatch(r"<(untrusted_text_\w{8})>\ntext\n</\1>", one)
     assert one != other
     assert marked(["text"], "untrusted_text_a") == ["<untrusted_text_a>\ntext\n</untrusted_text_a>"]
+
+
+@pytest.fixture
+async def similarity(setup, bus):
+    """Over the retrieval service of `setup`."""
+    directory = Directory(bus)
+    await directory.start()
+    yield Similarity(bus, directory)
+    await directory.close()
+
+
+async def test_each_text_has_a_cosine(similarity, setup):
+    """Of a long one the beginning is compared."""
+    texts = ["near", "far", "x" * (MAX_COMPARED_CHARS + 1)]
+    assert await similarity.cosines("q", texts, **OPTIONS) == [0.7, 0.3, 0.7]
+    (request,) = setup[2].compared
+    assert [len(text) for text in request.texts] == [4, 3, MAX_COMPARED_CHARS]
+
+
+@pytest.mark.parametrize(("query", "count"), [("fail", 1), ("q", 0), ("q", MAX_COMPARED + 1)])
+async def test_what_cannot_be_had_is_done_without(similarity, query, count):
+    """A failure, no text, too many."""
+    assert await similarity.cosines(query, ["near"] * count, **OPTIONS) is None
+
+
+async def test_service_that_is_absent_is_not_asked(bus):
+    """So that nothing waits for it."""
+    directory = Directory(bus)
+    await directory.start()
+    assert await Similarity(bus, directory).cosines("q", ["near"], **OPTIONS) is None
+    await directory.close()

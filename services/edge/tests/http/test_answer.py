@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from searchbus_edge.http import answer as answers
-from searchbus_edge.http.answer import DisconnectWatch, HttpAnswer
+from searchbus_edge.http.answer import EVERY, DisconnectWatch, EventStream, HttpAnswer, PlainAnswer
 from searchbus_edge.http.head import parse_head
 
 BOTH = "application/json, text/event-stream"
@@ -113,6 +113,51 @@ async def test_ping_does_not_come_into_a_result(sent):
     await finishing
     await pinging
     assert [e["type"] for e in sent].count("http.response.start") == 1
+
+
+async def test_stream_starts_with_its_first_event(sent):
+    """Each event has a name and one line of data; the last one ends the stream."""
+
+    async def send(event):
+        sent.append(event)
+
+    stream = EventStream(send, ((b"x-own", b"1"),))
+    assert not stream.started
+    await stream.ping()
+    await stream.event(b"{}", b"log")
+    assert stream.started
+    await stream.event(b"{}", b"result", more=False)
+    status, content_type, body = form(sent)
+    assert (status, content_type) == (200, b"text/event-stream")
+    assert body == b": ping\n\nevent: log\ndata: {}\n\nevent: result\ndata: {}\n\n"
+    assert (b"x-own", b"1") in sent[0]["headers"]
+    assert set(EVERY) <= set(sent[0]["headers"])
+
+
+async def test_stream_whose_start_was_not_sent_has_not_started():
+    """A task that is cancelled meanwhile leaves the response to others."""
+
+    async def send(event):
+        raise asyncio.CancelledError
+
+    stream = EventStream(send)
+    with pytest.raises(asyncio.CancelledError):
+        await stream.ping()
+    assert not stream.started
+
+
+async def test_large_answer_is_sent_in_its_parts(sent):
+    """Nothing is joined; a small one is one piece."""
+
+    async def send(event):
+        sent.append(event)
+
+    await PlainAnswer(b"a" * 70_000, b"b").send(send)
+    assert [event["body"][:1] for event in sent[1:]] == [b"a", b"b", b""]
+    assert form(sent) == (200, b"application/json", b"a" * 70_000 + b"b")
+    sent.clear()
+    await PlainAnswer(b"a", b"b", status=201, content_type=b"text/x").send(send)
+    assert form(sent) == (201, b"text/x", b"ab")
 
 
 class Client:

@@ -7,14 +7,13 @@ import json
 
 import pytest
 
-from searchbus_edge.catalog.view import View
 from searchbus_edge.http.body import BodyLimits
 from searchbus_edge.http.head import Head, Refusal
-from searchbus_edge.search.lazy import CALL_TOOL
 
 
-def empty() -> View:
-    return View((0, True))
+def empty() -> int:
+    """What tools declare."""
+    return 0
 
 
 HEAD = Head([])
@@ -67,73 +66,51 @@ async def test_all_unfinished_bodies_together_are_limited():
     assert await limits.read(HEAD, receiver(b"12345678", b"", then="end"), empty) == b"12345678"
 
 
-def call(name, /, **arguments):
-    params = {"name": name, "arguments": arguments}
-    return json.dumps(
-        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    ).encode()
+def body_of(**fields) -> bytes:
+    return json.dumps(fields).encode()
 
 
-def test_tool_may_declare_larger_requests(make_tool):
-    """Its own limit holds, also through call_tool; the others keep the usual one."""
-    tools = {
-        "big": make_tool("big", max_request_bytes=5000),
-        "usual": make_tool("usual"),
-        CALL_TOOL.name: make_tool(CALL_TOOL.name, toolset=CALL_TOOL.toolset),
-    }
-    view = View((0, True), tools=tools)
+def test_tool_may_declare_larger_requests():
+    """Its own limit holds, whether it is above the usual one or not."""
     limits = BodyLimits(100_000, 200)
-    text = "x" * 1000
-    assert view.max_request_bytes == 5000
-    assert limits.check(call("usual"), lambda: view, lambda: view) is None
-    assert limits.check(call("usual", text=text), lambda: view, lambda: view).status == 413
-    assert limits.check(call("unknown", text=text), lambda: view, lambda: view).status == 413
-    assert (
-        limits.check(b"[" + call("big", text=text) + b"]", lambda: view, lambda: view).status == 413
-    )
-    assert limits.check(call("big", text=text), lambda: view, lambda: view) is None
-    assert limits.check(call("big", text=text * 5), lambda: view, lambda: view).status == 413
-    assert (
-        limits.check(call(CALL_TOOL.name, name="big", a=text), lambda: view, lambda: view) is None
-    )
-    assert (
-        limits.check(call(CALL_TOOL.name, name="usual", a=text), lambda: view, lambda: view).status
-        == 413
-    )
+    body = body_of(text="x" * 1000)
+    assert limits.check(body_of(), 0) is None
+    assert limits.check(body, 0).status == 413
+    assert limits.check(body, 5000) is None
+    assert limits.check(body_of(text="x" * 5000), 5000).status == 413
+    assert limits.check(body_of(text="x" * 100), 50) is None
 
 
-def test_large_body_has_a_limited_number_of_keys(make_tool):
+def test_large_body_has_a_limited_number_of_keys():
     """Escaped quotes within a text do not count."""
-    view = View((0, True), tools={"big": make_tool("big", max_request_bytes=4_000_000)})
     limits = BodyLimits(4_000_000, 200)
     many = {f"k{number}": 1 for number in range(20_001)}
-    assert limits.check(call("big", **many), lambda: view, lambda: view).status == 413
-    assert limits.check(call("big", text='"' * 100_000), lambda: view, lambda: view) is None
+    assert limits.check(body_of(**many), 4_000_000).status == 413
+    assert limits.check(body_of(text='"' * 100_000), 4_000_000) is None
 
 
-def test_keys_and_texts_are_counted_in_usual_bodies_too(make_tool):
+def test_keys_and_texts_are_counted_in_usual_bodies_too():
     """An escaped backslash before a quote hides nothing."""
-    view = View((0, True), tools={"usual": make_tool("usual")})
     limits = BodyLimits(4_000_000, 4_000_000)
     for name in ("k", "k\\", 'k"', '\\\\"'):
         fits = {f"{number}{name}": f"v{name}" for number in range(9_990)}
-        assert limits.check(call("usual", **fits), lambda: view, lambda: view) is None
+        assert limits.check(body_of(**fits), 0) is None
         many = {f"{number}{name}": f"v{name}" for number in range(10_010)}
-        assert limits.check(call("usual", **many), lambda: view, lambda: view).status == 413
+        assert limits.check(body_of(**many), 0).status == 413
 
 
-def test_many_texts_that_are_no_json_are_malformed(make_tool):
+def test_many_texts_that_are_no_json_are_malformed():
     """Not too large: the client is told what to mend."""
-    view = View((0, True))
     limits = BodyLimits(4_000_000, 4_000_000)
-    assert limits.check(b'{"a":' * 40_000, lambda: view, lambda: view).status == 400
-    assert limits.check(b'"a" ' * 40_000, lambda: view, lambda: view).status == 400
+    assert limits.check(b'{"a":' * 40_000, 0).status == 400
+    assert limits.check(b'"a" ' * 40_000, 0).status == 400
 
 
-def test_tools_of_the_edge_are_not_read_for_a_usual_body():
+async def test_tools_of_the_edge_are_not_read_for_a_usual_body():
     """They may be tens of thousands."""
 
-    def everything():
+    def largest():
         raise AssertionError
 
-    assert BodyLimits(1000, 100).check(call("usual"), everything, everything) is None
+    head = Head([], content_length="100")
+    assert await BodyLimits(1000, 100).read(head, receiver(b"x", then="end"), largest) == b"x"

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
+from mcp.shared.exceptions import MCPError
 
-from searchbus_contracts import Actor
+from searchbus_contracts import Actor, Fault, TextContent, ToolReply
+from searchbus_contracts.tools import InputRequired
 from searchbus_edge.auth.authenticator import Authenticator
 from searchbus_edge.auth.identity import Identity
-from searchbus_edge.http.admission import HttpPolicy
 from searchbus_edge.http.body import BodyLimits
-from searchbus_edge.http.head import AddressRules
-from searchbus_edge.http.problems import ProblemError
-from searchbus_edge.interfaces.calls import HttpCalls
+from searchbus_edge.http.faults import HttpError
+from searchbus_edge.interfaces.calls import HttpCalls, read_arguments
 from searchbus_edge.settings import EdgeSettings
+from searchbus_edge.tools.admission import AddressRules, HttpPolicy
+from searchbus_edge.tools.call import Served
+from searchbus_edge.tools.faults import failed_reply, internal_error
 from searchbus_edge.tools.limits import LocalLimiter
+from searchbus_edge.tools.reply import Reply
+from searchbus_edge.tools.resolve import Resolver
 from searchbus_edge.tools.telemetry import Tracing
 
 
@@ -46,7 +52,7 @@ def receiver(*parts):
 async def test_call_gives_the_reply_of_the_tool(calls):
     """By its name on /mcp, or by its own name in a toolset."""
     received = await calls.admit(scope())
-    arguments = await calls.arguments(received, receiver(b'{"word":', b'"bus"}'))
+    arguments = read_arguments(await calls.json(received, receiver(b'{"word":', b'"bus"}')))
     served = await calls.call(received, calls.everything, "look_up", arguments)
     assert served.reply.value == {"word": "bus", "sense": "é ✓"}
     served = await calls.call(received, calls.toolset("atlas"), "look_up", {})
@@ -55,30 +61,67 @@ async def test_call_gives_the_reply_of_the_tool(calls):
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "status", "code"),
+    ("name", "arguments", "code"),
     [
-        ("look_up", {"word": 5}, 400, "invalid_argument"),
-        ("absent", {}, 404, "not_found"),
-        ("secret", {}, 404, "not_found"),
-        ("fail", {}, 429, "rate_limited"),
-        ("crash", {}, 500, "internal"),
-        ("brief", {}, 504, "deadline_exceeded"),
+        ("look_up", {"word": 5}, "invalid_argument"),
+        ("absent", {}, "not_found"),
+        ("secret", {}, "not_found"),
+        ("fail", {}, "rate_limited"),
+        ("crash", {}, "internal"),
+        ("brief", {}, "deadline_exceeded"),
     ],
 )
-async def test_failure_is_a_problem(calls, name, arguments, status, code):
-    """With the code of MCP; what is inside of an exception is not shown."""
+async def test_failure_has_the_code_of_mcp(calls, name, arguments, code):
+    """What is inside of an exception is not shown."""
     received = await calls.admit(scope())
-    with pytest.raises(ProblemError) as raised:
+    with pytest.raises(Fault) as raised:
         await calls.call(received, calls.everything, name, arguments)
-    problem = raised.value.problem
-    assert (problem.status, problem.code) == (status, code)
-    assert "canary" not in problem.detail
+    assert raised.value.code == code
+    assert "canary" not in raised.value.failure.message
+
+
+class OneReply:
+    """Calls that end with this reply or error."""
+
+    def __init__(self, reply, resolver):
+        self._reply = reply
+        self.resolver = resolver
+
+    async def call(self, request):
+        if isinstance(self._reply, Exception):
+            raise self._reply
+        return Served(None, Reply.of(self._reply))
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "text"),
+    [
+        (failed_reply(Fault("upstream_limited", "Wait.", retry_after_ms=900)),
+         "upstream_limited", "Wait."),
+        (ToolReply(content=(TextContent(text="No such file."),), is_error=True),
+         "tool_error", "No such file."),
+        (ToolReply(structured={"error": "no"}, is_error=True), "tool_error", "reports a failure"),
+        (ToolReply(input_required=InputRequired(requests={})), "invalid_argument", "/mcp"),
+        (MCPError(-32021, "The tool needs a client."), "invalid_argument", "/mcp"),
+        (internal_error(), "internal", "trace"),
+    ],
+)  # fmt: skip
+async def test_failure_of_a_tool_keeps_its_fields(running, calls, reply, code, text):
+    """A tool that fails in its own words is not our failure; one that asks its client needs MCP."""
+    edge = running.edge
+    received = await calls.admit(scope())
+    calls = HttpCalls(edge.registry, OneReply(reply, Resolver(edge.registry)), edge.policy)
+    with pytest.raises(Fault, match=text) as raised:
+        await calls.call(received, calls.everything, "say", {})
+    assert raised.value.code == code
+    if code == "upstream_limited":
+        assert (raised.value.failure.retryable, raised.value.failure.retry_after_ms) == (True, 900)
 
 
 async def test_unknown_tool_says_where_tools_are_listed(calls):
     """Not by the name of a method of MCP."""
     received = await calls.admit(scope())
-    with pytest.raises(ProblemError, match=r"Unknown tool: absent. GET /openapi.json lists"):
+    with pytest.raises(Fault, match=r"Unknown tool: absent. GET /openapi.json lists"):
         await calls.call(received, calls.everything, "absent", {})
 
 
@@ -93,7 +136,7 @@ async def test_calls_within_a_request_share_its_span(calls, monkeypatch):
     with calls.message(received, "tools/call"):
         for _ in range(2):
             await calls.call(received, calls.everything, "look_up", {"word": "a"}, inside=True)
-        with pytest.raises(ProblemError):
+        with pytest.raises(Fault):
             await calls.call(received, calls.everything, "fail", {}, inside=True)
     assert len(opened) == 1
     await calls.call(received, calls.everything, "look_up", {"word": "a"})
@@ -114,9 +157,9 @@ async def test_calls_within_a_request_share_its_span(calls, monkeypatch):
 async def test_body_is_read_within_the_limits_of_mcp(calls, body, headers, status):
     """A JSON object of the usual size."""
     received = await calls.admit(scope(**headers))
-    with pytest.raises(ProblemError) as raised:
-        await calls.arguments(received, receiver(body))
-    assert raised.value.problem.status == status
+    with pytest.raises(HttpError) as raised:
+        read_arguments(await calls.json(received, receiver(body)))
+    assert raised.value.status == status
 
 
 async def test_tool_may_allow_a_larger_body(calls, make_tool):
@@ -125,8 +168,8 @@ async def test_tool_may_allow_a_larger_body(calls, make_tool):
     received = await calls.admit(scope())
     big = make_tool("big", max_request_bytes=400_000)
     vars(calls.everything)["max_request_bytes"] = 400_000  # as if it were listed
-    assert len((await calls.arguments(received, receiver(body), tool=big))["a"]) == 300_000
-    assert await calls.arguments(received, receiver()) == {}
+    assert len(read_arguments(await calls.json(received, receiver(body), tool=big))["a"]) == 300_000
+    assert read_arguments(await calls.json(received, receiver())) == {}
 
 
 async def test_body_of_another_media_type_is_given_as_it_is(calls):
@@ -137,9 +180,9 @@ async def test_body_of_another_media_type_is_given_as_it_is(calls):
 
 async def test_stranger_is_refused(calls):
     """By Host, as for MCP."""
-    with pytest.raises(ProblemError) as raised:
+    with pytest.raises(HttpError) as raised:
         await calls.admit(scope(host="evil.example"))
-    assert raised.value.problem.status == 421
+    assert raised.value.status == 421
 
 
 async def test_missing_role_is_forbidden_to_a_known_caller(running, make_tool):
@@ -149,14 +192,15 @@ async def test_missing_role_is_forbidden_to_a_known_caller(running, make_tool):
         abuse=LocalLimiter(0, 1), tracing=Tracing(trust=False),
         addresses=AddressRules(EdgeSettings().hosts, []), limits=BodyLimits(1000, 1000),
     )  # fmt: skip
-    calls = HttpCalls(running.edge.registry, None, policy)
+    tools = SimpleNamespace(resolver=Resolver(running.edge.registry))
+    calls = HttpCalls(running.edge.registry, tools, policy)
     received = await calls.admit(scope(authorization="Bearer alice"))
     lazy = make_tool("call_tool", toolset="lazy")
     calls.everything.tools["call_tool"] = lazy
     for name, arguments in (("secret", {}), ("call_tool", {"name": "secret"})):
-        with pytest.raises(ProblemError) as raised:
+        with pytest.raises(HttpError) as raised:
             await calls.call(received, calls.everything, name, arguments)
-        assert (raised.value.problem.status, raised.value.problem.code) == (403, "forbidden")
+        assert (raised.value.status, raised.value.failure.code) == (403, "forbidden")
         assert b'scope="NOBODY"' in dict(raised.value.headers)[b"www-authenticate"]
 
 

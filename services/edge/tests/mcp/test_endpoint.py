@@ -12,18 +12,17 @@ import pytest
 from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor
 from searchbus_edge.auth.authenticator import Authenticator
-from searchbus_edge.auth.identity import Identity, Unauthenticated
+from searchbus_edge.auth.identity import Identity, UnauthenticatedError
 from searchbus_edge.bootstrap import open_edge
-from searchbus_edge.catalog.view import View
-from searchbus_edge.http.admission import HttpPolicy
+from searchbus_edge.catalog.view import LAZY, View
 from searchbus_edge.http.body import BodyLimits
-from searchbus_edge.http.head import AddressRules
 from searchbus_edge.mcp.endpoint import Endpoint
 from searchbus_edge.mcp.messages import encode_result
 from searchbus_edge.mcp.running import RunningRequests
-from searchbus_edge.search.lazy import CALL_TOOL
 from searchbus_edge.settings import EdgeSettings
+from searchbus_edge.tools.admission import AddressRules, HttpPolicy
 from searchbus_edge.tools.limits import LocalLimiter
+from searchbus_edge.tools.resolve import Resolver
 from searchbus_edge.tools.telemetry import Tracing
 
 LIST = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()
@@ -35,7 +34,7 @@ CALL = json.dumps(
 class Keys:
     def verify(self, key):
         if key == "bad":
-            raise Unauthenticated("Unknown.")
+            raise UnauthenticatedError("Unknown.")
         return Identity(Actor(subject=key, roles=("PAYER",) if key == "payer" else ()), 0.0)
 
 
@@ -49,7 +48,7 @@ class Way:
     def ready(self, received, request):
         return self.page
 
-    async def serve(self, received, request, answer):
+    async def serve(self, received, request, answer, target):
         self.served.append((received, request))
         await answer.finish(encode_result(request.id, "ok"))
         return True
@@ -64,8 +63,12 @@ def way():
 def post(way, make_tool, clock):
     """Sends a request to an endpoint; returns (status, headers, body)."""
     view = View((0, True), tools={"paid": make_tool("paid", required_roles=("ROLE_PAYER",))})
-    view.tools[CALL_TOOL.name] = make_tool(CALL_TOOL.name, toolset=CALL_TOOL.toolset)
-    server = SimpleNamespace(view=view, mcp=SimpleNamespace(server_info_stamp={}))
+    view.tools["call_tool"] = make_tool("call_tool", toolset=LAZY)
+    server = SimpleNamespace(
+        view=view, mcp=SimpleNamespace(server_info_stamp={}),
+        largest_request=lambda: view.max_request_bytes,
+    )  # fmt: skip
+    resolver = Resolver(SimpleNamespace(view=lambda toolset: view))
     policy = HttpPolicy(
         authenticator=Authenticator(keys=Keys(), resource_url="https://x.example"),
         abuse=LocalLimiter(1, 3, clock=clock),
@@ -74,7 +77,7 @@ def post(way, make_tool, clock):
         limits=BodyLimits(1000, 1000),
     )
     running = RunningRequests(MemoryBroker().connect(), b"key", service="connector")
-    endpoint = Endpoint("/mcp", server, SimpleNamespace(everything=view), policy, running)
+    endpoint = Endpoint("/mcp", server, SimpleNamespace(resolver=resolver), policy, running)
     endpoint._fast = way
 
     async def send_request(*chunks, key="alice", method="POST", headers=(), more=()):

@@ -10,9 +10,9 @@ from mcp.server import Server
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 
 from searchbus_contracts import Actor
-from searchbus_edge.http.head import Head, parse_head
-from searchbus_edge.mcp.kernel import Exchange, Failed, Kernel, Received, is_modern
-from searchbus_edge.mcp.messages import Notification, parse_body
+from searchbus_edge.http.head import Head, Received, is_modern, parse_head
+from searchbus_edge.mcp.kernel import Exchange, Failed, Kernel
+from searchbus_edge.mcp.messages import Notification, read_other, read_request
 
 MODERN = "2026-07-28"
 META = {
@@ -69,7 +69,8 @@ def ask(kernel):
         lines = list(headers)
         if revision is not None:
             lines.append((b"mcp-protocol-version", revision.encode()))
-        request = parse_body(json.dumps(body).encode(), modern=is_modern(revision))
+        text = json.dumps(body).encode()
+        request = read_request(text) or read_other(text, modern=is_modern(revision))
         received = Received(parse_head(lines), Actor(subject="a"))
         await kernel.request(received, request, answer)
         return answer
@@ -170,7 +171,7 @@ async def test_listening_needs_an_event_stream(ask):
 
 async def test_result_alone_says_what_failed(kernel):
     """Only results are kept by the lists; nothing is done where the headers are wrong."""
-    request = parse_body(b'{"jsonrpc":"2.0","id":1,"method":"no/such"}', modern=False)
+    request = read_request(b'{"jsonrpc":"2.0","id":1,"method":"no/such"}')
     failed = await kernel.result(Received(Head(()), Actor()), request)
     assert isinstance(failed, Failed)
     assert (failed.status, json.loads(failed.body)["error"]["code"]) == (200, -32601)

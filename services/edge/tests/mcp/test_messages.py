@@ -14,8 +14,13 @@ from searchbus_edge.mcp.messages import (
     Request,
     encode_error,
     encode_result,
-    parse_body,
+    read_other,
+    read_request,
 )
+
+
+def parse_body(text, *, modern):
+    return read_request(text) or read_other(text, modern=modern)
 
 
 def body(**fields) -> bytes:

@@ -6,10 +6,22 @@ import asyncio
 import inspect
 import json
 
+import httpx
+import mcp_types as types
 import pytest
 from mcp import Client
+from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
+from searchbus_bus import Worker
+from searchbus_contracts import InputRequired
+from searchbus_contracts.attach import ATTACHED_BY
+from searchbus_edge.mcp.servers import (
+    ListChanges,
+    client_capabilities,
+    dump_responses,
+    request_input,
+)
 from searchbus_testing import until
 
 MODES = ["legacy", "auto"]
@@ -234,3 +246,105 @@ async def test_new_workers_tools_appear_and_vanished_ones_are_unavailable(runnin
         assert result.is_error
         assert result.content[0].text.startswith("unavailable: ")
         assert len((await client.list_tools()).tools) == 8
+
+
+async def test_change_is_published_for_each_list():
+    """In a task: the directory does not wait for clients."""
+    changes = ListChanges()
+    seen = []
+    changes._published.subscribe(seen.append)
+    changes.notify()
+    assert seen == []
+    while changes._tasks:
+        await asyncio.sleep(0)
+    kinds = [type(event) for event in seen]
+    assert kinds == [ToolsListChanged, PromptsListChanged, ResourcesListChanged]
+
+
+async def test_close_without_listeners_is_harmless():
+    """At the end of every edge."""
+    changes = ListChanges()
+    changes.close()
+    changes.close()
+
+
+async def asked(url: str, method: str, revision: str, worker: object) -> dict:
+    """What an edge answers to the question of an attach service."""
+    meta = {ATTACHED_BY: worker}
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": revision}
+    if revision >= "2026":
+        headers["Mcp-Method"] = method
+        meta |= {
+            "io.modelcontextprotocol/protocolVersion": revision,
+            "io.modelcontextprotocol/clientInfo": {"name": "searchbus", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta}}
+    async with httpx.AsyncClient() as client:
+        return (await client.post(f"{url}/mcp", json=body, headers=headers)).json()
+
+
+QUESTIONS = [("ping", "2025-11-25"), ("server/discover", "2026-07-28")]
+
+
+@pytest.mark.parametrize(("method", "revision"), QUESTIONS)
+async def test_a_worker_of_this_bus_is_refused(running, method, revision):
+    """The error says so with the worker's id, so that no other error is taken for it."""
+    serving = await running.broker.connect(name="attach").serve(Worker("attach"))
+    answer = await asked(running.url, method, revision, serving.instance)
+    assert answer["error"]["data"] == {ATTACHED_BY: serving.instance}
+    assert "Remove it" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize(("method", "revision"), QUESTIONS)
+@pytest.mark.parametrize("worker", ["of-another-bus", "no token", "*", 7, None])
+async def test_others_are_answered(running, method, revision, worker):
+    """As if they had not said which worker they are; also what no worker can be."""
+    await running.broker.connect(name="attach").serve(Worker("attach"))
+    assert "result" in await asked(running.url, method, revision, worker)
+
+
+ELICITATION = types.ClientCapabilities(elicitation=types.ElicitationCapability())
+REQUEST = {"method": "elicitation/create", "params": {"message": "Which?", "requestedSchema": {}}}
+
+
+def test_capabilities_are_named(context):
+    """None where the client declared none."""
+    assert client_capabilities(context(capabilities=ELICITATION)) == ("elicitation",)
+    assert client_capabilities(context()) == ()
+
+
+def test_able_client_gets_the_request_and_the_state(context):
+    """It calls again with both."""
+    required = InputRequired(requests={"q": REQUEST}, state="s")
+    result = request_input(context(capabilities=ELICITATION), required)
+    assert isinstance(result, types.InputRequiredResult)
+    dumped = result.model_dump(by_alias=True, exclude_none=True)
+    assert dumped["requestState"] == "s"
+    assert dumped["inputRequests"]["q"]["method"] == "elicitation/create"
+
+
+@pytest.mark.parametrize(
+    ("revision", "capabilities", "lacks"),
+    [
+        ("2026-07-28", None, "elicitation"),
+        ("2025-11-25", ELICITATION, "revision 2026-07-28"),
+    ],
+)
+def test_other_clients_get_a_typed_failure(context, revision, capabilities, lacks):
+    """It names what they lack."""
+    required = InputRequired(requests={"q": REQUEST}, state="s")
+    result = request_input(context(revision, capabilities), required)
+    assert result.is_error
+    assert result.content[0].text.startswith("invalid_argument: ")
+    assert f"lacks: {lacks}" in result.content[0].text
+
+
+def test_responses_are_dumped_as_json():
+    """None where the call carries none."""
+    plain = types.CallToolRequestParams(name="t")
+    assert dump_responses(plain) is None
+    answered = types.CallToolRequestParams.model_validate(
+        {"name": "t", "inputResponses": {"q": {"action": "accept", "content": {"a": 1}}}}
+    )
+    assert dump_responses(answered)["q"]["content"] == {"a": 1}

@@ -22,7 +22,7 @@ from searchbus_contracts.toolindex import (
     FindRequest,
     Found,
 )
-from searchbus_edge.catalog.cursors import Cursors
+from searchbus_edge.auth.signing import Cursors
 from searchbus_edge.search.finder import Finder
 from searchbus_edge.tools.limits import LocalLimiter
 
@@ -95,13 +95,13 @@ async def finder(bus, index, directory):
 async def test_search_is_offered_while_an_index_is_listed(bus, directory, broker):
     """And by the setting."""
     options = (bus, directory, Cursors(b"k" * 32), LocalLimiter(0, 1))
-    assert not Finder(*options, enabled=True).available
+    assert not Finder(*options, enabled=True).offered()
     worker = Worker("toolindex")
     worker.add(Index())
     await broker.connect(name="toolindex").serve(worker)
     await directory.refresh()
-    assert Finder(*options, enabled=True).available
-    assert not Finder(*options, enabled=False).available
+    assert Finder(*options, enabled=True).offered()
+    assert not Finder(*options, enabled=False).offered()
 
 
 async def test_tools_are_mapped_to_listed_and_visible_ones(finder, index, registry, reader):

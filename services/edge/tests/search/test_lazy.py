@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
-from searchbus_contracts import ErrorCode, Fault
-from searchbus_edge.catalog.view import View
-from searchbus_edge.search.lazy import LAZY, LAZY_TOOLS, LazyTools, lazy_tools
+from searchbus_bus import Worker
+from searchbus_contracts import ErrorCode, Fault, ToolCall
+from searchbus_edge.catalog.view import LAZY, View
+from searchbus_edge.search.lazy import Lazy, own_tools
+from searchbus_edge.tools.call import Served
+from searchbus_edge.tools.faults import invalid_params
+from searchbus_edge.tools.reply import Reply
+from searchbus_edge.tools.resolve import Resolver
 
 
 class Finder:
@@ -16,6 +22,10 @@ class Finder:
 
     def __init__(self):
         self.found, self.limit, self.certain, self.admitted = [], 0, True, []
+        self.is_offered = True
+
+    def offered(self):
+        return self.is_offered
 
     async def admit(self, actor):
         self.admitted.append(actor.subject)
@@ -32,19 +42,76 @@ def finder():
     return Finder()
 
 
+class Registry:
+    """Has one view."""
+
+    unseen = ()
+
+    def __init__(self):
+        self.everything = View((0, True, 0))
+
+    def view(self, toolset):
+        return self.everything
+
+
+class Calls:
+    """Replies to every call, and keeps it."""
+
+    def __init__(self, registry):
+        self.resolver = Resolver(registry)
+        self.requests = []
+        self.fault = None
+
+    async def call(self, request):
+        self.requests.append(request)
+        if self.fault:
+            raise self.fault
+        return Served(request.target.called, Reply(structured=b'{"a":1}'))
+
+
+class Caller:
+    remaining_s = 3.0
+
+    def __init__(self, actor):
+        self.actor = actor
+
+
 @pytest.fixture
-def find(finder, reader):
+def registry():
+    return Registry()
+
+
+@pytest.fixture
+def calls(registry):
+    return Calls(registry)
+
+
+@pytest.fixture
+def ask(finder, registry, calls, reader):
+    """Calls one of the two tools as their worker does."""
+    worker = Worker("connector")
+    worker.add(Lazy(finder, registry, calls))
+
+    async def run(name, /, **arguments):
+        request = ToolCall(tool=name, arguments=msgspec.Raw(json.dumps(arguments).encode()))
+        return await worker.find_tool(LAZY, name)(Caller(reader), request)
+
+    return run
+
+
+@pytest.fixture
+def find(ask):
     """Calls find_tools."""
 
     async def run(**arguments):
-        return await LazyTools(finder).find(View((0, True)), reader, arguments)
+        return await ask("find_tools", **arguments)
 
     return run
 
 
 def test_both_tools_are_described():
     """Arguments with descriptions, results as a list."""
-    find, call = LAZY_TOOLS
+    find, call = own_tools()
     assert (find.name, call.name, find.toolset) == ("find_tools", "call_tool", "lazy")
     assert find.input_schema["properties"]["limit"]["maximum"] == 10
     assert find.output_schema["properties"]["results"]["type"] == "array"
@@ -58,7 +125,7 @@ async def test_found_tools_are_brief_unless_asked(find, finder, make_tool):
     finder.found = [make_tool("x", listed_as="t_x", description=text, input_schema=schema)]
     (brief,) = (await find(query="q")).structured["results"]
     assert brief == {"name": "t_x", "summary": "First sentence.", "required": ["a"]}
-    assert finder.limit == 5 + len(LAZY_TOOLS)
+    assert finder.limit == 5 + 2
     (full,) = (await find(query="q", detail="full")).structured["results"]
     assert (full["description"], full["input_schema"]) == (text, schema)
 
@@ -78,9 +145,10 @@ async def test_long_sentences_are_cut(find, finder, make_tool):
     assert brief["summary"].endswith("word…")
 
 
-async def test_failed_search_is_an_error_result(find):
-    """The model reads it."""
-    assert (await find(query="fail")).content[0].text == "unavailable: Gone."
+async def test_failed_search_is_a_failure_of_the_call(find):
+    """Which the edge shows as an error result."""
+    with pytest.raises(Fault, match="Gone"):
+        await find(query="fail")
 
 
 async def test_where_nothing_fits_the_nearest_two_are_marked(find, finder, make_tool):
@@ -92,12 +160,12 @@ async def test_where_nothing_fits_the_nearest_two_are_marked(find, finder, make_
         ("x", "low"),
         ("y", "low"),
     ]
-    assert finder.nearest == 2 + len(LAZY_TOOLS)
+    assert finder.nearest == 2 + 2
     assert len((await find(query="q", limit=1)).structured["results"]) == 1
 
 
 @pytest.fixture
-def look(finder, reader, make_tool):
+def look(find, registry, make_tool):
     """Calls find_tools over many toolsets, without a query; one toolset and one tool are hidden."""
     hidden = {"required_roles": ("SPY",)}
     tools = [make_tool(f"t{n}_a", toolset=f"t{n}", description="First. More.") for n in range(120)]
@@ -107,12 +175,8 @@ def look(finder, reader, make_tool):
         make_tool("v", toolset="vault", **hidden),
     ]
     tools += [make_tool("find_tools", toolset=LAZY)]
-    view = View((0, True, 0), tools={tool.name: tool for tool in tools})
-
-    async def run(**arguments):
-        return await LazyTools(finder).find(view, reader, arguments)
-
-    return run
+    registry.everything = View((0, True, 0), tools={tool.name: tool for tool in tools})
+    return find
 
 
 async def test_overview_has_every_toolset_that_the_caller_may_use(look, finder, reader):
@@ -133,11 +197,11 @@ async def test_overview_has_every_toolset_that_the_caller_may_use(look, finder, 
     assert finder.admitted == [reader.subject] * 5
 
 
-async def test_overview_of_thousands_of_toolsets_stays_small(finder, reader, make_tool):
+async def test_overview_of_thousands_of_toolsets_stays_small(find, registry, make_tool):
     """Whatever their names are like."""
     tools = [make_tool(f"{'x' * 50}{n}", toolset=f"s{n % 3000}") for n in range(9000)]
-    view = View((0, True, 0), tools={tool.name: tool for tool in tools})
-    reply = await LazyTools(finder).find(view, reader, {})
+    registry.everything = View((0, True, 0), tools={tool.name: tool for tool in tools})
+    reply = await find()
     assert reply.structured["total"] == 3000
     assert len(reply.content[0].text) < 20_000
 
@@ -159,11 +223,11 @@ async def test_tools_of_a_toolset_are_listed_page_by_page(look):
 @pytest.mark.parametrize("name", ["vault", "nothing", LAZY])
 async def test_hidden_toolset_is_unknown(look, name, arguments):
     """With the words for one that does not exist."""
-    reply = await look(toolset=name, **arguments)
-    assert reply.is_error
-    assert reply.content[0].text == (
-        f"invalid_argument: toolset: there is no {name}. Omit it to list the toolsets."
-    )
+    with pytest.raises(Fault) as caught:
+        await look(toolset=name, **arguments)
+    assert caught.value.code == ErrorCode.INVALID_ARGUMENT
+    message = f"toolset: there is no {name}. Omit it to list the toolsets."
+    assert caught.value.failure.message == message
 
 
 async def test_search_in_a_toolset_asks_for_it_only(look, finder):
@@ -174,15 +238,48 @@ async def test_search_in_a_toolset_asks_for_it_only(look, finder):
 
 def test_call_tool_has_another_name_where_a_host_reserves_it():
     """Its own name stays what the edge knows it by."""
-    assert lazy_tools("call_tool") == LAZY_TOOLS
-    _, call = lazy_tools("run_tool")
-    assert (call.name, call.qualified_name) == ("call_tool", "run_tool")
+    assert own_tools("call_tool") == own_tools()
+    find, call = own_tools("run_tool")
+    assert (find.name, call.name, call.qualified_name) == ("find_tools", "call_tool", "run_tool")
 
 
-def test_call_tool_names_the_tool_and_its_arguments(finder, make_tool):
-    """requests.tool_calls follows it; find_tools names none."""
-    lazy = LazyTools(finder)
-    listed = make_tool("call_tool", toolset=LAZY)
-    called = lazy.called(listed, {"name": "say", "arguments": {"a": 1}})
-    assert (called.name, called.arguments) == ("say", {"a": 1})
-    assert lazy.called(make_tool("find_tools", toolset=LAZY), {"query": "q"}) is None
+def test_both_are_in_the_catalogue(finder, registry, calls):
+    """With the descriptors that endpoints list, which the tool index reads."""
+    worker = Worker("connector")
+    worker.add(Lazy(finder, registry, calls))
+    assert sorted(own_tools(), key=lambda tool: tool.name) == list(worker.catalog.tools)
+
+
+@pytest.fixture
+def with_call_tool(registry, make_tool):
+    """call_tool, under another name, and a tool that it can call."""
+    own = make_tool("call_tool", listed_as="run_tool", toolset=LAZY)
+    tools = {"run_tool": own, "say": make_tool("say")}
+    registry.everything = View((0, True, 0), tools=tools, tool_of={(LAZY, "call_tool"): own})
+
+
+async def test_call_on_the_bus_is_served_as_a_call_at_the_edge(ask, calls, reader, with_call_tool):
+    """For the same caller, under the listed name, within the time that is left."""
+    reply = await ask("call_tool", name="say", arguments={"a": 1})
+    (request,) = calls.requests
+    assert reply.structured == {"a": 1}
+    assert (request.actor, request.target.name, request.timeout_s) == (reader, "run_tool", 3.0)
+    assert request.target.called.name == "say"
+    assert request.arguments == {"name": "say", "arguments": {"a": 1}}
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("find_tools", {}), ("call_tool", {"name": "x"})])
+async def test_without_a_tool_index_both_are_unavailable(ask, finder, name, arguments):
+    """As at the endpoints, which do not list them."""
+    finder.is_offered = False
+    with pytest.raises(Fault) as caught:
+        await ask(name, **arguments)
+    assert caught.value.code == ErrorCode.UNAVAILABLE
+
+
+async def test_unknown_tool_on_the_bus_is_an_invalid_argument(ask, calls, with_call_tool):
+    """A protocol error has no meaning there."""
+    calls.fault = invalid_params("Unknown tool: x.")
+    with pytest.raises(Fault, match="Unknown tool: x") as caught:
+        await ask("call_tool", name="x")
+    assert caught.value.code == ErrorCode.INVALID_ARGUMENT

@@ -21,7 +21,10 @@ class Finder:
     """Finds one tool."""
 
     def __init__(self, tool, available=True):
-        self.tool, self.available = tool, available
+        self.tool, self.is_offered = tool, available
+
+    def offered(self):
+        return self.is_offered
 
     async def tools(self, actor, view, query, cursor):
         return [self.tool], f"after {cursor}"

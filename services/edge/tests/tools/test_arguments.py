@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from searchbus_contracts import Fault
-from searchbus_edge.tools.arguments import check_arguments
+from searchbus_edge.catalog.view import PATTERN_OPTIONS, validator
+from searchbus_edge.tools.arguments import MAX_STEPS, Explanation, check_arguments
 
 SCHEMA = {
     "type": "object",
@@ -102,3 +108,148 @@ def test_deeply_nested_arguments_are_refused(make_tool):
     tool = make_tool(input_schema={"type": "object", "properties": {"a": {"type": "string"}}})
     with pytest.raises(Fault, match="Send fewer than 200 values"):
         check_arguments(tool, {"a": value})
+
+
+KINDS = ("paragraph", "quote", "toggle", "list", "callout")
+
+
+def blocks(*, with_kind: bool = True) -> dict[str, Any]:
+    """Blocks that contain blocks, as Notion's API has them."""
+    inner = {"type": "array", "items": {"$ref": "#/$defs/block"}}
+    choices = [
+        {
+            "type": "object",
+            "properties": {
+                "text": {"type": "string"}, "children": inner,
+                **({"kind": {"const": kind}} if with_kind else {}),
+            },
+            "required": ["kind"] if with_kind else [],
+        }
+        for kind in KINDS
+    ]  # fmt: skip
+    return {
+        "type": "object",
+        "properties": {"children": inner},
+        "$defs": {"block": {"anyOf": choices}},
+    }
+
+
+def nested(depth: int, leaf: Any) -> dict[str, Any]:
+    value: dict[str, Any] = {"kind": "quote", "text": leaf}
+    for _ in range(depth):
+        value = {"kind": "toggle", "text": "t", "children": [value]}
+    return {"children": [value]}
+
+
+def explained(schema: dict[str, Any], value: Any) -> Explanation:
+    explanation = Explanation(schema, PATTERN_OPTIONS)
+    explanation.look(value)
+    return explanation
+
+
+def test_steps_grow_by_the_same_number_at_each_level():
+    """The validator's own list of errors takes five times as long for each level."""
+    steps = [explained(blocks(), nested(depth, 1)).steps for depth in range(1, 20)]
+    assert len({after - before for before, after in itertools.pairwise(steps)}) == 1
+    assert steps[-1] < MAX_STEPS
+
+
+def test_wrong_leaf_of_nested_unions_is_named():
+    """Its constant says which of the choices is meant."""
+    path = ".0.".join(["children"] * 8)
+    assert explained(blocks(), nested(7, 1)).lines == [f'{path}.0.text: 1 is not of type "string"']
+
+
+def test_value_that_could_be_any_choice_is_named_as_a_whole():
+    """Nothing says which one is meant."""
+    lines = explained(blocks(with_kind=False), nested(9, 1)).lines
+    assert lines == ["children.0: fits none of the 5 forms that the tool's schema allows"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "line"),
+    [
+        ({"not": {"required": ["a"]}}, {"a": 1}, "arguments: does not fit the tool's schema"),
+        ({"allOf": [{"required": ["a"]}]}, {}, "a: is required"),
+        ({"properties": {"a/b~c": {"type": "null"}}}, {"a/b~c": 1}, "a/b~c: 1 is not of type"),
+        ({"properties": {"a": False}}, {"a": 1}, "a: does not fit the tool's schema"),
+        ({"additionalProperties": {"maximum": 3}}, {"a": 4}, "a: 4 is greater than"),
+        (
+            {"properties": {"a": {"prefixItems": [True, {"const": 1}], "items": {"const": 2}}}},
+            {"a": [0, 3]},
+            "a.1: ",
+        ),
+        (
+            {"properties": {"a": {"oneOf": [{"minimum": 1}, {"minimum": 2}]}}},
+            {"a": 5},
+            "a: fits 2 of 2 forms where it may fit one only",
+        ),
+        (
+            {"patternProperties": {"^x": {"type": "string"}}, "additionalProperties": False},
+            {"y": 1},
+            "y: is unknown",
+        ),
+        (
+            {"$id": "https://example.org/s", "properties": {"a": {"$ref": "#/$defs/n"}},
+             "$defs": {"n": {"type": "integer"}}},
+            {"a": "x"},
+            'a: "x" is not of type "integer"',
+        ),
+    ],
+)  # fmt: skip
+def test_fault_is_found_under_each_keyword(schema, value, line):
+    """What has no message of its own is at least named by its place."""
+    assert explained(schema, value).lines[0].startswith(line)
+
+
+def schemas() -> st.SearchStrategy[dict[str, Any]]:
+    """Schemas whose unions contain the whole schema again."""
+    leaves = st.sampled_from([
+        {"type": "string"}, {"type": "integer", "maximum": 5}, {"const": "x"}, {"enum": [1, "y"]},
+        {"$ref": "#"}, {"type": "null"}, {"not": {"type": "array"}}, {"maxItems": 1},
+    ])  # fmt: skip
+
+    def larger(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        return st.one_of(
+            st.builds(lambda part: {"type": "array", "items": part}, inner),
+            st.builds(
+                lambda parts: {"type": "object", "properties": parts},
+                st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+            ),
+            st.builds(
+                lambda key, parts: {key: parts},
+                st.sampled_from(["anyOf", "oneOf"]),
+                st.lists(inner.filter(lambda part: part != {"$ref": "#"}), min_size=1, max_size=4),
+            ),
+        )
+
+    parts = st.recursive(leaves, larger, max_leaves=8)
+    return st.builds(
+        lambda found: {"type": "object", "properties": found},
+        st.dictionaries(st.sampled_from("abc"), parts, min_size=1, max_size=3),
+    )
+
+
+VALUES = st.recursive(
+    st.sampled_from([None, 1, 9, "x", "y", True, 1.5]),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+    ),
+    max_leaves=20,
+)
+
+
+def count(value: Any) -> int:
+    """How many values it has."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(count, inner))
+
+
+@given(schemas(), st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3))
+def test_steps_stay_in_proportion_to_arguments_and_schema(schema, value):
+    """Whatever the schema; and what does not fit has a line."""
+    if validator(schema).is_valid(value):
+        return
+    explanation = explained(schema, value)
+    assert 1 <= len(explanation.lines) <= 3
+    assert explanation.steps <= 2 * count(value) * count(schema)

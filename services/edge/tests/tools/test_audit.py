@@ -7,9 +7,12 @@ import logging
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from searchbus_contracts import Actor
+from searchbus_edge.tools import audit as module
 from searchbus_edge.tools.audit import AuditLog
 from searchbus_testing import eventually
 
@@ -32,7 +35,7 @@ def lines(caplog):
 
 
 def record(audit: AuditLog, tool: str = "search", **options) -> None:
-    audit.record(ALICE, tool, outcome="ok", duration_s=0.01234, size_bytes=7, **options)
+    audit.record(ALICE, tool, None, outcome="ok", duration_s=0.01234, size_bytes=7, **options)
 
 
 def test_line_has_caller_tool_and_measurements(lines):
@@ -101,8 +104,27 @@ def test_many_lines_are_written_at_once(caplog, lines, monkeypatch):
 def test_caller_without_utf8_has_a_line_too(lines):
     """Tokens may hold half a surrogate pair."""
     audit = AuditLog()
-    audit.record(Actor(subject="a\ud800"), "search", outcome="ok", duration_s=1.0, size_bytes=7)
+    audit.record(
+        Actor(subject="a\ud800"), "search", None, outcome="ok", duration_s=1.0, size_bytes=7
+    )
     audit.close()
     (line,) = lines
     assert "a\\ud800" in line["subject"]
     assert "trace_id" not in line
+
+
+def test_figures_of_tools_have_an_end(monkeypatch, make_tool):
+    """Thousands of tools do not make thousands of time series."""
+    reader = InMemoryMetricReader()
+    meter = MeterProvider([reader]).get_meter("test")
+    monkeypatch.setattr(module, "_tools", meter.create_histogram("x"))
+    monkeypatch.setattr(module, "_known_tools", set())
+    monkeypatch.setattr(module, "_MAX_TOOLS", 3)
+    log = AuditLog()
+    for number in range(10):
+        listed = make_tool(f"tool{number}", toolset="many")
+        log.record(ALICE, listed.name, listed, outcome="ok", duration_s=0.1, size_bytes=7)
+    log.close()
+    data = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics[0].data
+    counts = {p.attributes["tool"]: p.count for p in data.data_points}
+    assert counts == {"tool0": 1, "tool1": 1, "tool2": 1, "other": 7}

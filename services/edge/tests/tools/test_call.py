@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -14,16 +15,27 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from opentelemetry.sdk.trace import TracerProvider
 
+from searchbus_bus import Worker
 from searchbus_bus.loop_watch import LoopWatch, serves
 from searchbus_bus.store.keyvalue import MemoryKeyValue
-from searchbus_contracts import ToolReply
-from searchbus_edge.catalog.cursors import Cursors
+from searchbus_contracts import ToolEvent, ToolReply
+from searchbus_edge.auth.signing import Cursors
+from searchbus_edge.catalog.view import ListedTool
+from searchbus_edge.mcp.servers import sending
 from searchbus_edge.search.finder import Finder
-from searchbus_edge.search.lazy import LAZY, LAZY_TOOLS, LazyTools
+from searchbus_edge.search.lazy import Lazy, own_tools
+from searchbus_edge.tools import call as events
 from searchbus_edge.tools.audit import AuditLog
-from searchbus_edge.tools.call import ToolCalls, ToolRequest, _outcome
+from searchbus_edge.tools.call import (
+    ForwardedEvents,
+    ToolCalls,
+    ToolRequest,
+    _outcome,
+    require_capabilities,
+)
 from searchbus_edge.tools.limits import LocalLimiter, SharedLimiter
 from searchbus_edge.tools.reply import Reply
+from searchbus_edge.tools.resolve import Resolver, Target
 from searchbus_testing import until
 
 
@@ -42,11 +54,19 @@ def build(bus, directory, registry):
         options.setdefault("audit", stopping(AuditLog()))
         finder = Finder(bus, directory, Cursors(b"k" * 32), off, enabled=True)
         defaults = {"limiter": off, "costly": off, "timeout_cap_s": 5.0}
-        return ToolCalls(bus, registry, LazyTools(finder), **(defaults | options))
+        own = Worker("connector")
+        calls = ToolCalls(bus, Resolver(registry), own, **(defaults | options))
+        own.add(Lazy(finder, registry, calls))
+        return calls
 
     yield make
     for audit in logs:
         audit.close()
+
+
+def target(view, name):
+    """What a call of a tool of the view is for."""
+    return Target(view, name, view.tools[name], view.tools[name])
 
 
 @pytest.fixture
@@ -54,10 +74,10 @@ def call(build, registry, reader):
     """Calls a tool of the toolset dictionary; returns its reply."""
 
     async def run(name, calls=None, on_event=None, **arguments):
-        request = ToolRequest(
-            reader, registry.view("dictionary"), name, arguments, on_event=on_event
-        )
-        return (await (calls or build()).call(request)).reply.decoded()
+        calls = calls or build()
+        target = calls.resolver.target(registry.view("dictionary"), name, arguments)
+        request = ToolRequest(reader, target, arguments, on_event=on_event)
+        return (await calls.call(request)).reply.decoded()
 
     return run
 
@@ -95,9 +115,8 @@ async def test_results_with_text_of_others_are_marked(build, registry, reader):
     descriptor = view.tools["look_up"].descriptor
     for untrusted in (False, True):
         said = msgspec.structs.replace(descriptor, untrusted=untrusted)
-        request = ToolRequest(
-            reader, changed(view, "look_up", descriptor=said), "look_up", {"word": "bus"}
-        )
+        changed_view = changed(view, "look_up", descriptor=said)
+        request = ToolRequest(reader, target(changed_view, "look_up"), {"word": "bus"})
         meta = (await build().call(request)).reply.meta or {}
         assert meta.get("dev.searchbus/untrusted", False) is untrusted
 
@@ -105,7 +124,7 @@ async def test_results_with_text_of_others_are_marked(build, registry, reader):
 async def test_held_tool_is_refused_with_the_reason(build, registry, reader, dictionary):
     """Before its service receives anything."""
     view = changed(registry.view("dictionary"), "look_up", held="its description changed")
-    request = ToolRequest(reader, view, "look_up", {"word": "bus"})
+    request = ToolRequest(reader, target(view, "look_up"), {"word": "bus"})
     reply = (await build().call(request)).reply.decoded()
     assert reply.is_error
     assert "its description changed" in reply.content[0].text
@@ -167,7 +186,7 @@ async def test_cap_ends_a_call_before_its_own_timeout(call, build, dictionary):
 
 async def test_deadline_of_the_caller_counts_too(build, registry, reader, dictionary):
     """A composite has less time than the tool that it calls."""
-    request = ToolRequest(reader, registry.view("dictionary"), "slow", {}, timeout_s=0.05)
+    request = ToolRequest(reader, target(registry.view("dictionary"), "slow"), {}, timeout_s=0.05)
     served = await build().call(request)
     assert served.reply.value["error"]["code"] == "deadline_exceeded"
     assert dictionary.cancelled == 1
@@ -224,17 +243,18 @@ async def test_every_call_is_audited(call, build, caplog, name, outcome):
 
 
 @pytest.fixture
-def call_tool(build, registry, reader, make_tool, caplog):
+def call_tool(build, registry, reader, caplog):
     """Calls a tool by call_tool; returns the reply and the tools in the audit log."""
     caplog.set_level(logging.INFO, "searchbus.audit")
 
     async def run(name, arguments, **options):
         view = registry.view(None)
-        for own in LAZY_TOOLS:
-            view.tools[own.name] = make_tool(own.name, toolset=LAZY, input_schema=own.input_schema)
+        view.tools.update({own.name: ListedTool(own.name, own, "") for own in own_tools()})
         audit = AuditLog()
         calls = build(audit=audit, **options)
-        request = ToolRequest(reader, view, "call_tool", {"name": name, "arguments": arguments})
+        given = {"name": name, "arguments": arguments}
+        found = calls.resolver.target(view, "call_tool", given)
+        request = ToolRequest(reader, found, given)
         reply = (await calls.call(request)).reply.decoded()
         audit.close()
         return reply, [line["tool"] for line in audited(caplog)]
@@ -283,7 +303,7 @@ async def test_span_is_named_after_the_tool_unless_it_is_a_composites(
     provider = TracerProvider()
     with provider.get_tracer("t").start_as_current_span("own") as span:
         request = ToolRequest(
-            reader, registry.view("dictionary"), "fail", {}, for_composite=for_composite
+            reader, target(registry.view("dictionary"), "fail"), {}, for_composite=for_composite
         )
         await build().call(request)
     assert span.name == ("own" if for_composite else "tools/call fail")
@@ -299,3 +319,103 @@ def test_outcomes_are_codes_of_the_wire(error, outcome):
     """A tool may write any other text there, and each would be a time series."""
     reply = Reply.of(ToolReply(structured={"error": error}, is_error=True))
     assert _outcome(reply) == (outcome, 0)
+
+
+def test_missing_capability_is_named(make_tool):
+    """Before the worker is called: -32021."""
+    descriptor = make_tool(client_capabilities=("sampling", "roots")).descriptor
+    require_capabilities(descriptor, ("roots", "sampling"))
+    with pytest.raises(MCPError) as caught:
+        require_capabilities(descriptor, ("roots",))
+    assert caught.value.error.code == -32021
+    assert caught.value.error.data == {"requiredCapabilities": {"sampling": {}}}
+
+
+def progress(step: float) -> ToolEvent:
+    return ToolEvent(kind="progress", progress=step, total=3.0, message=f"step {step:.0f}")
+
+
+async def test_events_are_sent_in_order_before_the_end(context):
+    """Progress and log lines."""
+    ctx = context()
+    async with ForwardedEvents(sending(ctx)) as on_event:
+        on_event(progress(1))
+        on_event(ToolEvent(kind="log", level="info", data={"a": 1}, logger="x"))
+        on_event(progress(2))
+    assert ctx.sent == [(1, 3, "step 1"), ("info", {"a": 1}, "x"), (2, 3, "step 2")]
+
+
+async def test_event_that_cannot_be_sent_is_dropped(context):
+    """The result counts, and so do later events."""
+    ctx = context()
+    real = ctx.session.report_progress
+
+    async def fail_first(step, total, message):
+        if step == 1:
+            raise ConnectionError
+        await real(step, total, message)
+
+    ctx.session.report_progress = fail_first
+    async with ForwardedEvents(sending(ctx)) as on_event:
+        on_event(progress(1))
+        on_event(progress(2))
+    assert ctx.sent == [(2, 3, "step 2")]
+
+
+async def test_failed_call_stops_the_forwarding(context):
+    """No task is left behind, also for a client that does not read."""
+    ctx = context()
+    blocked = asyncio.Event()
+
+    async def block(*_):
+        await blocked.wait()
+
+    ctx.session.report_progress = block
+    before = asyncio.all_tasks()
+    with pytest.raises(RuntimeError):
+        async with ForwardedEvents(sending(ctx)) as on_event:
+            on_event(progress(1))
+            await asyncio.sleep(0)
+            raise RuntimeError
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
+
+
+async def test_client_that_leaves_without_reading_leaves_no_task(context, monkeypatch):
+    """The call has ended, and its events wait; then the client's connection closes."""
+    monkeypatch.setattr(events, "MAX_PENDING_EVENTS", 1)
+    ctx = context()
+
+    async def block(*_):
+        await asyncio.Event().wait()
+
+    ctx.session.report_progress = block
+    before = asyncio.all_tasks()
+
+    async def call():
+        async with ForwardedEvents(sending(ctx)) as on_event:
+            for step in range(3):
+                on_event(progress(step))
+                await asyncio.sleep(0)
+
+    calling = asyncio.create_task(call())
+    while len(asyncio.all_tasks()) < len(before) + 2:
+        await asyncio.sleep(0)
+    for _ in range(5):  # until it waits for a place in the queue
+        await asyncio.sleep(0)
+    calling.cancel()
+    await asyncio.wait([calling])
+    await asyncio.sleep(0)
+    assert calling.cancelled()
+    assert asyncio.all_tasks() == before
+
+
+async def test_pending_events_are_limited(context, monkeypatch):
+    """Events beyond the limit are lost."""
+    monkeypatch.setattr(events, "MAX_PENDING_EVENTS", 3)
+    ctx = context()
+    async with ForwardedEvents(sending(ctx)) as on_event:
+        for step in range(10):
+            on_event(progress(step))
+    assert [step for step, *_ in ctx.sent] == [0, 1, 2]

@@ -7,8 +7,6 @@ from types import SimpleNamespace
 import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -101,20 +99,6 @@ def test_trust_follows_the_address_unless_told():
     assert EdgeSettings(
         _env_file=None, host="0.0.0.0", auth="none", trust_traces=True
     ).trusts_traces
-
-
-def test_figures_of_tools_have_an_end(monkeypatch):
-    """Thousands of tools do not make thousands of time series."""
-    reader = InMemoryMetricReader()
-    meter = MeterProvider([reader]).get_meter("test")
-    monkeypatch.setattr(telemetry, "_tools", meter.create_histogram("x"))
-    monkeypatch.setattr(telemetry, "_known_tools", set())
-    monkeypatch.setattr(telemetry, "_MAX_TOOLS", 3)
-    for number in range(10):
-        telemetry.record_tool("many", f"tool{number}", "ok", 0.1)
-    data = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics[0].data
-    counts = {p.attributes["tool"]: p.count for p in data.data_points}
-    assert counts == {"tool0": 1, "tool1": 1, "tool2": 1, "other": 7}
 
 
 def test_span_of_plain_http_has_no_revision(spans):

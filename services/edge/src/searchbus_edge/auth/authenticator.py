@@ -15,13 +15,11 @@ from mcp.shared.auth import ProtectedResourceMetadata
 
 from searchbus_contracts import Actor
 
-from .identity import ANONYMOUS, Identity, Unauthenticated
+from .identity import ANONYMOUS, Identity, UnauthenticatedError
 from .static_keys import StaticKeys
 
 if TYPE_CHECKING:
     from .tokens import TokenVerifier
-
-__all__ = ["METADATA_PATH", "Authenticator", "metadata"]
 
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 _NOT_OF_A_SCOPE = re.compile(r"[^\x21\x23-\x5b\x5d-\x7e]")
@@ -55,7 +53,7 @@ class Authenticator:
         """Whether requests need no credential."""
 
     async def identify(self, authorization: str, path: str) -> Actor:
-        """The caller of a request to `path`; raises Unauthenticated.
+        """The caller of a request to `path`; raises UnauthenticatedError.
 
         Args:
             authorization: the header, empty where it is missing.
@@ -64,10 +62,10 @@ class Authenticator:
             return self._default_actor
         scheme, _, credential = authorization.partition(" ")
         if not authorization:
-            raise Unauthenticated("Send a bearer token.", code="")
+            raise UnauthenticatedError("Send a bearer token.", code="")
         credential = credential.strip()
         if scheme.lower() != "bearer" or not credential or " " in credential:
-            raise Unauthenticated("Send the token as 'Authorization: Bearer <token>'.")
+            raise UnauthenticatedError("Send the token as 'Authorization: Bearer <token>'.")
         if self._keys is not None:
             return self._keys.verify(credential).actor
         return (await self._verify(credential, path)).actor
@@ -78,7 +76,7 @@ class Authenticator:
         own = (f"{root}{path}", root, f"{root}/") if root else ()
         return await self._tokens.verify(token, (*own, *self._audiences))
 
-    def challenge(self, path: str, error: Unauthenticated) -> bytes:
+    def challenge(self, path: str, error: UnauthenticatedError) -> bytes:
         """WWW-Authenticate of a 401."""
         parts = [f'resource_metadata="{self.resource_url}{METADATA_PATH}{path}"']
         if error.code:

@@ -16,8 +16,6 @@ from searchbus_runtime import data_folder
 
 from .static_keys import KeyFile
 
-__all__ = ["keys"]
-
 keys = typer.Typer(help="Make, list and revoke keys (SEARCHBUS_AUTH=static).", no_args_is_help=True)
 
 FileOption = Annotated[

@@ -1,18 +1,47 @@
-"""Callers: who they are, and the refusal of a request without a valid credential."""
+"""Callers: who they are, and which roles a token gives them.
+
+Roles are read from claims wherever an identity provider puts them:
+
+| provider | path |
+| --- | --- |
+| Keycloak | `realm_access.roles`; `resource_access.<client>.roles` if configured |
+| Entra ID | `roles` |
+| Auth0 | `permissions`, or a custom claim: `https://example.org/roles` |
+| Cognito | `cognito:groups` |
+| Spring | `authorities`, `scope` |
+
+The names of a path are separated by dots; `*` matches any one name; a claim with dots in its name
+is written in quotes. A claim is a list, or a string separated by spaces. The prefix `ROLE_` is
+removed once. Roles that Keycloak gives for one client (`resource_access.<client>.roles`) count only
+where the setting ROLE_PATHS names that client: they were not given for this resource.
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec import Struct
 
 from searchbus_contracts import Actor
-
-__all__ = ["ANONYMOUS", "Identity", "Unauthenticated"]
+from searchbus_contracts.headers import bare_role
 
 ANONYMOUS = Actor(subject="anonymous", roles=("*",))
 """The caller where there is no access control: the edge then listens on loopback only."""
+DEFAULT_PATHS = (
+    "roles",
+    "realm_access.roles",
+    "permissions",
+    "authorities",
+    "cognito:groups",
+    "groups",
+)
+_MAX_ROLES = 500
+_PART = re.compile(r'"([^"]+)"|([^.]+)')
 
 
-class Unauthenticated(Exception):
+class UnauthenticatedError(Exception):
     """No valid credential. The message is for the client and does not help to guess one.
 
     Args:
@@ -30,3 +59,34 @@ class Identity(Struct, frozen=True):
 
     actor: Actor
     expires_s: float
+
+
+def roles_of(claims: Mapping[str, Any], paths: Iterable[str] = DEFAULT_PATHS) -> tuple[str, ...]:
+    """The roles, sorted and unique. `*` (every role) is never read from a token."""
+    found: set[str] = set()
+    for path in paths:
+        parts = [quoted or plain for quoted, plain in _PART.findall(path)]
+        for value in _values(claims, parts):
+            items = value.split() if isinstance(value, str) else value
+            if isinstance(items, list):
+                found |= {kept_role(item) for item in items if isinstance(item, str) and item}
+    return tuple(sorted(found - {"*"}))[:_MAX_ROLES]
+
+
+def kept_role(role: str) -> str:
+    """A role without one prefix `ROLE_`; unchanged where a second one would be left.
+
+    Checks of roles remove one prefix too, and `ROLE_ROLE_A` must not become `A`.
+    """
+    bare = bare_role(role)
+    return role if bare != bare_role(bare) else bare
+
+
+def _values(node: Any, parts: list[str]) -> Iterable[Any]:
+    if not parts:
+        yield node
+    elif isinstance(node, Mapping):
+        first, rest = parts[0], parts[1:]
+        names = list(node) if first == "*" else [first] if first in node else []
+        for name in names:
+            yield from _values(node[name], rest)

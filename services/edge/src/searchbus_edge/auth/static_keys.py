@@ -22,10 +22,7 @@ from opentelemetry import metrics
 from searchbus_contracts import Actor
 from searchbus_runtime.files import write_atomically
 
-from .identity import Identity, Unauthenticated
-from .roles import kept_role
-
-__all__ = ["KeyFile", "KeyRecord", "StaticKeys"]
+from .identity import Identity, UnauthenticatedError, kept_role
 
 log = logging.getLogger("searchbus.edge.auth")
 _PREFIX = "sbk"
@@ -121,7 +118,7 @@ class StaticKeys:
         self._fault = ""
 
     def verify(self, key: str) -> Identity:
-        """The owner of a key; raises Unauthenticated."""
+        """The owner of a key; raises UnauthenticatedError."""
         now_s = self._clock()
         self._reload(now_s)
         known = self._verified.get(key)
@@ -136,7 +133,7 @@ class StaticKeys:
         record, actor = self._records.get(parts[1], _NOBODY) if well_formed else _NOBODY
         matches = hmac.compare_digest(_hash(key), record.sha256 if record else "0" * 64)
         if record is None or not matches or (record.expires_s and record.expires_s <= now_s):
-            raise Unauthenticated(_REFUSED)
+            raise UnauthenticatedError(_REFUSED)
         until_s = now_s + _CHECK_EVERY_S
         return Identity(actor, min(until_s, record.expires_s) if record.expires_s else until_s)
 

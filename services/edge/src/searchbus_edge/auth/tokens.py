@@ -2,28 +2,32 @@
 
 A token is accepted if it is signed with a key of the issuer and an asymmetric algorithm, issued by
 exactly this issuer for this resource, and valid now. Any other is refused as invalid_token.
+
+The issuer's keys are fetched at most once every ten seconds; the last key set stays valid for a day
+while the provider is unreachable. A caller waits for the provider only where no known key can have
+signed the token: keys older than ten minutes are fetched again in the background.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
+import httpx
 from cachetools import LRUCache
 from joserfc import jws
 from joserfc.errors import ClaimError, JoseError
+from joserfc.jwk import ECKey, OKPKey, RSAKey, import_key
 from joserfc.jwt import JWTClaimsRegistry
 
 from searchbus_contracts import Actor
 
-from .identity import Identity, Unauthenticated
-from .jwks import ALGORITHMS, KeySource
-from .roles import DEFAULT_PATHS, roles_of
-
-__all__ = ["MAX_TOKEN_CHARS", "TokenVerifier", "verify_signature"]
+from .identity import DEFAULT_PATHS, Identity, UnauthenticatedError, roles_of
 
 MAX_TOKEN_CHARS = 16_384
 LEEWAY_S = 30
@@ -39,26 +43,40 @@ _MESSAGES = {
     "aud": _NOT_FOR_US,
 }
 """By claim; a message names what is wrong and never how near the token was."""
+log = logging.getLogger("searchbus.edge.auth")
+PublicKey = RSAKey | ECKey | OKPKey
+ALGORITHMS = {
+    "RS256": "RSA", "RS384": "RSA", "RS512": "RSA", "PS256": "RSA", "PS384": "RSA", "PS512": "RSA",
+    "ES256": "EC", "ES384": "EC", "ES512": "EC", "EdDSA": "OKP", "Ed25519": "OKP",
+}  # fmt: skip
+"""Asymmetric only: with HMAC a public key would be a secret."""
+_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
+_FRESH_S = 600.0
+_STALE_S = 24 * 3600.0
+_MIN_INTERVAL_S = 10.0
+_MAX_BYTES = 512 * 1024
+_MIN_RSA_BITS = 2048
+_PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "oth"))
 
 
 async def verify_signature(token: str, source: KeySource) -> bytes:
-    """The payload of a compact JWS signed with one of the source's keys; raises Unauthenticated."""
+    """The payload of a compact JWS that one of the keys signed; raises UnauthenticatedError."""
     try:
         parsed = jws.extract_compact(token.encode("ascii"))
         header = parsed.headers()
     except (JoseError, ValueError, UnicodeError, RecursionError, TypeError):
-        raise Unauthenticated(_REFUSED) from None
+        raise UnauthenticatedError(_REFUSED) from None
     algorithm, kid = header.get("alg"), header.get("kid")
     if algorithm not in ALGORITHMS or "crit" in header or "b64" in header:
-        raise Unauthenticated(_REFUSED)
+        raise UnauthenticatedError(_REFUSED)
     if kid is not None and not isinstance(kid, str):
-        raise Unauthenticated(_REFUSED)
+        raise UnauthenticatedError(_REFUSED)
     for key in await source.keys(kid, algorithm):
         try:
             return bytes(jws.deserialize_compact(token, key, algorithms=[algorithm]).payload)
         except (JoseError, ValueError, TypeError):
             continue
-    raise Unauthenticated(_REFUSED)
+    raise UnauthenticatedError(_REFUSED)
 
 
 class TokenVerifier:
@@ -85,7 +103,7 @@ class TokenVerifier:
         self._known: LRUCache[bytes, tuple[Identity, frozenset[str]]] = LRUCache(_CACHED)
 
     async def verify(self, token: str, audiences: Iterable[str]) -> Identity:
-        """The bearer of a token; raises Unauthenticated.
+        """The bearer of a token; raises UnauthenticatedError.
 
         A verified token is cached for a minute, after which its signature is checked again.
 
@@ -93,7 +111,7 @@ class TokenVerifier:
             audiences: of the requested resource; one of them must be in `aud`.
         """
         if len(token) > MAX_TOKEN_CHARS or not token.isascii():
-            raise Unauthenticated(_REFUSED)
+            raise UnauthenticatedError(_REFUSED)
         digest = hashlib.sha256(token.encode()).digest()
         known = self._known.get(digest)
         now_s = self._clock()
@@ -102,24 +120,24 @@ class TokenVerifier:
             self._known[digest] = known
         identity, granted = known
         if granted.isdisjoint(audiences):
-            raise Unauthenticated(_NOT_FOR_US)
+            raise UnauthenticatedError(_NOT_FOR_US)
         return identity
 
     async def _verify(self, token: str, now_s: float) -> tuple[Identity, frozenset[str]]:
         payload = await verify_signature(token, self._source)
         header = jws.extract_compact(token.encode()).headers()
         if str(header.get("typ", "jwt")).lower() not in _TYPES:
-            raise Unauthenticated(_REFUSED)
+            raise UnauthenticatedError(_REFUSED)
         try:
             claims = json.loads(payload, object_pairs_hook=_no_duplicates)
         except (ValueError, RecursionError):
-            raise Unauthenticated(_REFUSED) from None
+            raise UnauthenticatedError(_REFUSED) from None
         if not isinstance(claims, dict):
-            raise Unauthenticated(_REFUSED)
+            raise UnauthenticatedError(_REFUSED)
         self._check(claims, now_s)
         subject = claims.get("sub") or claims.get("client_id") or claims.get("azp")
         if not isinstance(subject, str) or not subject or len(subject) > 256:
-            raise Unauthenticated(_REFUSED)
+            raise UnauthenticatedError(_REFUSED)
         given = claims["aud"]
         audiences = [given] if isinstance(given, str) else given
         actor = Actor(subject=subject, roles=roles_of(claims, self._role_paths))
@@ -138,11 +156,138 @@ class TokenVerifier:
         try:
             registry.validate(claims)
         except ClaimError as error:
-            raise Unauthenticated(_MESSAGES.get(error.claim, _REFUSED)) from None
+            raise UnauthenticatedError(_MESSAGES.get(error.claim, _REFUSED)) from None
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a claim occurs twice")
+    return found
+
+
+class KeySource(Protocol):
+    """A source of the keys that may have signed a token."""
+
+    async def keys(self, kid: str | None, algorithm: str) -> list[PublicKey]:
+        """The candidates, possibly none."""
+
+
+class Jwks:
+    """The keys of a JWKS address.
+
+    Args:
+        issuer: exactly as in the tokens.
+        url: of the JWKS; None: taken from the issuer's metadata (OpenID Connect, RFC 8414).
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        issuer: str,
+        url: str | None = None,
+        *,
+        client: httpx.AsyncClient | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._issuer = issuer
+        self._url = url
+        self._client = client or httpx.AsyncClient(timeout=5.0, trust_env=False)
+        self._clock = clock
+        self._keys: list[tuple[dict[str, Any], PublicKey]] = []
+        self._fetched_s = float("-inf")
+        self._tried_s = float("-inf")
+        self._fetching = asyncio.Lock()
+        self._behind: asyncio.Task[None] | None = None
+
+    async def keys(self, kid: str | None, algorithm: str) -> list[PublicKey]:
+        """The keys of this id and algorithm; waits for the provider where there is none."""
+        found = self._fitting(kid, algorithm)
+        age_s = self._clock() - self._fetched_s
+        if not found or age_s > _STALE_S:
+            await self._refresh()
+            is_valid = self._clock() - self._fetched_s <= _STALE_S
+            return self._fitting(kid, algorithm) if is_valid else []
+        if age_s > _FRESH_S and (self._behind is None or self._behind.done()):
+            self._behind = asyncio.create_task(self._refresh())
+        return found
+
+    async def close(self) -> None:
+        """End a fetch that runs, and close the connections."""
+        if self._behind is not None:
+            self._behind.cancel()
+            await asyncio.gather(self._behind, return_exceptions=True)
+        await self._client.aclose()
+
+    def _fitting(self, kid: str | None, algorithm: str) -> list[PublicKey]:
+        kind = ALGORITHMS[algorithm]
+        return [
+            key
+            for raw, key in self._keys
+            if raw["kty"] == kind
+            and (kid is None or raw.get("kid") == kid)
+            and raw.get("alg") in (None, algorithm)
+            and raw.get("crv") in (None, _CURVES.get(algorithm, raw.get("crv")))
+        ]
+
+    async def _refresh(self) -> None:
+        """Fetch the keys, at most once in ten seconds, since anybody can send unknown key ids."""
+        async with self._fetching:
+            now_s = self._clock()
+            if now_s - self._tried_s < _MIN_INTERVAL_S:
+                return
+            self._tried_s = now_s
+            try:
+                raw = await self._get(self._url or await self._discover())
+                self._keys = list(_usable(raw))
+                self._fetched_s = now_s
+                log.info("%d signing keys of %s", len(self._keys), self._issuer)
+            except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+                log.warning(
+                    "the signing keys of %s could not be fetched: %s",
+                    self._issuer,
+                    type(error).__name__,
+                )
+
+    async def _discover(self) -> str:
+        base = self._issuer.rstrip("/")
+        for path in (
+            "/.well-known/openid-configuration",
+            "/.well-known/oauth-authorization-server",
+        ):
+            try:
+                found = await self._get(base + path)
+            except (httpx.HTTPError, ValueError):
+                continue
+            if isinstance(found, dict) and found.get("issuer") == self._issuer:
+                return str(found["jwks_uri"])
+        raise ValueError("the issuer publishes no metadata")
+
+    async def _get(self, url: str) -> Any:
+        response = await self._client.get(url, headers={"Accept": "application/json"})
+        response.raise_for_status()
+        if len(response.content) > _MAX_BYTES:
+            raise ValueError("the response is too large")
+        return json.loads(response.content)
+
+
+def _usable(raw: Any) -> list[tuple[dict[str, Any], PublicKey]]:
+    """The public signing keys; an unusable key is left out."""
+    found: list[tuple[dict[str, Any], PublicKey]] = []
+    for item in raw["keys"]:
+        if not isinstance(item, dict) or item.get("kty") not in ("RSA", "EC", "OKP"):
+            continue
+        if item.get("use") not in (None, "sig"):
+            continue
+        if "key_ops" in item and "verify" not in item["key_ops"]:
+            continue
+        public = {name: value for name, value in item.items() if name not in _PRIVATE}
+        try:
+            key = import_key(public)
+        except (JoseError, ValueError, TypeError, KeyError):
+            continue
+        if isinstance(key, RSAKey) and key.raw_value.key_size < _MIN_RSA_BITS:
+            continue
+        if isinstance(key, RSAKey | ECKey | OKPKey):
+            found.append((item, key))
     return found

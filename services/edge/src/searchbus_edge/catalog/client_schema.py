@@ -22,8 +22,6 @@ from urllib.parse import unquote
 
 from searchbus_contracts.schemas import DIALECTS
 
-__all__ = ["client_schema", "with_nulls"]
-
 _SCHEMAS = frozenset({
     "items", "contains", "additionalProperties", "propertyNames", "not", "if", "then", "else",
     "unevaluatedItems", "unevaluatedProperties", "contentSchema",

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import TypeVar
 
 import mcp_types as types
+from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts import Actor
 
-from ..tools import render
-from ..tools.faults import invalid_params
-from .cursors import UNKNOWN_CURSOR, BadCursor, Cursors
+from ..auth.signing import UNKNOWN_CURSOR, CursorError, Cursors
+from . import render
 from .view import ListedTool, View
-from .visible import visible
-
-__all__ = ["Pages"]
 
 T = TypeVar("T")
 
@@ -39,12 +36,12 @@ class Pages:
         self, actor: Actor, view: View, cursor: str | None
     ) -> tuple[list[ListedTool], str | None]:
         """The same as the edge lists them, and the next cursor."""
-        tools = [tool for tool in view.tools.values() if visible(actor, tool.descriptor)]
+        tools = [tool for tool in view.tools.values() if actor.holds(tool.required_roles)]
         return self._page(tools, cursor, "tools", view.toolset)
 
     def prompts(self, actor: Actor, view: View, cursor: str | None) -> types.ListPromptsResult:
         """A page of the prompts that the actor may use."""
-        prompts = [(name, p) for name, p in view.prompts.items() if visible(actor, p)]
+        prompts = [(name, p) for name, p in view.prompts.items() if actor.holds(p.required_roles)]
         page, following = self._page(prompts, cursor, "prompts", view.toolset)
         return types.ListPromptsResult(
             prompts=[render.prompt(name, p) for name, p in page], next_cursor=following
@@ -54,7 +51,7 @@ class Pages:
         self, actor: Actor, view: View, cursor: str | None
     ) -> types.ListResourceTemplatesResult:
         """A page of the resource templates that the actor may use."""
-        templates = [t for _, t in view.templates if t.listed and visible(actor, t)]
+        templates = [t for _, t in view.templates if t.listed and actor.holds(t.required_roles)]
         page, following = self._page(templates, cursor, "templates", view.toolset)
         return types.ListResourceTemplatesResult(
             resource_templates=[render.template(t) for t in page], next_cursor=following
@@ -68,8 +65,8 @@ class Pages:
         if cursor is not None:
             try:
                 start = int(self._cursors.read(cursor, *bound_to)["o"])
-            except BadCursor:
-                raise invalid_params(UNKNOWN_CURSOR) from None
+            except CursorError:
+                raise MCPError(types.INVALID_PARAMS, UNKNOWN_CURSOR) from None
         end = start + self._page_size
         following = self._cursors.issue({"o": end}, *bound_to) if end < len(items) else None
         return items[start:end], following

@@ -16,8 +16,6 @@ from opentelemetry import metrics
 from searchbus_contracts import ToolDescriptor
 from searchbus_runtime.pins import PinFile, Pins, Reviewed
 
-__all__ = ["EVERY", "Pinning"]
-
 log = logging.getLogger("searchbus.edge")
 EVERY = "*"
 _CHECK_EVERY_S = 1.0

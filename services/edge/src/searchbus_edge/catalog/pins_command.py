@@ -23,8 +23,6 @@ from searchbus_runtime.pins import Held, PinFile, Pins
 from searchbus_runtime.services import known_services
 from searchbus_runtime.wording import printable
 
-__all__ = ["pins"]
-
 _DIGITS = 32
 """Of a hash, shown and needed: who writes a definition could find a harmless and a harmful one
 whose hashes begin with the same dozen.

@@ -11,6 +11,7 @@ from typing import Any
 
 import mcp_types as types
 import msgspec
+from mcp.shared.exceptions import MCPError
 
 from searchbus_bus import Bus
 from searchbus_contracts import Actor, PromptDescriptor, PromptMessage, ResourceTemplate
@@ -21,12 +22,8 @@ from searchbus_contracts.resources import (
     PromptGetRequest,
 )
 
-from ..tools.faults import invalid_params
-from ..tools.render import content_block, marked_untrusted
+from .render import content_block, marked_untrusted
 from .view import View
-from .visible import visible
-
-__all__ = ["Prompts", "complete", "fill"]
 
 GET_TIMEOUT_S = 30.0
 MAX_ARGUMENT_CHARS = 100_000
@@ -114,8 +111,8 @@ class Prompts:
 
 def _prompt(actor: Actor, view: View, name: str) -> PromptDescriptor:
     descriptor = view.prompts.get(name)
-    if descriptor is None or not visible(actor, descriptor):
-        raise invalid_params(f"Unknown prompt: {name[:64]}. Take a name from prompts/list.")
+    if descriptor is None or not actor.holds(descriptor.required_roles):
+        raise _invalid(f"Unknown prompt: {name[:64]}. Take a name from prompts/list.")
     return descriptor
 
 
@@ -123,7 +120,7 @@ def _template(actor: Actor, view: View, uri_template: str) -> ResourceTemplate |
     """The template of that text, if it completes."""
     for _, template in view.templates:
         if template.uri_template == uri_template and template.completes:
-            return template if template.listed and visible(actor, template) else None
+            return template if template.listed and actor.holds(template.required_roles) else None
     return None
 
 
@@ -141,9 +138,9 @@ def fill(
     _check(descriptor, arguments)
     values = {argument.name: arguments.get(argument.name, "") for argument in descriptor.arguments}
     if _filled_chars(msgspec.to_builtins(descriptor.messages), values) > MAX_PROMPT_CHARS:
-        raise invalid_params(
+        raise _invalid(
             f"Prompt {descriptor.name} would have over {MAX_PROMPT_CHARS} characters. Shorten its "
-            "arguments."
+            "arguments.",
         )
     messages = [_message(message, values) for message in descriptor.messages]
     if tools:
@@ -156,17 +153,21 @@ def _check(descriptor: PromptDescriptor, arguments: Mapping[str, str]) -> None:
     known = {argument.name: argument for argument in descriptor.arguments}
     for argument in descriptor.arguments:
         if argument.required and argument.name not in arguments:
-            raise invalid_params(
-                f"Prompt {descriptor.name} needs the argument {argument.name}. Give it."
+            raise _invalid(
+                f"Prompt {descriptor.name} needs the argument {argument.name}. Give it.",
             )
     for name, value in arguments.items():
         if name not in known:
             allowed = ", ".join(known) or "none"
-            raise invalid_params(f"Unknown prompt argument {name[:64]!r}. Allowed: {allowed}.")
+            raise _invalid(f"Unknown prompt argument {name[:64]!r}. Allowed: {allowed}.")
         if len(value) > MAX_ARGUMENT_CHARS:
-            raise invalid_params(
-                f"Prompt argument {name} is over {MAX_ARGUMENT_CHARS} characters. Shorten it."
+            raise _invalid(
+                f"Prompt argument {name} is over {MAX_ARGUMENT_CHARS} characters. Shorten it.",
             )
+
+
+def _invalid(message: str) -> MCPError:
+    return MCPError(types.INVALID_PARAMS, message)
 
 
 def _append(messages: list[types.PromptMessage], text: str) -> None:

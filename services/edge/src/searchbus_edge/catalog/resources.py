@@ -26,13 +26,9 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 
-from ..tools import render
-from ..tools.faults import invalid_params
-from .cursors import UNKNOWN_CURSOR, BadCursor, Cursors
+from ..auth.signing import UNKNOWN_CURSOR, CursorError, Cursors
+from . import render
 from .view import View
-from .visible import visible
-
-__all__ = ["Resources"]
 
 READ_TIMEOUT_S = 30.0
 MAX_URI_CHARS = 2048
@@ -56,7 +52,7 @@ class Resources:
         """
         bound = ("resources", view.toolset, actor.subject, sorted(actor.roles))
         state = self._open(cursor, bound)
-        fixed = [r for r in view.resources.values() if visible(actor, r)]
+        fixed = [r for r in view.resources.values() if actor.holds(r.required_roles)]
         paged = view.listed_toolsets(actor)
         source, inner = str(state.get("s", "")), state.get("c")
         if source == "":
@@ -80,7 +76,7 @@ class Resources:
     ) -> types.ListResourcesResult:
         names = [name for name, _ in paged]
         if toolset not in names:
-            raise invalid_params(UNKNOWN_CURSOR)
+            raise MCPError(types.INVALID_PARAMS, UNKNOWN_CURSOR)
         at = names.index(toolset)
         reply = await self._bus.request(
             self._bus.subjects.resource(toolset, "list"),
@@ -95,7 +91,7 @@ class Resources:
             following = {"s": toolset, "c": reply.next_cursor}
         elif at + 1 < len(names):
             following = {"s": names[at + 1]}
-        page = [resource for resource in reply.resources if visible(actor, resource)]
+        page = [resource for resource in reply.resources if actor.holds(resource.required_roles)]
         return self._result(page, following, bound, reply.coverage)
 
     def _result(
@@ -116,8 +112,8 @@ class Resources:
             return {}
         try:
             return self._cursors.read(cursor, *bound)
-        except BadCursor:
-            raise invalid_params(UNKNOWN_CURSOR) from None
+        except CursorError:
+            raise MCPError(types.INVALID_PARAMS, UNKNOWN_CURSOR) from None
 
     async def read(
         self, actor: Actor, view: View, uri: str, *, revision: str
@@ -135,7 +131,7 @@ class Resources:
         found = view.resources.get(uri) or next(
             (template for pattern, template in view.templates if pattern.fullmatch(uri)), None
         )
-        if found is None or not visible(actor, found):
+        if found is None or not actor.holds(found.required_roles):
             raise _not_found(uri, revision)
         try:
             reply = await self._bus.request(

@@ -18,14 +18,12 @@ from searchbus_contracts import (
     ResourceTemplate,
     ToolDescriptor,
 )
-from searchbus_contracts.headers import bare_role
 
-from ..tools.repair import Repair
 from .client_schema import client_schema, with_nulls
-from .visible import visible
+from .repair import Repair
 
-__all__ = ["PATTERN_OPTIONS", "ListedTool", "View", "validator"]
-
+LAZY = "lazy"
+"""The toolset of the edge's own tools: find_tools and call_tool."""
 PATTERN_OPTIONS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
 """Of one text, a fifth of a millisecond; with the usual million one call with many texts could hold
 the loop for minutes. Only patterns with references to groups or looks around have steps back."""
@@ -61,6 +59,21 @@ class ListedTool:
             and self.service == service
             and self.held == held
         )
+
+    @cached_property
+    def required_roles(self) -> tuple[str, ...]:
+        """A caller needs all of these to see and to call it."""
+        return self.descriptor.required_roles
+
+    @cached_property
+    def own(self) -> bool:
+        """Whether the edge serves it itself."""
+        return self.descriptor.toolset == LAZY
+
+    @cached_property
+    def passes_on(self) -> bool:
+        """Whether it is call_tool: the tool that its argument `name` names does the work."""
+        return self.own and self.descriptor.name == "call_tool"
 
     @cached_property
     def span_name(self) -> str:
@@ -123,19 +136,16 @@ class View:
     services: Mapping[str, str] = field(default_factory=dict)
     tool_of: dict[tuple[str, str], ListedTool] = field(default_factory=dict)
 
-    def visible_roles(self, actor: Actor) -> frozenset[str] | None:
-        """The actor's roles that decide what it sees here; None for an actor with every role.
+    def access(self, actor: Actor) -> tuple[bool, ...]:
+        """What the actor may use: whether it holds each group of roles that the lists ask for.
 
-        Actors with equal values see the same lists.
+        Actors see the same lists of tools, prompts and templates exactly where these are equal.
         """
-        if "*" in actor.roles:
-            return None
-        deciding = self._deciding_roles
-        return deciding & {bare_role(role) for role in actor.roles} if deciding else deciding
+        return tuple(map(actor.holds, self._role_groups))
 
     def prepare(self) -> None:
         """Look through all items for what the first request would look for; use a thread."""
-        _ = self.max_request_bytes, self._deciding_roles
+        _ = self.max_request_bytes, self._role_groups
 
     @cached_property
     def max_request_bytes(self) -> int:
@@ -143,15 +153,16 @@ class View:
         return max((t.descriptor.max_request_bytes for t in self.tools.values()), default=0)
 
     @cached_property
-    def _deciding_roles(self) -> frozenset[str]:
+    def _role_groups(self) -> tuple[tuple[str, ...], ...]:
         items: list[Any] = [tool.descriptor for tool in self.tools.values()]
-        items += [*self.prompts.values(), *self.resources.values(), *(t for _, t in self.templates)]
-        return frozenset(bare_role(role) for item in items for role in item.required_roles)
+        items += [*self.prompts.values(), *(t for _, t in self.templates if t.listed)]
+        groups = dict.fromkeys(tuple(item.required_roles) for item in items)
+        return tuple(group for group in groups if group)
 
     def prompt_tools(self, actor: Actor) -> list[str]:
         """Names of the tools that prompts name to this actor."""
         tools = [tool for tool in self.tools.values() if tool.descriptor.in_prompts]
-        return [tool.name for tool in tools if visible(actor, tool.descriptor)]
+        return [tool.name for tool in tools if actor.holds(tool.required_roles)]
 
     def listed_toolsets(self, actor: Actor) -> list[tuple[str, str]]:
         """(toolset, service) of resources that a worker lists page by page, in naming order."""
@@ -167,6 +178,6 @@ class View:
         names = dict.fromkeys(
             template.toolset
             for _, template in self.templates
-            if chosen(template) and visible(actor, template)
+            if chosen(template) and actor.holds(template.required_roles)
         )
         return [(name, self.services[name]) for name in names]

@@ -14,27 +14,14 @@ from searchbus_contracts import ErrorCode, Fault, encode
 from searchbus_contracts.queries import too_small
 from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmall, Layout, Span, bm25, holds
 
-from .coverage import Coverage, Failures
-from .fetching import UNTRUSTED, Budget
+from .fetching import Budget
 from .focus import Compare, Text, focus
-from .passages import marked, terms
-from .sources import Hit, Quoted
-
-__all__ = [
-    "Brief",
-    "BriefAnswer",
-    "CitedSource",
-    "Passage",
-    "fit_brief",
-    "focused",
-    "offset_of",
-    "passage_of",
-    "source_of",
-]
+from .gathering import Coverage, Failures
+from .passages import MARKED, marked, terms
+from .sources import UNTRUSTED, Hit, Quoted
 
 _HASH_DIGITS = 16
 """Each is a token; they suffice to tell a changed text of one id."""
-_MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
 
 
 class Brief(Struct, forbid_unknown_fields=True):
@@ -43,7 +30,7 @@ class Brief(Struct, forbid_unknown_fields=True):
     question: Annotated[str, Meta(description="The question to find evidence for.")]
     max_tokens: Budget = DEFAULT_TOKENS
     cursor: Annotated[
-        str | None, Meta(description="Of an answer that was truncated, for the sources behind it.")
+        str | None, Meta(description="Cursor of a truncated answer, for the sources behind it.")
     ] = None
 
 
@@ -228,7 +215,7 @@ class _Inner:
     """A passage without its marks of untrusted text."""
 
     def __init__(self, passage: Passage) -> None:
-        match = _MARKED.fullmatch(passage.text)
+        match = MARKED.fullmatch(passage.text)
         self.mark: str | None = match[1] if match else None
         self.text: str = match[2] if match else passage.text
         self._passage = passage

@@ -17,20 +17,31 @@ from searchbus_bus import Call, Toolset, WithMeta, Worker, tool
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault, ToolAnnotations, encode
 from searchbus_contracts.coverage import SourceCoverage, nothing_found, shown
 from searchbus_contracts.queries import Part, check_query
-from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, holds
+from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, MAX_QUOTE_CHARS, holds
 
 from .briefing import Brief, BriefAnswer, fit_brief, focused, offset_of, source_of
-from .coverage import Coverage, Failures, cover, described, with_meta
-from .fanout import Request, request_all
-from .fetching import UNTRUSTED, Fetch, FetchedDocument, fit
-from .fusion import fuse
-from .ids import unknown_id
-from .passages import distinct, from_page, marked
-from .quoting import QuoteFound, VerifyQuote
-from .similarity import Similarity
-from .sources import MAX_QUERY_CHARS, Found, Hit, Quoted, Source
-
-__all__ = ["Connector", "build_worker"]
+from .fetching import Fetch, FetchedDocument, fit
+from .gathering import (
+    Ask,
+    Coverage,
+    Failures,
+    cover,
+    described,
+    fuse,
+    request_all,
+    with_meta,
+)  # fmt: skip
+from .passages import Similarity, distinct, from_page, marked
+from .sources import (
+    MAX_QUERY_CHARS,
+    UNTRUSTED,
+    Hit,
+    Quoted,
+    QuoteFound,
+    Source,
+    SourceHits,
+    unknown_id,
+)  # fmt: skip
 
 MAX_RESULTS = 10
 _HITS_PER_SOURCE = 10
@@ -64,6 +75,18 @@ class SearchResults(Struct, omit_defaults=True):
     results: list[SearchResult]
     failures: Failures = []
     coverage: Coverage = []
+
+
+class VerifyQuote(Struct, forbid_unknown_fields=True):
+    """Arguments of verify_quote."""
+
+    id: Annotated[
+        str,
+        Meta(description="The id of a search result or of a source, or a document_id."),
+    ]
+    quote: Annotated[
+        str, Meta(description=f"The quotation, at most {MAX_QUOTE_CHARS:,} characters.")
+    ]
 
 
 class Connector(Toolset, name="connector"):
@@ -188,7 +211,7 @@ class Connector(Toolset, name="connector"):
         )
         chosen = hits[offset : offset + _BRIEF_SOURCES]
         await call.progress(1, 3, f"reading {len(chosen)} of {len(hits)} sources")
-        requests: dict[str, Request] = {
+        requests: dict[str, Ask] = {
             hit.id: functools.partial(self._read, call, question, hit) for hit in chosen
         }
         read = await request_all(requests, timeout_s=call.remaining_s)
@@ -240,13 +263,13 @@ class Connector(Toolset, name="connector"):
             Fault: nothing was found, and a source that might have found something failed.
         """
         failures = {s.name: why for s in self._sources if (why := s.absence(call.actor))}
-        requests: dict[str, Request] = {
+        requests: dict[str, Ask] = {
             source.name: functools.partial(_search, source, query, call.actor, passages)
             for source in self._sources
             if source.name not in failures
         }
         gathered = await request_all(requests, timeout_s=timeout_s)
-        found: Mapping[str, Found] = gathered.replies
+        found: Mapping[str, SourceHits] = gathered.replies
         failures |= gathered.failures
         coverage = cover((source.name for source in self._sources), found, failures)
         for reply in found.values():
@@ -264,20 +287,20 @@ class Connector(Toolset, name="connector"):
 
 async def _search(
     source: Source, query: str, actor: Actor, passages: int, timeout_s: float
-) -> Found:
+) -> SourceHits:
     return await source.search(
         query, _HITS_PER_SOURCE, passages=passages, actor=actor, timeout_s=timeout_s
     )
 
 
-def build_worker(connector: Connector, *, max_in_flight: int = 256) -> Worker:
-    """The connector as a worker on the bus."""
+def build_worker(*parts: object, max_in_flight: int = 256) -> Worker:
+    """The edge's own worker on the bus, with toolsets that it offers."""
     worker = Worker(
         "connector",
         max_in_flight=max_in_flight,
         description="One question to documents and the web.",
     )
-    worker.add(connector)
+    worker.add(*parts)
     return worker
 
 

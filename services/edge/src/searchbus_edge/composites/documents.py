@@ -25,17 +25,24 @@ from searchbus_contracts.retrieval import (
     SearchRequest,
 )
 
-from .ids import Ids, unknown_id
-from .quoting import Difference, QuoteFound
-from .sources import MAX_QUERY_CHARS, Anchor, Fetched, Found, Hit, Quoted
-
-__all__ = ["Documents"]
+from .sources import (
+    MAX_QUERY_CHARS,
+    Anchor,
+    Difference,
+    Fetched,
+    Hit,
+    Ids,
+    Quoted,
+    QuoteFound,
+    SourceHits,
+    unknown_id,
+)  # fmt: skip
 
 _SURE = 0.5
 """Below this relevance the documents rarely answer, and count half beside other sources. Those of
 a service of an earlier release, which says none, count whole."""
 _WEIGHT_OF_FAR = 0.1
-"""Of a document without a passage that answers as a whole: behind the first pages of the web."""
+"""The weight of a document without a passage that answers: behind the first pages of the web."""
 _MAX_ID_CHARS = 512
 _DOCUMENT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
@@ -72,7 +79,7 @@ class Documents:
 
     async def search(
         self, query: str, limit: int, *, passages: int, actor: Actor, timeout_s: float
-    ) -> Found:
+    ) -> SourceHits:
         """See Source."""
         request = SearchRequest(
             query=query[:MAX_QUERY_CHARS],
@@ -100,7 +107,7 @@ class Documents:
         counts = Counter(hit.source for hit in hits if hit.passages[0].sure)
         names = [f"{self.name}/{name}" for name in reply.searched]
         parts = folded(self.name, [SourceCoverage.of_results(name, counts[name]) for name in names])
-        return Found(hits[:limit], failures, parts)
+        return SourceHits(hits[:limit], failures, parts)
 
     def _hits(self, found: Sequence[SearchHit], passages: int) -> list[Hit]:
         """One hit a document, in the order of its best passage."""

@@ -1,26 +1,39 @@
-"""Picks the passages that answer a question: few, of different content, none beside the point."""
+"""Picks the passages that answer a question: few, of different content, none beside the point.
+
+By their words here, and by their meaning where the retrieval service compares them in time: an
+answer by words alone is better than none.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from opentelemetry import metrics
+
+from searchbus_bus import Bus, Directory
+from searchbus_contracts import Actor, Fault
+from searchbus_contracts.retrieval import (
+    MAX_COMPARED,
+    MAX_COMPARED_CHARS,
+    MAX_QUERY_CHARS,
+    SimilarityReply,
+    SimilarityRequest,
+)
 from searchbus_passages import sentences
 
-__all__ = [
-    "MAX_CANDIDATES", "SURE_COSINE", "Candidate", "candidates", "chosen", "cut", "distinct",
-    "from_page", "marked", "terms",
-]  # fmt: skip
+log = logging.getLogger("searchbus.edge")
 
 MAX_PASSAGES = 2
-"""Of one page."""
+"""Passages of one page."""
 MAX_PASSAGE_CHARS = 1200
 MAX_CANDIDATES = 12
-"""Of one page: of more the meaning is not compared, which takes up to 40 ms for each."""
+"""Candidates of one page whose meaning is compared, which takes up to 40 ms for each."""
 _LEAST_SHARE = 0.4
-"""Of the question's words; a page's passage with fewer is beside the point."""
+"""The share of the question's words below which a page's passage is beside the point."""
 _SHARE_OF_BEST = 0.6
 SURE_COSINE, _BEHIND_BEST, _LEAST_COSINE = 0.62, 0.05, 0.55
 """A passage answers by its meaning from the first on, unless it is so far behind the nearest; by
@@ -32,7 +45,17 @@ _WORD = re.compile(r"\w+")
 _SUFFIX = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
+"""A text between marks of untrusted text: the mark, the text."""
 _MARKS_OF_UNTRUSTED_TEXT = re.compile(r"</?(untrusted_text_\w+)>")
+_SERVICE = "retrieval"
+_COMPARING_S = 5.0
+_COMPARING_SHARE = 0.5
+"""The share of the time that is left."""
+_missing = metrics.get_meter("searchbus.edge").create_counter(
+    "searchbus.similarities.failed",
+    description="Requests for the similarity of texts that failed; words alone decided.",
+)
 _ASKING_WORDS = frozenset(
     "about and any are between been but can could did does for from had has have her his how into "
     "its many much not our she should such than that the their them then there these they this was "
@@ -147,3 +170,40 @@ def _shingles(passage: str) -> set[tuple[str, ...]]:
     words = _WORD.findall(_MARKS_OF_UNTRUSTED_TEXT.sub("", passage).lower())
     count = max(1, len(words) - _SHINGLE_WORDS + 1)
     return {tuple(words[i : i + _SHINGLE_WORDS]) for i in range(count)}
+
+
+class Similarity:
+    """How near texts are to a question, by the model of the retrieval service.
+
+    Args:
+        directory: shows whether the service is available.
+    """
+
+    def __init__(self, bus: Bus, directory: Directory) -> None:
+        self._bus = bus
+        self._directory = directory
+
+    async def cosines(
+        self, question: str, texts: Sequence[str], *, actor: Actor, timeout_s: float
+    ) -> list[float] | None:
+        """The cosine of each text; None where there are too many, or none can be had in time.
+
+        Of a long text its beginning counts.
+        """
+        if not 0 < len(texts) <= MAX_COMPARED or not self._directory.listed(_SERVICE):
+            return None
+        request = SimilarityRequest(
+            query=question[:MAX_QUERY_CHARS],
+            texts=tuple(text[:MAX_COMPARED_CHARS] for text in texts),
+        )
+        try:
+            reply = await self._bus.request(
+                self._bus.subjects.endpoint(_SERVICE, "similarity"), request, SimilarityReply,
+                service=_SERVICE, actor=actor,
+                timeout_s=min(_COMPARING_S, timeout_s * _COMPARING_SHARE),
+            )  # fmt: skip
+        except Fault as fault:
+            _missing.add(1, {"code": fault.code})
+            log.info("passages are chosen by words alone: %s", fault)
+            return None
+        return list(reply.cosines) if len(reply.cosines) == len(texts) else None

@@ -10,28 +10,33 @@ from typing import Any
 
 import msgspec
 from mcp.shared.exceptions import MCPError
+from msgspec import UNSET
 
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault
 from searchbus_contracts.coverage import SourceCoverage
-from searchbus_contracts.queries import MAX_TOKENS
-from searchbus_passages import Comparisons
+from searchbus_contracts.queries import MAX_TOKENS, Part
+from searchbus_passages import Comparisons, Place
 
 from ..catalog.registry import Registry
-from ..catalog.visible import missing_role, visible
 from ..tools.call import ToolCalls, ToolRequest
 from ..tools.reply import Reply
-from .ids import Ids, unknown_id
-from .passages import candidates, chosen, marked
-from .quoting import QuoteFound, found_in
-from .similarity import Similarity
-from .sources import MAX_QUERY_CHARS, Anchor, Fetched, Found, Hit, Quoted
-
-__all__ = ["Web"]
+from .passages import MARKED, Similarity, candidates, chosen, marked
+from .sources import (
+    MAX_QUERY_CHARS,
+    Anchor,
+    Difference,
+    Fetched,
+    Hit,
+    Ids,
+    Quoted,
+    QuoteFound,
+    SourceHits,
+    unknown_id,
+)  # fmt: skip
 
 _START_FRAGMENT = "searchbus-start="
 _FOR_LATER = re.compile(r"timeout|unreachable|dns|http_429|http_5\d\d")
 """Statuses of pages that may be readable later."""
-_MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
 
 
 class Web:
@@ -59,7 +64,7 @@ class Web:
                 message="The web cannot be searched: no web service is running. Try again later.",
                 retryable=True,
             )
-        role = missing_role(actor, listed.descriptor)
+        role = actor.missing(listed.required_roles)
         if role is None:
             return None
         return Failure(
@@ -70,7 +75,7 @@ class Web:
 
     async def search(
         self, query: str, limit: int, *, passages: int, actor: Actor, timeout_s: float
-    ) -> Found:
+    ) -> SourceHits:
         """See Source; a result has one snippet."""
         arguments = {"query": query[:MAX_QUERY_CHARS], "maxResults": min(10, limit)}
         found = await self._call(self._SEARCH, arguments, actor, timeout_s)
@@ -86,7 +91,7 @@ class Web:
         parts = [
             msgspec.structs.replace(part, source=f"{self.name}/{part.source}") for part in providers
         ]
-        return Found(hits, parts=parts)
+        return SourceHits(hits, parts=parts)
 
     async def passages(
         self, question: str, hit: Hit, *, actor: Actor, timeout_s: float
@@ -125,7 +130,7 @@ class Web:
                 retryable=_FOR_LATER.fullmatch(item["status"]) is not None,
             )
         first = item.get("start", start)
-        marked_text = _MARKED.match(item["content"])
+        marked_text = MARKED.match(item["content"])
         mark, text = marked_text.groups() if marked_text else (None, item["content"])
         return Fetched(
             hit_id,
@@ -167,7 +172,7 @@ class Web:
 
     def _allowed(self, tool: tuple[str, str], actor: Actor) -> Any:
         listed = self._registry.view(None).tool_of.get(tool)
-        return listed if listed is not None and visible(actor, listed.descriptor) else None
+        return listed if listed is not None and actor.holds(listed.required_roles) else None
 
     async def _call(
         self, tool: tuple[str, str], arguments: dict[str, Any], actor: Actor, timeout_s: float
@@ -177,8 +182,7 @@ class Web:
             raise unknown_id()  # a tool that the caller may not use looks absent
         request = ToolRequest(
             actor,
-            self._registry.view(None),
-            listed.name,
+            self._calls.resolver.target(self._registry.view(None), listed.name, arguments),
             arguments,
             timeout_s=timeout_s,
             for_composite=True,
@@ -210,3 +214,20 @@ def _quoted(passage: str, page: Fetched) -> Quoted:
         return Quoted(text)
     first = page.start + start
     return Quoted(text, Anchor(first, first + len(passage), page.content_hash))
+
+
+def found_in(fetched: Fetched, place: Place) -> QuoteFound:
+    """The answer for a place in the whole text of a page."""
+    found = place.match != "none"
+    return QuoteFound(
+        match=place.match,
+        id=str(Part(fetched.id, place.start, place.end)) if found else fetched.id,
+        title=fetched.title,
+        url=fetched.url,
+        start=place.start if found else UNSET,
+        end=place.end if found else UNSET,
+        text=fetched.text[place.start : place.end],
+        similarity=place.similarity,
+        differences=[Difference(d.quote, d.text) for d in place.differences],
+        content_hash=fetched.content_hash,
+    )

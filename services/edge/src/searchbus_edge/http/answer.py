@@ -1,7 +1,8 @@
-"""Responses that take the form that they need.
+"""HTTP answers: each knows how it is sent.
 
-A response is plain JSON if the result is all there is to send. It becomes an event stream with the
-first notification before the result, or where the client accepts nothing else.
+PlainAnswer     a whole answer
+EventStream     events; the response starts with the first of them
+└── HttpAnswer  of MCP: plain JSON, or events from the first notification on
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import asyncio
 from types import TracebackType
 from typing import Any, Protocol
 
-from .head import Head
+from starlette.responses import Response
 
-__all__ = ["PING_INTERVAL_S", "Answer", "DisconnectWatch", "HttpAnswer", "send_response"]
+from .head import Head, Headers
 
 PING_INTERVAL_S = 15.0
 """As the SDK does: a proxy closes streams that are silent for long."""
@@ -21,17 +22,106 @@ WATCH_AFTER_S = 0.02
 _JOINED_BYTES = 64 * 1024
 """A smaller body is one piece for the server."""
 
-_EVENT_STREAM = {
-    "type": "http.response.start",
-    "status": 200,
-    "headers": [
-        (b"content-type", b"text/event-stream"),
-        (b"cache-control", b"no-cache, no-transform"),
-        (b"connection", b"keep-alive"),
-        (b"x-accel-buffering", b"no"),
-    ],
-}
-_JSON_TYPE = (b"content-type", b"application/json")
+JSON = b"application/json"
+TEXT = b"text/plain; charset=utf-8"
+EVERY: Headers = ((b"x-content-type-options", b"nosniff"),)
+"""On every answer of the edge: no browser guesses a type."""
+INERT: Headers = ((b"content-security-policy", b"default-src 'none'; sandbox"),)
+"""On text that others wrote: a browser must run nothing of it."""
+UNTRUSTED: Headers = ((b"searchbus-untrusted", b"true"),)
+"""On results with text that others wrote, as `_meta` says over MCP."""
+_EVENTS: Headers = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"connection", b"keep-alive"),
+    (b"x-accel-buffering", b"no"),
+    *EVERY,
+)
+
+
+class PlainAnswer(Response):
+    """A whole answer, for FastAPI and for applications of ASGI.
+
+    Args:
+        parts: of the body; the server writes those of a large one without joining them.
+        headers: beside those of every answer.
+    """
+
+    def __init__(
+        self, *parts: bytes, status: int = 200, content_type: bytes = JSON, headers: Headers = ()
+    ) -> None:
+        self.status_code = status
+        self.background = None
+        self._parts = parts
+        self._size_bytes = sum(map(len, parts))
+        length = (b"content-length", b"%d" % self._size_bytes)
+        self.raw_headers = [(b"content-type", content_type), length, *EVERY, *headers]
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """See ASGI."""
+        await self.send(send)
+
+    async def send(self, send: Any) -> None:
+        """Send it by the `send` of an ASGI request."""
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        parts = self._parts
+        if self._size_bytes > _JOINED_BYTES:
+            for part in parts:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            parts = ()
+        await send({"type": "http.response.body", "body": b"".join(parts)})
+
+
+class EventStream:
+    """An answer as an event stream.
+
+    Args:
+        send: of the ASGI request.
+        headers: beside those of every stream.
+        line_end: MCP's SDK ends lines with CR LF.
+    """
+
+    __slots__ = ("_headers", "_line_end", "_lock", "_send", "started")
+
+    def __init__(self, send: Any, headers: Headers = (), *, line_end: bytes = b"\n") -> None:
+        self._send = send
+        self._headers = headers
+        self._line_end = line_end
+        self._lock: asyncio.Lock | None = None
+        self.started = False
+
+    async def event(self, data: bytes, name: bytes = b"message", *, more: bool = True) -> None:
+        """Send an event, whose data has no line breaks; the last one ends the stream."""
+        end = self._line_end
+        await self._write(b"event: %b%bdata: %b%b" % (name, end, data, end * 2), more=more)
+
+    async def ping(self) -> None:
+        """Send a comment, so that no proxy ends the connection."""
+        await self._write(b": ping" + self._line_end * 2, more=True)
+
+    async def end(self) -> None:
+        """End the stream without a last event."""
+        await self._write(b"", more=False)
+
+    async def _write(self, data: bytes, *, more: bool) -> None:
+        # A ping and an event can be sent at the same time, by different tasks.
+        if self._lock is None:
+            self._lock = asyncio.Lock()
+        async with self._lock:
+            if not self.started:
+                self.started = True
+                try:
+                    await self._send(
+                        {
+                            "type": "http.response.start", "status": 200,
+                            "headers": [*_EVENTS, *self._headers],
+                        }
+                    )  # fmt: skip
+                except BaseException:  # a task that is cancelled meanwhile has sent nothing
+                    self.started = False
+                    raise
+            await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
 
 class Answer(Protocol):
@@ -45,61 +135,42 @@ class Answer(Protocol):
         has none."""
 
 
-class Pinged(Protocol):
-    """A response that is sent while a client waits."""
+class HttpAnswer(EventStream):
+    """The response to one HTTP request of MCP.
 
-    async def ping(self) -> None:
-        """Send a comment, so that no proxy ends the connection."""
-
-
-class HttpAnswer:
-    """The response to one HTTP request.
+    It is plain JSON if the result is all there is to send. It becomes an event stream with the
+    first notification before the result, or where the client accepts nothing else.
 
     Args:
         send: of the ASGI request.
     """
 
-    __slots__ = ("_events", "_finished", "_json", "_lock", "_send", "_streaming")
+    __slots__ = ("_events", "_finished", "_json")
 
     def __init__(self, head: Head, send: Any) -> None:
+        super().__init__(send, line_end=b"\r\n")
         self._json = head.accepts_json
         self._events = head.accepts_events
-        self._send = send
-        self._streaming = self._finished = False
-        self._lock: asyncio.Lock | None = None
+        self._finished = False
 
     async def notify(self, message: bytes) -> None:
         """See Answer; dropped where the client accepts no event stream."""
         if self._events:
-            await self._stream(event(message), more=True)
+            await self.event(message)
 
     async def ping(self) -> None:
-        """Send a comment, so that no proxy ends the connection."""
+        """See EventStream."""
         # A client that reads slowly can still be taking the result.
         if self._events and not self._finished:
-            await self._stream(b": ping\r\n\r\n", more=True)
+            await super().ping()
 
     async def finish(self, *parts: bytes, status: int = 200) -> None:
         """See Answer; a status other than 200 can be sent only where no stream has started."""
         self._finished = True
-        if self._streaming or (any(parts) and status == 200 and not self._json):
-            await self._stream(event(b"".join(parts)), more=False)
+        if self.started or (any(parts) and status == 200 and not self._json):
+            await self.event(b"".join(parts), more=False)
         else:
-            await send_response(self._send, status, *parts)
-
-    async def end(self) -> None:
-        """End an event stream after the last response of a batch."""
-        await self._stream(b"", more=False)
-
-    async def _stream(self, data: bytes, *, more: bool) -> None:
-        # A ping and a notification can be sent at the same time, by different tasks.
-        if self._lock is None:
-            self._lock = asyncio.Lock()
-        async with self._lock:
-            if not self._streaming:
-                self._streaming = True
-                await self._send(_EVENT_STREAM)
-            await self._send({"type": "http.response.body", "body": data, "more_body": more})
+            await PlainAnswer(*parts, status=status).send(self._send)
 
 
 class DisconnectWatch:
@@ -110,14 +181,14 @@ class DisconnectWatch:
 
     Args:
         receive: of the ASGI request, after the whole body was read.
-        answer: gets the pings; None where the response has no form yet.
+        stream: gets the pings; None where the response has no form yet.
     """
 
-    __slots__ = ("_answer", "_receive", "_task", "_timer", "_watched", "gone")
+    __slots__ = ("_receive", "_stream", "_task", "_timer", "_watched", "gone")
 
-    def __init__(self, receive: Any, answer: Pinged | None) -> None:
+    def __init__(self, receive: Any, stream: EventStream | None) -> None:
         self._receive = receive
-        self._answer = answer
+        self._stream = stream
         self._task: asyncio.Task[None] | None = None
         self.gone = False
 
@@ -149,8 +220,8 @@ class DisconnectWatch:
             while True:
                 done, _ = await asyncio.wait({receiving}, timeout=PING_INTERVAL_S)
                 if not done:
-                    if self._answer is not None:
-                        await self._answer.ping()
+                    if self._stream is not None:
+                        await self._stream.ping()
                 elif receiving.result()["type"] == "http.disconnect":
                     self.gone = True
                     if self._watched is not None:
@@ -160,31 +231,3 @@ class DisconnectWatch:
                     receiving = asyncio.ensure_future(self._receive())
         finally:
             receiving.cancel()
-
-
-def event(message: bytes) -> bytes:
-    """One event of an event stream; a JSON-RPC message has no line breaks."""
-    return b"event: message\r\ndata: " + message + b"\r\n\r\n"
-
-
-async def send_response(
-    send: Any,
-    status: int,
-    *parts: bytes,
-    headers: list[tuple[bytes, bytes]] | None = None,
-) -> None:
-    """Send a whole JSON response, or one without a body.
-
-    Args:
-        parts: of the body; the server writes those of a large one without joining them.
-        headers: further ones.
-    """
-    size_bytes = sum(map(len, parts))
-    length = (b"content-length", b"%d" % size_bytes)
-    fields = [_JSON_TYPE, length, *headers] if headers else [_JSON_TYPE, length]
-    await send({"type": "http.response.start", "status": status, "headers": fields})
-    if size_bytes > _JOINED_BYTES:
-        for part in parts:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        parts = ()
-    await send({"type": "http.response.body", "body": b"".join(parts)})

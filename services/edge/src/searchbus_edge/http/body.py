@@ -1,4 +1,4 @@
-"""The body of a request: how large it may be, and how long its client may take to send it.
+"""The body of a request: how large it may be, how long its client may take to send it, its JSON.
 
 Most requests come in one piece; the deadline and the count of held bytes apply to the others.
 """
@@ -9,17 +9,42 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from mcp_types import PARSE_ERROR
+from msgspec import Raw
 
-from ..catalog.view import View
-from ..mcp.messages import NOT_JSON, Request, is_json, read_request
-from ..search.lazy import is_call_tool
 from .head import Head, Refusal
 
-__all__ = ["BodyLimits"]
-
+_JSON = "application/json"
+NOT_JSON = "The body is not valid JSON."
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What decoding raises for a body that a stranger wrote."""
 _MAX_STRINGS = 20_000
 """Keys and texts of a body: each costs time in all that reads it, and may be an error."""
+_any = msgspec.json.Decoder(Raw)
+
+
+def check_media_types(head: Head) -> Refusal | None:
+    """The rules of the streamable HTTP transport for Content-Type and Accept.
+
+    A body that was encoded is refused, as RFC 9110 (15.5.16) has it.
+    """
+    if head.content_type != _JSON:  # most clients send it as it is
+        media_type = head.content_type.lower()
+        if not media_type.startswith(_JSON):
+            return Refusal(400, "Invalid Content-Type header. Send application/json.")
+        if media_type.partition(";")[0].strip() != _JSON:
+            return Refusal(415, "Unsupported Media Type: Content-Type must be application/json")
+    if head.content_encoding not in ("", "identity"):
+        return Refusal(
+            415, f"Content-Encoding {head.content_encoding[:40]!r}: send the body as it is."
+        )
+    if not (head.accepts_json or head.accepts_events):
+        return Refusal(
+            406,
+            "Not Acceptable: Client must accept application/json, text/event-stream, or both",
+        )
+    return None
 
 
 class BodyLimits:
@@ -42,24 +67,25 @@ class BodyLimits:
     ) -> None:
         self._most_bytes = most_bytes
         self._call_bytes = min(most_bytes, call_bytes)
-        # A smaller body has neither too many bytes nor too many texts, whatever it asks for.
-        self._small_bytes = min(self._call_bytes, 2 * _MAX_STRINGS)
+        # A smaller body has neither too many bytes nor too many texts, whatever it asks for:
+        # it needs no `check`.
+        self.small_bytes = min(self._call_bytes, 2 * _MAX_STRINGS)
         self._timeout_s = timeout_s
         self._free_bytes = held_bytes
 
     async def read(
-        self, head: Head, receive: Any, everything: Callable[[], View]
+        self, head: Head, receive: Any, most_declared: Callable[[], int]
     ) -> bytes | Refusal:
         """The body, or why it is refused.
 
         Args:
             receive: of the ASGI request.
-            everything: the tools of the edge; the largest request of one limits what is read.
+            most_declared: bytes that any tool allows; looked at only for a large body.
         """
         limit = self._call_bytes
         length = int(head.content_length) if head.content_length.isdigit() else None
         if length is None or length > limit:
-            limit = min(self._most_bytes, max(limit, everything().max_request_bytes))
+            limit = min(self._most_bytes, max(limit, most_declared()))
         if length is not None and length > limit:
             return _too_large(limit)
         message = await receive()
@@ -93,53 +119,43 @@ class BodyLimits:
         finally:
             self._free_bytes += size
 
-    def check(
-        self, body: bytes, offered: Callable[[], View], everything: Callable[[], View]
-    ) -> Refusal | None:
-        """Why a message of MCP is refused that is too large for what it asks; None where it is
-        allowed.
-
-        Args:
-            offered: the tools of the endpoint; only a body over the usual limit needs them.
-            everything: those that call_tool calls.
-        """
-
-        if len(body) <= self._small_bytes:
-            return None
-
-        def declared() -> int:
-            request = read_request(body)
-            return _declared(request, offered(), everything()) if request is not None else 0
-
-        return self.check_size(body, declared)
-
-    def check_size(self, body: bytes, declared: Callable[[], int]) -> Refusal | None:
+    def check(self, body: bytes, declared_bytes: int) -> Refusal | None:
         """Why a body is refused that is too large; None where it is allowed.
 
         Args:
-            declared: bytes that its tool allows; looked at only for a body over the usual limit.
+            declared_bytes: that its tool allows; 0 where the usual limit holds.
         """
+        if len(body) <= self.small_bytes:
+            return None
         if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:
-            if not is_json(body):
+            if not _is_json(body):
                 return Refusal(400, NOT_JSON, PARSE_ERROR)
             return Refusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
-        if len(body) <= self._call_bytes:
-            return None
-        limit = max(self._call_bytes, declared())
+        limit = max(self._call_bytes, declared_bytes)
         return _too_large(limit) if len(body) > limit else None
+
+
+def decode_json(data: bytes | Raw) -> Any:
+    """JSON values; raises ValueError for whatever is wrong with them."""
+    try:
+        return msgspec.json.decode(data)
+    except UNREADABLE as error:
+        raise ValueError(type(error).__name__) from None
+
+
+def _is_json(body: bytes) -> bool:
+    """Whether a body has the form of JSON; its values are not made, so that it is quick."""
+    try:
+        _any.decode(body)
+    except UNREADABLE:
+        return False
+    return True
 
 
 def _strings(body: bytes) -> int:
     """The number of keys and texts: half of the quotes that are not escaped."""
     plain = body.replace(rb"\\", b"")  # a quote after an escaped backslash ends its text
     return (plain.count(b'"') - plain.count(rb"\"")) // 2
-
-
-def _declared(request: Request, view: View, everything: View) -> int:
-    listed = view.tools.get(request.called_tool())
-    if listed is not None and is_call_tool(listed):
-        listed = everything.tools.get(request.named_argument())
-    return listed.descriptor.max_request_bytes if listed is not None else 0
 
 
 def _too_large(limit: int) -> Refusal:

@@ -5,7 +5,6 @@ Header values are stripped: httptools keeps trailing spaces.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,12 +14,15 @@ from mcp.shared.inbound import (
     MCP_NAME_HEADER,
     MCP_PROTOCOL_VERSION_HEADER,
 )
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from msgspec import Struct
 
-__all__ = ["AddressRules", "Head", "Refusal", "parse_head"]
+from searchbus_contracts import Actor
 
+Headers = tuple[tuple[bytes, bytes], ...]
 _JSON = "application/json"
-_EVENTS = "text/event-stream"
+_JSON_TYPES = (_JSON, "application/*", "*/*")
+_EVENT_TYPES = ("text/event-stream", "text/*", "*/*")
 _MAX_KEPT_CHARS = 256
 
 
@@ -32,7 +34,15 @@ class Refusal:
     status: int
     message: str
     code: int = -32600
-    headers: tuple[tuple[bytes, bytes], ...] = ()
+    headers: Headers = ()
+
+
+def is_modern(revision: str | None) -> bool:
+    """Whether a request has its revision, client and capabilities in `_meta` (2026-07-28).
+
+    Unknown revisions count as modern, whose rules name the supported ones.
+    """
+    return revision is not None and revision not in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 class Head(Struct):
@@ -43,6 +53,7 @@ class Head(Struct):
         method, name: `Mcp-Method` and `Mcp-Name`.
         repeated: headers that occur more than once, of those that say who calls what.
         accepts_json, accepts_events: the forms of a response that the client takes.
+        modern: of the revision, see `is_modern`.
         raw: all headers as the server delivered them.
     """
 
@@ -62,6 +73,10 @@ class Head(Struct):
     repeated: tuple[str, ...] = ()
     accepts_json: bool = False
     accepts_events: bool = False
+    modern: bool = False
+
+    def __post_init__(self) -> None:
+        self.modern = is_modern(self.revision)
 
     @property
     def all(self) -> dict[str, str]:
@@ -70,28 +85,6 @@ class Head(Struct):
         for name, value in self.raw:
             found.setdefault(name.decode("latin-1"), value.strip().decode("latin-1"))
         return found
-
-    def check_media_types(self) -> Refusal | None:
-        """The rules of the streamable HTTP transport for Content-Type and Accept.
-
-        A body that was encoded is refused, as RFC 9110 (15.5.16) has it.
-        """
-        if self.content_type != _JSON:  # most clients send it as it is
-            media_type = self.content_type.lower()
-            if not media_type.startswith(_JSON):
-                return Refusal(400, "Invalid Content-Type header. Send application/json.")
-            if media_type.partition(";")[0].strip() != _JSON:
-                return Refusal(415, "Unsupported Media Type: Content-Type must be application/json")
-        if self.content_encoding not in ("", "identity"):
-            return Refusal(
-                415, f"Content-Encoding {self.content_encoding[:40]!r}: send the body as it is."
-            )
-        if not (self.accepts_json or self.accepts_events):
-            return Refusal(
-                406,
-                "Not Acceptable: Client must accept application/json, text/event-stream, or both",
-            )
-        return None
 
 
 _FIELDS = {
@@ -123,76 +116,37 @@ def parse_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
             fields[field] = value.strip().decode("latin-1")
         elif field in _ONCE:
             repeated = (*repeated, field)
-    accepts_json, accepts_events = _accepted(fields.get("accept", ""))
+    types = media_types(fields.get("accept", ""))
     return Head(
         headers,
         repeated=repeated,
-        accepts_json=accepts_json,
-        accepts_events=accepts_events,
+        accepts_json=not types.isdisjoint(_JSON_TYPES),
+        accepts_events=not types.isdisjoint(_EVENT_TYPES),
+        modern=False,
         **fields,
     )
 
 
-class AddressRules:
-    """Allowed values of Host and Origin, against DNS rebinding.
+class Received(Struct):
+    """An admitted request; what handlers of MCP find in `ctx.request`.
 
     Args:
-        hosts, origins: exact values; `name:*` allows any port.
+        actor: the identified caller.
+        caller: the identified caller, else the client's address.
     """
 
-    def __init__(self, hosts: Sequence[str], origins: Sequence[str]) -> None:
-        self._hosts = _Allowed(hosts)
-        self._origins = _Allowed(origins)
-
-    def check(self, head: Head) -> Refusal | None:
-        """Why the request is refused; None where it is allowed. A missing Origin is allowed."""
-        if not self._hosts.allows(head.host):
-            return Refusal(421, "Invalid Host header")
-        if head.origin and not self._origins.allows(head.origin):
-            return Refusal(403, "Invalid Origin header")
-        return None
-
-    def check_probe(self, head: Head) -> Refusal | None:
-        """The same for what probes read, which name a process by its IP address or not at all.
-
-        Neither can be the name of a site that was made to lead here.
-        """
-        name, _, port = head.host.rpartition(":")
-        host = name if port.isascii() and port.isdigit() and name[-1:] != ":" else head.host
-        try:
-            ipaddress.ip_address(host.removeprefix("[").removesuffix("]") or "::")
-        except ValueError:
-            return self.check(head)
-        return None
+    head: Head
+    actor: Actor
+    caller: str = ""
 
 
-class _Allowed:
-    def __init__(self, values: Sequence[str]) -> None:
-        self._exact = frozenset(values)
-        self._any_port = frozenset(value[:-2] for value in values if value.endswith(":*"))
-
-    def allows(self, value: str) -> bool:
-        if value in self._exact:
-            return True
-        name, _, port = value.rpartition(":")
-        # Digits only: a browser reads `127.0.0.1:80@evil.example` as evil.example.
-        return name in self._any_port and port.isascii() and port.isdigit()
-
-
-def _accepted(accept: str) -> tuple[bool, bool]:
-    """Whether a client takes JSON, and whether an event stream."""
-    # A stranger's long ones would fill the memory.
-    return (_known if len(accept) <= _MAX_KEPT_CHARS else _known.__wrapped__)(accept)
+def media_types(accept: str) -> frozenset[str]:
+    """The types of an Accept header; parameters and weights are ignored."""
+    # Most clients send the same header; a stranger's long ones would fill the memory.
+    return (_types if len(accept) <= _MAX_KEPT_CHARS else _types.__wrapped__)(accept)
 
 
 @lru_cache(maxsize=1024)
-def _known(accept: str) -> tuple[bool, bool]:
-    """The same; most clients send the same header."""
-    return _accepts(accept, _JSON, "application/*"), _accepts(accept, _EVENTS, "text/*")
-
-
-def _accepts(accept: str, media_type: str, group: str) -> bool:
-    if media_type in accept:  # the common case; a parameter may follow
-        return True
-    types = {part.partition(";")[0].strip().lower() for part in accept.split(",")}
-    return not types.isdisjoint((media_type, group, "*/*"))
+def _types(accept: str) -> frozenset[str]:
+    parts = (part.partition(";")[0].strip().lower() for part in accept.split(","))
+    return frozenset(part for part in parts if part)

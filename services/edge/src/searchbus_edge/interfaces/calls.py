@@ -1,14 +1,16 @@
 """Calls tools for requests of plain HTTP: what every interface beside MCP is made of.
 
-    received = await calls.admit(scope)                      # who calls
-    arguments = await calls.arguments(received, receive)     # a JSON object, within the limits
-    with DisconnectWatch(receive, None) as watch:            # a client that leaves cancels the call
-        served = await calls.call(received, calls.everything, "web_search", arguments)
-    await send_response(send, 200, served.reply.structured)
+    app = plain_app(calls, PROBLEM)                          # FastAPI; failures in one form
 
-Each step raises a ProblemError, which `send_problem` answers; an interface with errors of its own
-form reads `error.problem`. A call is one of `ToolCalls`, so limits, roles, audit and traces are
-those of MCP.
+    @app.post("/search")
+    async def search(request: Request) -> PlainAnswer:
+        received = await calls.admit(request.scope)          # who calls
+        arguments = read_arguments(await calls.json(received, request.receive))
+        served = await calls.call(received, calls.everything, "web_search", arguments)
+        return PlainAnswer(served.reply.structured)
+
+Each step raises Fault, or HttpError where it has a status of its own. A call is one of `ToolCalls`,
+so limits, roles, audit and traces are those of MCP.
 """
 
 from __future__ import annotations
@@ -16,32 +18,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
+from urllib.parse import parse_qsl
 
+import msgspec
+from fastapi import FastAPI, Request
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
+from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
-from searchbus_contracts import ErrorCode, ToolEvent
+from searchbus_contracts import ErrorCode, Failure, Fault, TextContent, ToolEvent
 from searchbus_contracts.codec import long_integer
 
 from ..catalog.registry import Registry
 from ..catalog.view import ListedTool, View
-from ..http.admission import HttpPolicy
-from ..http.head import Head, Refusal
-from ..http.problems import Problem, ProblemError
-from ..mcp.kernel import Received
-from ..mcp.messages import NOT_JSON, decode_json
-from ..search.lazy import is_call_tool
-from ..tools.call import Served, ToolCalls, ToolRequest
+from ..http.answer import TEXT, PlainAnswer
+from ..http.body import NOT_JSON, decode_json
+from ..http.faults import TOOL_ERROR, Form, HttpError, failed
+from ..http.head import Head, Received, Refusal
+from ..tools.admission import HttpPolicy
+from ..tools.call import MISSING_CAPABILITY, Served, ToolCalls, ToolRequest
 from ..tools.faults import shown_error
+from ..tools.reply import Reply
 from ..tools.telemetry import MessageSpan
 
-__all__ = ["HttpCalls", "read_arguments"]
-
 _JSON = "application/json"
+_MAX_PARAMETERS = 100
 _OTHER_SITES = (b"cross-site", b"same-site")
 RESOURCE = "/mcp"
 """The protected resource whose tokens are accepted, also where an address names a toolset: one
 token serves all that /openapi.json lists."""
+_NEEDS_MCP = "The tool needs input from the client while it runs. Call it over MCP, at /mcp."
 
 
 class HttpCalls:
@@ -66,7 +73,7 @@ class HttpCalls:
         return self._registry.view(name) if self._registry.offers(name) else None
 
     async def admit(self, scope: Any, *, linked: bool = False) -> Received:
-        """The head and the caller of a request; raises ProblemError.
+        """The head and the caller of a request; raises HttpError.
 
         A page of another site could make a browser send a GET here, without an Origin header.
 
@@ -80,44 +87,38 @@ class HttpCalls:
             if site in _OTHER_SITES:
                 found = Refusal(403, "Requests of other sites are refused.")
         if isinstance(found, Refusal):
-            raise ProblemError.of_refusal(found)
+            raise HttpError.of(found)
         return found
 
     async def body(
         self, received: Received, receive: Any, *, tool: ListedTool | None = None
     ) -> bytes:
-        """The body of a request, of any media type; raises ProblemError.
+        """The body of a request, of any media type; raises HttpError.
 
         Args:
             receive: of the ASGI request.
             tool: the one that it calls, which may allow a larger body.
         """
         limits = self._policy.limits
-        found = await limits.read(received.head, receive, lambda: self.everything)
+        found = await limits.read(received.head, receive, lambda: self.everything.max_request_bytes)
         if isinstance(found, bytes):
-            found = limits.check_size(found, lambda: _declared(tool)) or found
+            declared_bytes = tool.descriptor.max_request_bytes if tool is not None else 0
+            found = limits.check(found, declared_bytes) or found
         if isinstance(found, Refusal):
-            raise ProblemError.of_refusal(found)
+            raise HttpError.of(found)
         return found
 
-    async def arguments(
-        self, received: Received, receive: Any, *, tool: ListedTool | None = None
-    ) -> dict[str, Any]:
-        """The JSON object of a body, empty where there is no body; raises ProblemError.
-
-        Args:
-            receive: of the ASGI request.
-            tool: the one that it calls, which may allow a larger body.
-        """
-        return read_arguments(await self.unread_arguments(received, receive, tool=tool))
-
-    async def unread_arguments(
+    async def json(
         self, received: Received, receive: Any, *, tool: ListedTool | None = None
     ) -> bytes:
-        """The body of such a request, for `read_arguments`; raises ProblemError."""
+        """A body that is to be JSON, for `read_arguments`; raises HttpError.
+
+        Args:
+            receive, tool: see `body`.
+        """
         refusal = _check_media_type(received.head)
         if refusal is not None:
-            raise ProblemError.of_refusal(refusal)
+            raise HttpError.of(refusal)
         return await self.body(received, receive, tool=tool)
 
     async def call(
@@ -141,23 +142,27 @@ class HttpCalls:
                 current one.
 
         Raises:
-            ProblemError: for every failure.
+            Fault: the call failed.
+            HttpError: the caller lacks a role.
         """
-        self._check_role(received, view, name, arguments)
+        target = self._calls.resolver.target(view, name, arguments)
+        refusal = self._policy.check_role(received.actor, RESOURCE, target.called)
+        if refusal is not None:
+            raise HttpError.of(refusal)
         with nullcontext() if inside else self.message(received, "tools/call") as outcome:
             try:
                 served = await self._calls.call(
                     ToolRequest(
-                        received.actor, view, name, arguments,
+                        received.actor, target, arguments,
                         on_event=on_event, timeout_s=timeout_s, for_composite=inside,
                     )
                 )  # fmt: skip
             except Exception as error:
-                raise ProblemError(_problem(shown_error(error, "tools/call"))) from None
+                raise _call_failure(error) from None
             if served.reply.is_error or served.reply.input_required is not None:
                 if outcome is not None:
                     outcome.error = "tool_error"
-                raise ProblemError(Problem.of_reply(served.reply))
+                raise _failure_of(served.reply)
             return served
 
     def message(self, received: Received, method: str) -> MessageSpan:
@@ -167,43 +172,118 @@ class HttpCalls:
             method, None, None, header=(head.traceparent, head.tracestate), meta={}
         )
 
-    def _check_role(
-        self, received: Received, view: View, name: str, arguments: dict[str, Any]
-    ) -> None:
-        if "*" in received.actor.roles:
-            return
-        listed = view.tools.get(name)
-        if listed is not None and is_call_tool(listed):
-            listed = self.everything.tools.get(str(arguments.get("name")))
-        descriptor = listed.descriptor if listed is not None else None
-        refusal = self._policy.check_role(received.actor, RESOURCE, descriptor)
-        if refusal is not None:
-            raise ProblemError.of_refusal(refusal)
+
+def plain_app(
+    calls: HttpCalls, form: Form, *, nothing: str = "There is nothing at this address."
+) -> FastAPI:
+    """An application without routes, whose failures have the form of an interface.
+
+    Whoever asks is identified first, also for an address or a method that does not exist.
+
+    Args:
+        nothing: the message for such an address.
+    """
+    app = bare_app()
+
+    async def nowhere(request: Request, error: HTTPException) -> PlainAnswer:
+        refusal = Refusal(404, nothing)
+        if error.status_code != 404:
+            methods = allowed(app, request.scope)
+            refusal = Refusal(405, f"Use {methods}.", headers=((b"allow", methods.encode()),))
+        try:
+            await calls.admit(request.scope)
+            return failed(HttpError.of(refusal), form)
+        except HttpError as refused:
+            return failed(refused, form)
+
+    async def fail(request: Request, error: Fault | HttpError) -> PlainAnswer:
+        return failed(error, form)
+
+    app.exception_handlers |= {HTTPException: nowhere, HttpError: fail, Fault: fail}
+    return app
+
+
+def bare_app() -> FastAPI:
+    """An application without routes and pages of its own."""
+
+    async def broken(request: Request, error: Exception) -> PlainAnswer:
+        return PlainAnswer(b"Internal Server Error", status=500, content_type=TEXT)
+
+    return FastAPI(
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        exception_handlers={Exception: broken},
+        # The address of a redirect would be the Host that the client sends.
+        redirect_slashes=False,
+        # Its span would take any client's context as the parent; tools/telemetry.py decides that.
+        telemetry={"tracing": False},
+    )
+
+
+def allowed(app: FastAPI, scope: Any) -> str:
+    """The methods of the address of a request, as the header Allow has them."""
+    routes = (route for route in app.routes if isinstance(route, Route))
+    found = (route.methods for route in routes if route.matches(scope)[0] != Match.NONE)
+    return ", ".join(sorted({method for methods in found for method in methods or ()}))
+
+
+def parameters(text: bytes) -> dict[str, str]:
+    """The parameters of a form or an address, of a repeated one the last; raises HttpError."""
+    try:
+        pairs = parse_qsl(
+            text.decode("utf-8", "replace"),
+            keep_blank_values=True,
+            max_num_fields=_MAX_PARAMETERS,
+        )
+    except ValueError:
+        message = f"There are over {_MAX_PARAMETERS} parameters."
+        raise HttpError.of(Refusal(400, message)) from None
+    return dict(pairs)
 
 
 def read_arguments(body: bytes) -> dict[str, Any]:
-    """The JSON object of a body, empty where there is none; raises ProblemError."""
+    """The JSON object of a body, empty where there is none; raises HttpError."""
     if refused := long_integer(body):
-        raise ProblemError.of_refusal(Refusal(400, refused))
+        raise HttpError.of(Refusal(400, refused))
     try:
         found = decode_json(body) if body else {}
     except ValueError:
-        raise ProblemError.of_refusal(Refusal(400, NOT_JSON)) from None
+        raise HttpError.of(Refusal(400, NOT_JSON)) from None
     if not isinstance(found, dict):
-        raise ProblemError.of_refusal(Refusal(400, "The body must be a JSON object."))
+        raise HttpError.of(Refusal(400, "The body must be a JSON object."))
     return found
 
 
-def _problem(error: MCPError) -> Problem:
-    """The problem of a call; the only parameter that MCP finds wrong in one is the tool's name."""
-    if error.error.code != INVALID_PARAMS:
-        return Problem.of_mcp(error)
-    text = error.error.message.replace("tools/list shows", "GET /openapi.json lists")
-    return Problem.of(ErrorCode.NOT_FOUND, text)
+def failure_of(error: Exception, method: str) -> Fault | HttpError:
+    """What the client receives for an exception; a text that is not meant for it is logged."""
+    if isinstance(error, Fault | HttpError):
+        return error
+    found = shown_error(error, method).error
+    if found.code == INVALID_PARAMS:
+        return Fault(ErrorCode.INVALID_ARGUMENT, found.message)
+    if found.code == MISSING_CAPABILITY:
+        return Fault(ErrorCode.INVALID_ARGUMENT, _NEEDS_MCP)
+    return Fault(ErrorCode.INTERNAL, found.message)
 
 
-def _declared(tool: ListedTool | None) -> int:
-    return tool.descriptor.max_request_bytes if tool is not None else 0
+def _call_failure(error: Exception) -> Fault | HttpError:
+    """The only parameter that MCP finds wrong in a call is the tool's name."""
+    if isinstance(error, MCPError) and error.error.code == INVALID_PARAMS:
+        text = error.error.message.replace("tools/list shows", "GET /openapi.json lists")
+        return Fault(ErrorCode.NOT_FOUND, text)
+    return failure_of(error, "tools/call")
+
+
+def _failure_of(reply: Reply) -> Fault:
+    """The failure of a reply with `is_error`, or of one that needs input from an MCP client."""
+    if reply.input_required is not None:
+        return Fault(ErrorCode.INVALID_ARGUMENT, _NEEDS_MCP)
+    try:
+        return Fault.of(msgspec.convert((reply.value or {}).get("error"), Failure))
+    except msgspec.ValidationError:  # not one of the wire: the tool's own words
+        texts = [block.text for block in reply.content if isinstance(block, TextContent)]
+        return Fault(TOOL_ERROR, "\n\n".join(texts) or "The tool reports a failure.")
 
 
 def _check_media_type(head: Head) -> Refusal | None:

@@ -10,18 +10,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..http.answer import Answer, HttpAnswer, send_response
-from .kernel import Received
+from ..http.answer import Answer, HttpAnswer, PlainAnswer
+from ..http.head import Received
 from .messages import Invalid, Notification, Request, read_message
-
-__all__ = ["MAX_BATCH", "Batch", "BatchRefused", "check_batch"]
 
 MAX_BATCH = 50
 Message = Request | Notification | Invalid
 ServeMessage = Callable[[Received, Message, Answer], Awaitable[None]]
 
 
-class BatchRefused(ValueError):
+class BatchError(ValueError):
     """The batch is refused as a whole; the message is for the client."""
 
     code = -32600
@@ -34,16 +32,16 @@ def check_batch(messages: list[Any], revision: str | None) -> None:
         revision: the MCP-Protocol-Version header; clients of 2025-03-26 send none.
 
     Raises:
-        BatchRefused: empty, too long, or of a revision without batches.
+        BatchError: empty, too long, or of a revision without batches.
     """
     if revision is not None and revision > "2025-03-26":
-        raise BatchRefused(f"Revision {revision} has no batches. Send one message per request.")
+        raise BatchError(f"Revision {revision} has no batches. Send one message per request.")
     if not messages:
-        raise BatchRefused("The batch is empty.")
+        raise BatchError("The batch is empty.")
     if not any(isinstance(message, dict) for message in messages):
-        raise BatchRefused("The batch has no message. Each must be a JSON object.")
+        raise BatchError("The batch has no message. Each must be a JSON object.")
     if len(messages) > MAX_BATCH:
-        raise BatchRefused(f"The batch has {len(messages)} messages; {MAX_BATCH} are allowed.")
+        raise BatchError(f"The batch has {len(messages)} messages; {MAX_BATCH} are allowed.")
 
 
 class Batch:
@@ -67,15 +65,15 @@ class Batch:
             stream: where an event stream is sent.
         """
         if all(isinstance(message, Invalid) for message in self._messages):
-            await send_response(send, 400, _array(await self._collect()))
+            await PlainAnswer(_array(await self._collect()), status=400).send(send)
         elif all(isinstance(message, Notification) for message in self._messages):
             await self._collect()
-            await send_response(send, 202, b"")
+            await PlainAnswer(status=202).send(send)
         elif self._received.head.accepts_events:
             await self._run([_Streamed(stream) for _ in self._messages])
             await stream.end()
         else:
-            await send_response(send, 200, _array(await self._collect()))
+            await PlainAnswer(_array(await self._collect())).send(send)
 
     async def _collect(self) -> list[bytes]:
         parts = [_Kept() for _ in self._messages]
@@ -95,9 +93,7 @@ class Batch:
             await asyncio.gather(*runs, return_exceptions=True)
 
     async def _one(self, message: Message, answer: Answer) -> None:
-        # Of its own: a handler may keep its outcome there.
-        received = Received(self._received.head, self._received.actor, caller=self._received.caller)
-        await self._serve(received, message, answer)
+        await self._serve(self._received, message, answer)
 
 
 class _Streamed:

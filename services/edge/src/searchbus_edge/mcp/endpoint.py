@@ -1,7 +1,8 @@
 """One MCP endpoint over HTTP: the path of a request, from its head to its response.
 
 `Endpoint.__call__` reads from top to bottom: method → head → caller → abuse limit → transport rules
-→ body → role → message. A message is then served by the fast way, or else by the kernel.
+→ body → target of a call → its limits and roles → message. A message is then served by the fast
+way, or else by the kernel.
 """
 
 from __future__ import annotations
@@ -14,25 +15,21 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.subjects import is_token
 
 from ..catalog.registry import Registry
-from ..catalog.view import View
-from ..http.admission import HttpPolicy
 from ..http.answer import Answer, DisconnectWatch, HttpAnswer
-from ..http.errors import json_rpc_error, refuse
-from ..http.head import Refusal
-from ..http.problems import unknown_toolset
-from ..search.lazy import is_call_tool
+from ..http.body import check_media_types
+from ..http.faults import refused, unknown_toolset
+from ..http.head import Received, Refusal
+from ..tools.admission import HttpPolicy
 from ..tools.call import ToolCalls
 from ..tools.faults import raise_for
-from .batch import Batch, BatchRefused, check_batch
+from ..tools.resolve import Target
+from .batch import Batch, BatchError, check_batch
 from .fast import FastWay
 from .fast_search import FastSearch
-from .kernel import Kernel, Received, is_modern
-from .messages import Invalid, Notification, Request, encode_error, parse_body
+from .kernel import Called, Kernel
+from .messages import Invalid, Notification, Request, encode_error, read_other, read_request
 from .running import RunningRequests
 from .servers import EndpointServer, EndpointServers
-
-__all__ = ["Endpoint", "Endpoints"]
-
 
 Message = Request | Notification | Invalid
 _CANCELLED = Fault(ErrorCode.CANCELLED, "The client cancelled the request.")
@@ -64,62 +61,76 @@ class Endpoint:
         if received is None:
             return
         limits = self._policy.limits
-        body = received.head.check_media_types() or await limits.read(
-            received.head, receive, self._everything
+        body = check_media_types(received.head) or await limits.read(
+            received.head, receive, self._server.largest_request
         )
-        if isinstance(body, bytes):
-            body = limits.check(body, self._offered, self._everything) or body
         if isinstance(body, Refusal):
-            await refuse(send, body)
+            await refused(body).send(send)
             return
-        await self._serve(received, body, receive, send)
+        request = read_request(body)
+        target = self._target(request)
+        if len(body) > limits.small_bytes:
+            declared_bytes = target.max_request_bytes if target is not None else 0
+            refusal = limits.check(body, declared_bytes)
+            if refusal is not None:
+                await refused(refusal).send(send)
+                return
+        message = request or read_other(body, modern=received.head.modern)
+        await self._serve(received, message, target, receive, send)
 
-    def _offered(self) -> View:
-        """The tools of the endpoint, which only a large body needs."""
-        return self._server.view
+    def _target(self, message: Message | None) -> Target | None:
+        """What a tools/call is for; None for every other message."""
+        if not isinstance(message, Request) or message.method != "tools/call":
+            return None
+        name = message.called_tool()
+        view = self._server.view
+        return self._calls.resolver.of_names(view, name, message.named_argument)
 
-    def _everything(self) -> View:
-        """The tools of the edge, which only a large body needs."""
-        return self._calls.everything
-
-    async def _serve(self, received: Received, body: bytes, receive: Any, send: Any) -> None:
+    async def _serve(
+        self,
+        received: Received,
+        message: Message | list[Any],
+        target: Target | None,
+        receive: Any,
+        send: Any,
+    ) -> None:
         """Serve the message, or each message of a batch."""
         answer = HttpAnswer(received.head, send)
-        message = parse_body(body, modern=is_modern(received.head.revision))
-        ready = self._fast.ready(received, message) if isinstance(message, Request) else None
-        if ready is not None:
-            # Nothing is waited for, so there is nothing to cancel when the client disconnects.
-            await answer.finish(ready)
-            return
+        if target is None and isinstance(message, Request):
+            ready = self._fast.ready(received, message)
+            if ready is not None:
+                # Nothing is waited for, so nothing is cancelled when the client disconnects.
+                await answer.finish(ready)
+                return
         with DisconnectWatch(receive, answer):
             if isinstance(message, list):
                 await self._serve_batch(received, message, answer, send)
-            elif (refusal := self._lacks_role(received, message)) is not None:
-                await refuse(send, refusal, message_id=_id_of(message))
+            elif (refusal := self._lacks_role(received, target)) is not None:
+                await refused(refusal, _id_of(message)).send(send)
             else:
-                await self.message(received, message, answer)
+                await self.message(received, message, target, answer)
 
     async def _serve_batch(
         self, received: Received, messages: list[Any], answer: HttpAnswer, send: Any
     ) -> None:
         try:
             check_batch(messages, received.head.revision)
-        except BatchRefused as refused:
-            await json_rpc_error(send, 400, refused.code, str(refused))
+        except BatchError as error:
+            await refused(Refusal(400, str(error), error.code)).send(send)
             return
         counted = True  # the first message, as the request that brought it
 
         async def serve(received: Received, message: Message, answer: Answer) -> None:
             nonlocal counted
-            if not counted and (refused := await self._too_many(received)) is not None:
-                await answer.finish(*_refusal(message, refused))
+            if not counted and (error := await self._too_many(received)) is not None:
+                await answer.finish(*_refusal(message, error))
                 return
             counted = False
-            if (refusal := self._lacks_role(received, message)) is not None:
-                error = encode_error(_id_of(message), refusal.code, refusal.message)
-                await answer.finish(error)
+            target = self._target(message)
+            if (refusal := self._lacks_role(received, target)) is not None:
+                await answer.finish(encode_error(_id_of(message), refusal.code, refusal.message))
                 return
-            await self.message(received, message, answer)
+            await self.message(received, message, target, answer)
 
         await Batch(messages, received, serve).answer(send, answer)
 
@@ -131,7 +142,9 @@ class Endpoint:
             return raise_for(fault)
         return None
 
-    async def message(self, received: Received, message: Message, answer: Answer) -> None:
+    async def message(
+        self, received: Received, message: Message, target: Target | None, answer: Answer
+    ) -> None:
         """Serve one message."""
         if isinstance(message, Invalid):
             await answer.finish(encode_error(message.id, message.code, message.message), status=400)
@@ -140,38 +153,36 @@ class Endpoint:
                 await self._cancel(received, message)
             error = await self._kernel.notification(received, message)
             await answer.finish(error or b"", status=400 if error else 202)
-        elif is_modern(received.head.revision):  # whose clients cancel by closing the connection
-            await self._request(received, message, answer)
+        elif received.head.modern:  # whose clients cancel by closing the connection
+            await self._request(received, message, target, answer)
         else:
-            work = self._request(received, message, answer)
+            work = self._request(received, message, target, answer)
             if not await self._running.run(received.caller, message.id, work):
                 reason = raise_for(_CANCELLED).error
                 await answer.finish(
                     encode_error(message.id, reason.code, reason.message, reason.data)
                 )
 
-    async def _request(self, received: Received, request: Request, answer: Answer) -> None:
-        fast = self._search if request.method == "tools/search" else self._fast
-        if not await fast.serve(received, request, answer):
-            await self._kernel.request(received, request, answer)
+    async def _request(
+        self, received: Received, request: Request, target: Target | None, answer: Answer
+    ) -> None:
+        if request.method == "tools/search":
+            served = await self._search.serve(received, request, answer)
+        else:
+            served = await self._fast.serve(received, request, answer, target)
+        if not served:
+            await self._kernel.request(Called.of(received, target), request, answer)
 
     async def _cancel(self, received: Received, message: Notification) -> None:
-        if not is_modern(received.head.revision):
+        if not received.head.modern:
             await self._running.cancel(received.caller, (message.params or {}).get("requestId"))
 
-    def _lacks_role(self, received: Received, message: Message) -> Refusal | None:
+    def _lacks_role(self, received: Received, target: Target | None) -> Refusal | None:
         """Why a call is refused whose tool needs a role that an identified caller lacks."""
-        if (
-            self._policy.authenticator.open
-            or not isinstance(message, Request)
-            or message.method != "tools/call"
-        ):
+        called = target.called if target is not None else None
+        if called is None or not called.required_roles:
             return None
-        listed = self._server.view.tools.get(message.called_tool())
-        if listed is not None and is_call_tool(listed):
-            listed = self._calls.everything.tools.get(message.named_argument())
-        descriptor = listed.descriptor if listed is not None else None
-        return self._policy.check_role(received.actor, self._path, descriptor)
+        return self._policy.check_role(received.actor, self._path, called)
 
 
 async def _admit(policy: HttpPolicy, path: str, scope: Any, send: Any) -> Received | None:
@@ -179,11 +190,11 @@ async def _admit(policy: HttpPolicy, path: str, scope: Any, send: Any) -> Receiv
     # A stateless server has nothing to stream on GET and no session to DELETE.
     if scope["method"] != "POST":
         message = "Use POST: this endpoint keeps no sessions and no streams."
-        await json_rpc_error(send, 405, -32600, message, extra=[(b"allow", b"POST")])
+        await refused(Refusal(405, message, headers=((b"allow", b"POST"),))).send(send)
         return None
     received = await policy.admit(scope, path)
     if isinstance(received, Refusal):
-        await refuse(send, received)
+        await refused(received).send(send)
         return None
     return received
 
@@ -192,11 +203,11 @@ def _id_of(message: Message) -> Any:
     return None if isinstance(message, Notification) else message.id
 
 
-def _refusal(message: Message, refused: MCPError) -> list[bytes]:
+def _refusal(message: Message, raised: MCPError) -> list[bytes]:
     """The response to a message that is not served; a notification has none."""
     if isinstance(message, Notification):
         return []
-    error = refused.error
+    error = raised.error
     return [encode_error(message.id, error.code, error.message, error.data)]
 
 
@@ -237,4 +248,4 @@ class Endpoints:
         toolset = path.removeprefix("/mcp/")
         if is_token(toolset) and await _admit(self._policy, path, scope, send) is None:
             return
-        await json_rpc_error(send, 404, -32600, unknown_toolset(toolset))
+        await refused(Refusal(404, unknown_toolset(toolset))).send(send)

@@ -2,7 +2,8 @@
 
 It serves a request only where it understands every field. Everything else (other methods, unknown
 parameters, input responses, extensions, odd headers) is left to the kernel, which also says what is
-wrong with a malformed request.
+wrong with a malformed request. Results have what the SDK's serialization has for the same reply,
+which a test compares.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
     PROTOCOL_VERSION_META_KEY,
+    SERVER_INFO_META_KEY,
     ErrorData,
     methods,
 )
@@ -26,20 +28,20 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Raw, Struct, field
 from pydantic import ValidationError
 
-from searchbus_contracts import ToolEvent
+from searchbus_contracts import Content, ToolEvent, encode
+from searchbus_contracts.tools import EmbeddedResource
 
 from ..http.answer import Answer
-from ..tools.call import Served, ToolCalls, ToolRequest
-from ..tools.events import ForwardedEvents, log_data
+from ..http.body import UNREADABLE, decode_json
+from ..http.head import Received
+from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest, log_data
 from ..tools.faults import shown_error
-from ..tools.input_required import capability_names
+from ..tools.reply import Reply
+from ..tools.resolve import Target
 from ..tools.telemetry import Tracing
-from .kernel import Failed, Kernel, Received, is_modern
-from .messages import Request, decode_json, encode_error, encode_result
-from .results import encode_reply, is_plain
-from .servers import EndpointServer
-
-__all__ = ["REVISIONS", "FastWay", "ParamsMeta", "client_of", "decode_params", "finish_error"]
+from .kernel import Called, Failed, Kernel
+from .messages import Request, RequestId, encode_error, encode_result
+from .servers import EndpointServer, capability_names
 
 REVISIONS = frozenset({"2025-06-18", "2025-11-25", *MODERN_PROTOCOL_VERSIONS})
 """Whose results of tools/call are alike; older ones lack structured content."""
@@ -49,6 +51,7 @@ _MAX_PAGES = 512
 _MAX_ENVELOPE_BYTES = 4096
 """Of a client's name and capabilities: larger ones are not kept, so the kernel reads them."""
 _NO_RAW = Raw(b"")
+_RESERVED = "io.modelcontextprotocol/"
 
 
 class ParamsMeta(Struct, forbid_unknown_fields=True):
@@ -81,7 +84,7 @@ class FastWay:
     """The fast way of one endpoint.
 
     Args:
-        kernel: makes each page of a list once, and renders replies that `results` does not cover.
+        kernel: makes each page of a list once, and renders what `encode_reply` does not cover.
     """
 
     def __init__(
@@ -95,32 +98,32 @@ class FastWay:
         # The one made longest ago first.
         self._pages: dict[tuple[Any, ...], Raw] = {}
 
-    async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
+    async def serve(
+        self, received: Received, request: Request, answer: Answer, target: Target | None
+    ) -> bool:
         """Serve a request; False, and nothing done, where that is the kernel's part."""
-        if request.method == "tools/call":
-            return await self._call(received, request, answer)
-        if request.method in _PAGES:
-            return await self._page(received, request, answer)
-        return False
+        if target is not None:
+            return await self._call(received, request, answer, target)
+        return request.method in _PAGES and await self._page(received, request, answer)
 
-    async def _call(self, received: Received, request: Request, answer: Answer) -> bool:
+    async def _call(
+        self, received: Received, request: Request, answer: Answer, target: Target
+    ) -> bool:
         head = received.head
         params = decode_params(_call_params, request)
         if params is None or head.revision not in REVISIONS:
             return False
         capabilities = client_of(received, request, params.meta, params.name)
-        view = self._server.view
-        listed = view.tools.get(params.name)
         # Arguments that the schema mirrors into headers are compared by the kernel.
-        if capabilities is None or (listed is not None and listed.mirrors_arguments):
+        if capabilities is None or (target.listed and target.listed.mirrors_arguments):
             return False
         try:
-            arguments = decode_json(params.arguments)
-        except ValueError:
+            arguments = msgspec.json.decode(params.arguments)
+        except UNREADABLE:
             return False
         if not isinstance(arguments, dict):
             return False
-        modern = is_modern(head.revision)
+        modern = head.modern
         send = _sending(params.meta.progress_token, answer, logs=not modern)
         meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
         try:
@@ -132,7 +135,7 @@ class FastWay:
                     served = await _guarded(
                         self._calls,
                         ToolRequest(
-                            received.actor, view, params.name, arguments,
+                            received.actor, target, arguments,
                             raw_arguments=params.arguments, capabilities=capabilities,
                             on_event=on_event,
                         ),
@@ -146,8 +149,8 @@ class FastWay:
             stamp = self._stamp if modern else None
             await answer.finish(*encode_reply(request.id, served.reply, stamp))
         else:
-            received.served = served
-            await self._kernel.request(received, request, answer)
+            called = Called.of(received, target, served)
+            await self._kernel.request(called, request, answer)
         return True
 
     def ready(self, received: Received, request: Request) -> bytes | None:
@@ -202,7 +205,7 @@ class FastWay:
         view = self._server.view
         return (
             request.method, received.head.revision, params.cursor, view.version,
-            view.visible_roles(received.actor),
+            view.access(received.actor),
         )  # fmt: skip
 
 
@@ -219,7 +222,7 @@ def client_of(
 ) -> tuple[str, ...] | None:
     """Names of the capabilities that the client declared; None where the kernel must look."""
     head = received.head
-    if not is_modern(head.revision):
+    if not head.modern:
         plain = meta.revision is None and not len(meta.client_info) and not len(meta.capabilities)
         return () if plain else None
     if (
@@ -299,3 +302,55 @@ def _sending(token: int | str | None, answer: Answer, *, logs: bool) -> Callable
 
 async def _notify(answer: Answer, method: str, params: Mapping[str, Any]) -> None:
     await answer.notify(msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params}))
+
+
+def is_plain(reply: Reply) -> bool:
+    """Whether `encode_reply` covers a reply."""
+    if reply.input_required is not None:
+        return False
+    if reply.meta is not None and not all(
+        "/" in key and not key.startswith(_RESERVED) for key in reply.meta
+    ):
+        return False
+    return all(map(_is_plain, reply.content))
+
+
+def _is_plain(block: Content) -> bool:
+    if block.annotations is not None or block.meta is not None:
+        return False
+    if isinstance(block, EmbeddedResource):
+        body = block.resource
+        return (body.text is None) != (body.blob is None) and body.meta is None
+    return True
+
+
+def encode_reply(
+    request_id: RequestId, reply: Reply, server_info: dict[str, Any] | None
+) -> list[bytes]:
+    """The JSON-RPC response, in parts.
+
+    Args:
+        server_info: stands in `_meta` of results of revision 2026-07-28; None before.
+    """
+    parts = [b'{"jsonrpc":"2.0","id":%b,"result":{"content":' % encode(request_id)]
+    if reply.text is None:
+        parts.append(encode(reply.content))
+    else:
+        parts += (b'[{"type":"text","text":"', _escaped(reply.text), b'"}]')
+    if reply.structured is not None:
+        parts += (b',"structuredContent":', reply.structured)
+    rest: dict[str, Any] = {"isError": reply.is_error}
+    meta = reply.meta
+    if server_info is not None:
+        rest["resultType"] = "complete"
+        given = {key: value for key, value in (meta or {}).items() if value is not None}
+        meta = {**given, SERVER_INFO_META_KEY: server_info}
+    if meta is not None:
+        rest["_meta"] = meta
+    parts.append(b",%b}" % encode(rest)[1:])
+    return parts
+
+
+def _escaped(json: bytes) -> bytes:
+    """Compact JSON as the inside of a JSON text: it has no other letters that must be escaped."""
+    return json.replace(b"\\", rb"\\").replace(b'"', rb"\"")

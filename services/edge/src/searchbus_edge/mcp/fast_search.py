@@ -11,18 +11,16 @@ from msgspec import Struct, field
 
 from searchbus_contracts import encode
 
+from ..catalog import render
 from ..catalog.view import ListedTool, View
 from ..http.answer import Answer
+from ..http.head import Received, is_modern
 from ..search.methods import SearchMethods
-from ..tools import render
 from ..tools.faults import shown_error
 from ..tools.telemetry import Tracing
 from .fast import REVISIONS, ParamsMeta, client_of, decode_params, finish_error
-from .kernel import Received, is_modern
 from .messages import Request
 from .servers import EndpointServer
-
-__all__ = ["FastSearch"]
 
 _MAX_RENDERED = 2048
 
@@ -56,7 +54,7 @@ class FastSearch:
         params = decode_params(_search_params, request)
         if params is None or client_of(received, request, params.meta, None) is None:
             return False
-        modern = is_modern(head.revision)
+        modern = head.modern
         meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
         view = self._server.searched
         try:

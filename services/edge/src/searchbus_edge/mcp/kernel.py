@@ -32,17 +32,12 @@ from mcp.shared.inbound import (
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from msgspec import Struct
-
-from searchbus_contracts import Actor
 
 from ..http.answer import Answer
-from ..http.head import Head
+from ..http.head import Head, Received, is_modern
 from ..tools.call import Served
+from ..tools.resolve import Target
 from .messages import BAD_PARAMS, Notification, Request, encode_error, encode_result
-
-__all__ = ["DEFAULT_REVISION", "Exchange", "Failed", "Kernel", "Received", "is_modern"]
 
 log = logging.getLogger("searchbus.edge")
 DEFAULT_REVISION = "2025-03-26"
@@ -50,27 +45,20 @@ DEFAULT_REVISION = "2025-03-26"
 _TRANSPORT = TransportContext(kind="streamable-http", can_send_request=False)
 
 
-def is_modern(revision: str | None) -> bool:
-    """Whether a request has its revision, client and capabilities in `_meta` (2026-07-28).
-
-    Unknown revisions count as modern, whose rules name the supported ones.
-    """
-    return revision is not None and revision not in HANDSHAKE_PROTOCOL_VERSIONS
-
-
-class Received(Struct):
-    """What handlers find in `ctx.request`.
+class Called(Received):
+    """What the handler of tools/call finds.
 
     Args:
-        actor: the identified caller.
-        served: the outcome of a tool call that the fast way made and cannot render.
-        caller: the identified caller, else the client's address.
+        served: the outcome of a call that the fast way made and cannot render.
     """
 
-    head: Head
-    actor: Actor
+    target: Target | None = None
     served: Served | None = None
-    caller: str = ""
+
+    @classmethod
+    def of(cls, received: Received, target: Target | None, served: Served | None = None) -> Called:
+        """A call among the requests that were received."""
+        return cls(received.head, received.actor, received.caller, target, served)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +132,7 @@ class Kernel:
     async def notification(self, received: Received, message: Notification) -> bytes | None:
         """Take a notification; the JSON-RPC error of a revision that is not served."""
         revision = received.head.revision
-        if is_modern(revision):
+        if received.head.modern:
             rejection = unsupported_protocol_version_rejection(revision or "")
             if rejection is not None:
                 return encode_error(None, rejection.code, rejection.message, rejection.data)
@@ -213,7 +201,7 @@ class Kernel:
         self, head: Head, request: Request, params: dict[str, Any] | None
     ) -> Connection | InboundLadderRejection:
         """The revision and the client of a request, after the rules for its headers."""
-        if not is_modern(head.revision):
+        if not head.modern:
             return Connection.from_envelope(head.revision or DEFAULT_REVISION, None, None)
         headers = head.all
         pairs = ((n.decode("latin-1"), v.decode("latin-1")) for n, v in head.raw)

@@ -1,7 +1,7 @@
 """JSON-RPC messages: the form of a body, read once.
 
-`parse_body` reads the envelope and leaves `params` as raw JSON. What is not a well-formed request
-is decoded as a whole, to say what is wrong with it.
+`read_request` reads the envelope and leaves `params` as raw JSON. What is not a well-formed request
+is decoded as a whole by `read_other`, to say what is wrong with it.
 """
 
 from __future__ import annotations
@@ -14,26 +14,11 @@ from msgspec import Raw, Struct
 
 from searchbus_contracts.codec import long_integer
 
-__all__ = [
-    "BAD_PARAMS",
-    "NOT_JSON",
-    "Invalid",
-    "Notification",
-    "Request",
-    "RequestId",
-    "encode_error",
-    "encode_result",
-    "is_json",
-    "parse_body",
-    "read_message",
-    "read_request",
-]
+from ..http.body import NOT_JSON, UNREADABLE, decode_json
 
 RequestId = int | str
 BAD_PARAMS = "params must be an object of named parameters."
-NOT_JSON = "The body is not valid JSON."
 _NO_PARAMS = Raw(b"")
-_FAILED = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class Request(Struct, frozen=True):
@@ -54,7 +39,7 @@ class Request(Struct, frozen=True):
             return ""
         try:
             name = _named.decode(self.params).name
-        except _FAILED:
+        except UNREADABLE:
             return ""
         return name if isinstance(name, str) else ""
 
@@ -62,7 +47,7 @@ class Request(Struct, frozen=True):
         """The argument `name` of a tools/call; empty where there is none."""
         try:
             name = _to_call.decode(self.params).arguments.name
-        except _FAILED:
+        except UNREADABLE:
             return ""
         return name if isinstance(name, str) else ""
 
@@ -88,7 +73,6 @@ class Invalid(Struct, frozen=True):
 
 Message = Request | Notification | Invalid
 _request = msgspec.json.Decoder(Request)
-_any = msgspec.json.Decoder(Raw)
 
 
 class _Named(Struct, frozen=True):
@@ -103,17 +87,14 @@ _named = msgspec.json.Decoder(_Named)
 _to_call = msgspec.json.Decoder(_ToCall)
 
 
-def parse_body(body: bytes, *, modern: bool) -> Message | list[Any]:
-    """The message of a body; the decoded JSON values of a batch.
+def read_other(body: bytes, *, modern: bool) -> Message | list[Any]:
+    """What a body is that `read_request` does not read; the decoded JSON values of a batch.
 
     Args:
         modern: of revision 2026-07-28 or later, where clients send no responses.
     """
     if refused := long_integer(body):
         return Invalid(PARSE_ERROR, refused)
-    request = read_request(body)
-    if request is not None:
-        return request
     try:
         value = decode_json(body)
     except ValueError:
@@ -122,20 +103,13 @@ def parse_body(body: bytes, *, modern: bool) -> Message | list[Any]:
 
 
 def read_request(body: bytes) -> Request | None:
-    """The request of a body; None where it is not a well-formed one."""
+    """The request of a body, as most are; None where it is not a well-formed one."""
+    if long_integer(body):
+        return None
     try:
         return _request.decode(body)
-    except _FAILED:
+    except UNREADABLE:
         return None
-
-
-def is_json(body: bytes) -> bool:
-    """Whether a body has the form of JSON; its values are not made, so that it is quick."""
-    try:
-        _any.decode(body)
-    except _FAILED:
-        return False
-    return True
 
 
 def read_message(value: Any, *, modern: bool) -> Message:
@@ -161,14 +135,6 @@ def read_message(value: Any, *, modern: bool) -> Message:
         return Notification(method, params)
     raw = Raw(msgspec.json.encode(params)) if params is not None else _NO_PARAMS
     return Request(message_id, method, "2.0", raw)
-
-
-def decode_json(data: bytes | Raw) -> Any:
-    """JSON values; raises ValueError for whatever is wrong with them."""
-    try:
-        return msgspec.json.decode(data)
-    except _FAILED as error:
-        raise ValueError(type(error).__name__) from None
 
 
 def encode_result(request_id: RequestId, result: Any) -> bytes:

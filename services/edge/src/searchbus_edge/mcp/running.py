@@ -25,8 +25,6 @@ from searchbus_contracts import Cancel, Fault, decode
 
 from .messages import RequestId
 
-__all__ = ["RunningRequests"]
-
 log = logging.getLogger("searchbus.edge")
 
 

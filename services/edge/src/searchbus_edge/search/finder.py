@@ -28,12 +28,9 @@ from searchbus_contracts.coverage import SourceCoverage
 from searchbus_contracts.queries import check_query
 from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindExplanation, FindRequest, Kind
 
-from ..catalog.cursors import BadCursor, Cursors
+from ..auth.signing import CursorError, Cursors
 from ..catalog.view import ListedTool, View
-from ..catalog.visible import visible
 from ..tools.limits import Limiter
-
-__all__ = ["PAGE_SIZE", "Finder"]
 
 INDEX = "toolindex"
 PAGE_SIZE = 10
@@ -79,8 +76,7 @@ class Finder:
         self._limiter = limiter
         self._enabled = enabled
 
-    @property
-    def available(self) -> bool:
+    def offered(self) -> bool:
         """Whether search is offered: it is enabled, and an index is listed."""
         return self._enabled and self._directory.listed(INDEX)
 
@@ -129,7 +125,7 @@ class Finder:
         found, following = await self._page("prompt", actor, view, query, cursor)
         named = {(p.toolset, p.name): (name, p) for name, p in view.prompts.items()}
         pairs = [named[f.toolset, f.name] for f in found if (f.toolset, f.name) in named]
-        return [(name, p) for name, p in pairs if visible(actor, p)], following
+        return [(name, p) for name, p in pairs if actor.holds(p.required_roles)], following
 
     async def resources(
         self, actor: Actor, view: View, query: str, cursor: str | None
@@ -229,7 +225,7 @@ class Finder:
                 parts: tuple[SourceCoverage, ...] = ()
             else:
                 ranking, parts = list(reply.resources), reply.coverage
-            rankings.append([r for r in ranking if visible(actor, r)])
+            rankings.append([r for r in ranking if actor.holds(r.required_roles)])
             coverage += parts or (SourceCoverage.of_results(source, len(rankings[-1])),)
         coverage += (
             SourceCoverage.of_failure(source, why) for source, why in gathered.failures.items()
@@ -244,7 +240,7 @@ class Finder:
             return {}
         try:
             return self._cursors.read(cursor, *bound)
-        except BadCursor:
+        except CursorError:
             raise Fault(ErrorCode.INVALID_ARGUMENT, _UNKNOWN_CURSOR) from None
 
     async def _admit(self, actor: Actor, query: str) -> str:
@@ -261,7 +257,7 @@ _CHANGED = "The results have changed since the first page. Omit the cursor to st
 def _listed(actor: Actor, view: View, found: Sequence[_Match]) -> list[ListedTool]:
     """Those of the found tools that the view lists and the actor may use."""
     listed = [view.tool_of.get((match.toolset, match.name)) for match in found]
-    return [tool for tool in listed if tool is not None and visible(actor, tool.descriptor)]
+    return [tool for tool in listed if tool is not None and actor.holds(tool.required_roles)]
 
 
 def _fuse(rankings: Sequence[Sequence[ResourceDescriptor]]) -> list[ResourceDescriptor]:

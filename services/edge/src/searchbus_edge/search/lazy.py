@@ -12,8 +12,10 @@ import re
 from typing import Annotated, Any, Literal
 
 import msgspec
+from mcp.shared.exceptions import MCPError
 from msgspec import Meta, Struct
 
+from searchbus_bus import Call, Toolset, declared_tools, tool
 from searchbus_contracts import (
     Actor,
     ErrorCode,
@@ -22,25 +24,22 @@ from searchbus_contracts import (
     ToolAnnotations,
     ToolDescriptor,
     ToolReply,
-    input_schema,
     json_schema,
 )
 from searchbus_contracts.toolindex import MAX_FIND_CHARS
 
-from ..catalog.view import ListedTool, View
-from ..catalog.visible import visible
-from ..tools.faults import failed_reply
+from ..catalog.registry import Registry
+from ..catalog.view import LAZY, ListedTool, View
+from ..tools.call import ToolCalls, ToolRequest
 from .finder import PAGE_SIZE, Finder
 
-__all__ = ["CALL_TOOL", "LAZY", "LAZY_TOOLS", "CallTool", "LazyTools", "is_call_tool",
-           "lazy_tools"]  # fmt: skip
-
-LAZY = "lazy"
 _MAX_LINE_CHARS = 200
 _PAGE = 50
 """Toolsets of an overview, and tools of a toolset; `PAGE_SIZE` with their schemas."""
 _NEAREST = 2
 """Tools in place of none: a model judges better than a gate whether one of them serves."""
+_OWN = 2
+"""These two tools themselves, which the index finds as well."""
 
 
 class FindTools(Struct, forbid_unknown_fields=True):
@@ -110,90 +109,104 @@ class CallTool(Struct, forbid_unknown_fields=True):
     arguments: Annotated[dict[str, Any], Meta(description="The tool's own arguments.")] = {}
 
 
-FIND_TOOLS = ToolDescriptor(
-    name="find_tools",
-    toolset=LAZY,
-    title="Find tools",
-    description="Find tools for a task among all that this server has. Returns names with one line "
-    'each and the required arguments; detail "full" adds the schemas. Nothing fits well: the '
-    'nearest, with confidence "low". Without a query: an overview of the toolsets.',
-    input_schema=input_schema(FindTools),
-    output_schema=json_schema(FindToolsResults),
-    renderer="results",
-    annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
-    examples=("which tools are there for this", "find a tool that can do a job"),
-    keywords=("capabilities", "available"),
-)
-CALL_TOOL = ToolDescriptor(
-    name="call_tool",
-    toolset=LAZY,
-    title="Call a tool",
-    description="Call a tool that find_tools found, with its own arguments.",
-    input_schema=input_schema(CallTool),
-    examples=("run a tool by its name", "execute a named tool with these arguments"),
-    keywords=("invoke", "execute", "run"),
-)
-LAZY_TOOLS = (FIND_TOOLS, CALL_TOOL)
+class Lazy(Toolset, name=LAZY):
+    """Both tools, on the bus, where the tool index finds them, and at this edge's endpoints.
 
+    At the endpoints `ToolCalls` follows call_tool itself, so that a large reply is not decoded.
+    """
 
-def lazy_tools(call_tool_name: str) -> tuple[ToolDescriptor, ...]:
-    """Both tools, call_tool listed under a name of choice: some hosts reserve its own."""
-    if call_tool_name == CALL_TOOL.name:
-        return LAZY_TOOLS
-    return FIND_TOOLS, msgspec.structs.replace(CALL_TOOL, qualified_name=call_tool_name)
-
-
-def is_call_tool(listed: ListedTool) -> bool:
-    """Whether it calls another tool, which its argument `name` names."""
-    return listed.descriptor.toolset == LAZY and listed.descriptor.name == CALL_TOOL.name
-
-
-class LazyTools:
-    """Serves find_tools; reads the arguments of call_tool, which `requests.tool_calls` follows."""
-
-    def __init__(self, finder: Finder) -> None:
+    def __init__(self, finder: Finder, registry: Registry, calls: ToolCalls) -> None:
         self._finder = finder
+        self._registry = registry
+        self._calls = calls
 
-    def called(self, listed: ListedTool, arguments: dict[str, Any]) -> CallTool | None:
-        """The call that call_tool asks for; None for find_tools."""
-        if listed.descriptor.name == FIND_TOOLS.name:
-            return None
-        return msgspec.convert(arguments, CallTool)
+    def configure(self, descriptor: ToolDescriptor) -> ToolDescriptor:
+        """See Toolset."""
+        return _configured(descriptor)
 
-    async def find(self, view: View, actor: Actor, arguments: dict[str, Any]) -> ToolReply:
-        """Serve find_tools: the best tools that call_tool can call, so not these two.
-
-        Args:
-            view: what `/mcp` offers.
+    @tool(
+        title="Find tools",
+        annotations=ToolAnnotations(
+            read_only_hint=True, idempotent_hint=True, open_world_hint=False
+        ),
+        examples=("which tools are there for this", "find a tool that can do a job"),
+        keywords=("capabilities", "available"),
+    )
+    async def find_tools(self, call: Call, arguments: FindTools) -> ToolReply:
+        """Find tools for a task among all that this server has. Returns names with one line each
+        and the required arguments; detail "full" adds the schemas. Nothing fits well: the nearest,
+        with confidence "low". Without a query: an overview of the toolsets.
         """
-        wanted = msgspec.convert(arguments, FindTools)
+        view = self._everything
+        if arguments.query is not None:
+            return await self._matches(view, call.actor, arguments, arguments.query)
+        await self._finder.admit(call.actor)
+        return _listing(_toolsets(view, call.actor), arguments)
+
+    @tool(
+        title="Call a tool",
+        examples=("run a tool by its name", "execute a named tool with these arguments"),
+        keywords=("invoke", "execute", "run"),
+    )
+    async def call_tool(self, call: Call, arguments: CallTool) -> ToolReply:
+        """Call a tool that find_tools found, with its own arguments."""
+        listed = self._everything.tool_of[LAZY, "call_tool"]
+        given = msgspec.to_builtins(arguments)
+        request = ToolRequest(
+            call.actor, self._calls.resolver.target(self._everything, listed.name, given), given,
+            capabilities=call.client_capabilities, input_responses=call.input_responses,
+            state=call.state, timeout_s=call.remaining_s, for_composite=True,
+        )  # fmt: skip
         try:
-            if wanted.query is not None:
-                return await self._matches(view, actor, wanted, wanted.query)
-            await self._finder.admit(actor)
-            return _listing(_toolsets(view, actor), wanted)
-        except Fault as fault:
-            return failed_reply(fault)
+            return (await self._calls.call(request)).reply.decoded()
+        except MCPError as error:
+            raise Fault(ErrorCode.INVALID_ARGUMENT, error.error.message) from None
+
+    @property
+    def _everything(self) -> View:
+        """The view of `/mcp`; raises Fault(unavailable) while it does not have these tools."""
+        if not self._finder.offered():
+            raise Fault(
+                ErrorCode.UNAVAILABLE,
+                "Tools cannot be found now: no tool index is running. Try again later.",
+            )
+        return self._registry.view(None)
 
     async def _matches(self, view: View, actor: Actor, wanted: FindTools, query: str) -> ToolReply:
         if wanted.toolset is not None:
             _tools_of(_toolsets(view, actor), wanted.toolset)
         tools, certain = await self._finder.best_tools(
-            actor, view, query, wanted.limit + len(LAZY_TOOLS),
-            toolset=wanted.toolset, nearest=_NEAREST + len(LAZY_TOOLS),
-        )  # fmt: skip
+            actor, view, query, wanted.limit + _OWN, toolset=wanted.toolset, nearest=_NEAREST + _OWN
+        )
         number = wanted.limit if certain else min(wanted.limit, _NEAREST)
-        callable_ = [tool for tool in tools if tool.descriptor.toolset != LAZY][:number]
+        callable_ = [tool for tool in tools if not tool.own][:number]
         found = [_brief(t, full=wanted.detail == "full", certain=certain) for t in callable_]
         return ToolReply(structured=msgspec.to_builtins(FindToolsResults(found)))
+
+
+def own_tools(call_tool_name: str = "call_tool") -> tuple[ToolDescriptor, ToolDescriptor]:
+    """Both tools as endpoints list them; some hosts reserve the name of call_tool."""
+    call, find = (_configured(found) for found in declared_tools(Lazy))
+    if call_tool_name != call.name:
+        call = msgspec.structs.replace(call, qualified_name=call_tool_name)
+    return find, call
+
+
+def _configured(descriptor: ToolDescriptor) -> ToolDescriptor:
+    """find_tools returns a ToolReply, for the form of its text: its schema is declared here."""
+    if descriptor.name != "find_tools":
+        return descriptor
+    return msgspec.structs.replace(
+        descriptor, output_schema=json_schema(FindToolsResults), renderer="results"
+    )
 
 
 def _toolsets(view: View, actor: Actor) -> dict[str, list[ListedTool]]:
     """What call_tool can call for the actor, by toolset."""
     found: dict[str, list[ListedTool]] = {}
-    for tool in view.tools.values():
-        if tool.descriptor.toolset != LAZY and visible(actor, tool.descriptor):
-            found.setdefault(tool.descriptor.toolset, []).append(tool)
+    for listed in view.tools.values():
+        if not listed.own and actor.holds(listed.required_roles):
+            found.setdefault(listed.descriptor.toolset, []).append(listed)
     return found
 
 

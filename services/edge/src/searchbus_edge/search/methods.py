@@ -21,11 +21,9 @@ from searchbus_contracts import Actor
 from searchbus_contracts.coverage import COVERAGE
 from searchbus_contracts.retrieval import EXPLANATION
 
+from ..catalog import render
 from ..catalog.view import ListedTool, View
-from ..tools import render
 from .finder import PAGE_SIZE, Finder
-
-__all__ = ["EXTENSION", "FEATURES", "ListToolsParams", "SearchMethods", "SearchParams"]
 
 EXTENSION = "dev.searchbus/search"
 FEATURES = ("tools", "prompts", "resources")
@@ -63,7 +61,7 @@ class SearchMethods:
     @property
     def available(self) -> bool:
         """Whether search is offered now."""
-        return self._finder.available
+        return self._finder.offered()
 
     async def tools(self, actor: Actor, view: View, params: SearchParams) -> types.ListToolsResult:
         """tools/search: tools as tools/list shows them, at most ten, best first."""

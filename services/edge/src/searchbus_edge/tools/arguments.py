@@ -1,22 +1,49 @@
-"""Checks the arguments of a tool call against the tool's schema."""
+"""Checks the arguments of a call against the tool's schema, and says what is wrong with them.
+
+The validator's own list of errors tries every choice of a union at every level: the schema of
+blocks that contain blocks took minutes for 237 bytes. Here only the parts that do not fit are
+looked at, level by level, and of a union one choice: the one that has the value's type, or the one
+whose constants (`"kind": "image"`) are the value's. The validator itself answers only whether a
+part fits, which takes time linear in its size.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
+
+import jsonschema_rs
+from jsonschema_rs import ValidationError, ValidationErrorKind
 
 from searchbus_contracts import ErrorCode, Fault
 
 from ..catalog.view import PATTERN_OPTIONS, ListedTool
-from .explaining import Explanation
-
-__all__ = ["check_arguments"]
 
 _MAX_VALUES = 200
 _MAX_TEXT_CHARS = 20_000
 _TOO_MANY = (
     f"arguments: do not fit the tool's schema. Send fewer than {_MAX_VALUES} values to see which"
 )
+MAX_LINES = 3
+MAX_STEPS = 1_000
+"""Questions to the validator; two hundred values need fewer with any schema that people write."""
+_MAX_MESSAGE_CHARS = 200
+_MAX_NAME_CHARS = 128
+_ROOT = "urn:searchbus:arguments"
+_ABOUT_OTHERS = frozenset({
+    "$id", "$schema", "$anchor", "$dynamicAnchor", "$defs", "definitions", "$ref", "$dynamicRef",
+    "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas",
+    "dependencies", "items", "prefixItems", "contains", "minContains", "maxContains",
+    "propertyNames", "unevaluatedItems", "unevaluatedProperties",
+})  # fmt: skip
+"""Keywords that are not checked on the value alone: they name other schemas."""
+_OF_DIALECTS = ("$schema", "$vocabulary")
+_NAMES_TO_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str, "boolean": bool, "array": list, "object": dict, "null": type(None),
+    "number": (int, float), "integer": (int, float),
+}  # fmt: skip
 
 
 def check_arguments(listed: ListedTool, arguments: Mapping[str, Any]) -> None:
@@ -61,3 +88,269 @@ def _text_chars(arguments: Mapping[str, Any]) -> int | None:
             values += value.values() if isinstance(value, dict) else value
             chars += sum(map(len, value)) if isinstance(value, dict) else 0
     return chars
+
+
+class Explanation:
+    """What is wrong with values that do not fit one schema.
+
+    Attributes:
+        lines: `<field>: what is wrong with it`, at most `MAX_LINES`.
+        steps: how many questions the validator was asked.
+
+    Raises:
+        ValueError: the validator's limit of nesting.
+    """
+
+    def __init__(
+        self, schema: Mapping[str, Any], pattern_options: jsonschema_rs.FancyRegexOptions
+    ) -> None:
+        self.lines: list[str] = []
+        self.steps = 0
+        self._root = schema
+        self._patterns = pattern_options
+        # Another dialect is read as 2020-12, as everywhere; nothing is fetched for it.
+        local = {key: part for key, part in schema.items() if key not in _OF_DIALECTS}
+        self._registry = jsonschema_rs.Registry([(_ROOT, {**local, "$id": _ROOT})])
+        self._validators: dict[str, jsonschema_rs.Validator] = {}
+
+    def look(self, value: Any, pointer: str = "", path: tuple[str, ...] = ()) -> None:
+        """Add a line for each fault of a value that does not fit the schema at the JSON pointer."""
+        schema = self._at(pointer)
+        before = len(self.lines)
+        if isinstance(schema, dict):
+            self._look_at_itself(schema, value, path)
+            for part, inner, name in self._parts(schema, pointer, value):
+                if self._is_full:
+                    return
+                if not self._fits(part, inner):
+                    self.look(inner, part, (*path, *name))
+            for keyword in ("anyOf", "oneOf"):
+                if isinstance(choices := schema.get(keyword), list) and not self._is_full:
+                    self._look_at_choices(f"{pointer}/{keyword}", choices, value, path)
+        if len(self.lines) == before:
+            self._add(path, "does not fit the tool's schema")
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self.lines) >= MAX_LINES or self.steps >= MAX_STEPS
+
+    def _add(self, path: Sequence[str], text: str) -> None:
+        if len(self.lines) < MAX_LINES:
+            self.lines.append(f"{'.'.join(path) or 'arguments'}: {text}")
+
+    def _fits(self, pointer: str, value: Any) -> bool:
+        self.steps += 1
+        validator = self._validators.get(pointer)
+        if validator is None:
+            validator = self._validators[pointer] = jsonschema_rs.Draft202012Validator(
+                {"$ref": f"{_ROOT}#{pointer}"},
+                registry=self._registry, offline=True, pattern_options=self._patterns,
+            )  # fmt: skip
+        return validator.is_valid(value)
+
+    def _look_at_itself(self, schema: Mapping[str, Any], value: Any, path: tuple[str, ...]) -> None:
+        """The faults of the value that are none of its parts'."""
+        self.steps += 1
+        for error in _alone(schema, self._patterns).iter_errors(value):
+            for line in _lines(error, path):
+                if len(self.lines) < MAX_LINES:
+                    self.lines.append(line)
+
+    def _look_at_choices(
+        self, pointer: str, choices: Sequence[Any], value: Any, path: tuple[str, ...]
+    ) -> None:
+        places = [f"{pointer}/{number}" for number in range(len(choices))]
+        fitting = sum(self._fits(place, value) for place in places)
+        if fitting == 1 or (fitting and pointer.endswith("anyOf")):
+            return
+        if fitting:
+            self._add(path, f"fits {fitting} of {len(choices)} forms where it may fit one only")
+            return
+        resolved = [self._resolved(place) for place in places]
+        types = [_types(schema) for _, schema in resolved]
+        near = [
+            one for one, names in zip(resolved, types, strict=True)
+            if not names or any(_is_of(value, name) for name in names)
+        ]  # fmt: skip
+        if not near:
+            named = " or ".join(dict.fromkeys(name for names in types for name in names))
+            self._add(path, f"is not of type {named}")
+            return
+        near = _of_same_constants(near, value)
+        if len(near) == 1:
+            self.look(value, near[0][0], path)
+        else:
+            self._add(path, f"fits none of the {len(choices)} forms that the tool's schema allows")
+
+    def _resolved(self, pointer: str) -> tuple[str, Any]:
+        """Where a chain of references without other keywords leads, and what is there."""
+        seen = set()
+        schema = self._at(pointer)
+        while isinstance(schema, dict) and set(schema) <= {"$ref", "description", "title"}:
+            target = self._target(schema.get("$ref"))
+            if target is None or pointer in seen:
+                break
+            seen.add(pointer)
+            pointer = target
+            schema = self._at(pointer)
+        return pointer, schema
+
+    def _at(self, pointer: str) -> Any:
+        found: Any = self._root
+        for part in pointer.split("/")[1:]:
+            name = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, list):
+                found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
+            else:
+                found = found.get(name) if isinstance(found, dict) else None
+        return found
+
+    def _parts(
+        self, schema: Mapping[str, Any], pointer: str, value: Any
+    ) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
+        """(pointer, value, name of the value's part) of all that must fit beside the value."""
+        for keyword in ("$ref", "$dynamicRef"):
+            if (target := self._target(schema.get(keyword))) is not None:
+                yield target, value, ()
+        yield from _applied(schema, pointer, value)
+
+    def _target(self, reference: Any) -> str | None:
+        """The JSON pointer that a local reference means; None for any other."""
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return None
+        name = reference[1:]
+        return name if not name or name.startswith("/") else self._anchors.get(name)
+
+    @cached_property
+    def _anchors(self) -> dict[str, str]:
+        """Name of an anchor → where it is."""
+        found: dict[str, str] = {}
+        left: list[tuple[str, Any]] = [("", self._root)]
+        while left:
+            pointer, part = left.pop()
+            if isinstance(part, dict):
+                for key in ("$anchor", "$dynamicAnchor"):
+                    if isinstance(name := part.get(key), str):
+                        found[name] = pointer
+                left += ((f"{pointer}/{_escaped(key)}", value) for key, value in part.items())
+            elif isinstance(part, list):
+                left += ((f"{pointer}/{number}", value) for number, value in enumerate(part))
+        return found
+
+
+def _applied(
+    schema: Mapping[str, Any], pointer: str, value: Any
+) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
+    """The subschemas of one schema that must fit the value or its parts."""
+    for number in range(len(_list_of(schema, "allOf"))):
+        yield f"{pointer}/allOf/{number}", value, ()
+    if isinstance(value, dict):
+        named = _dict_of(schema, "properties")
+        others = not _dict_of(schema, "patternProperties") and isinstance(
+            schema.get("additionalProperties"), dict
+        )
+        for name, inner in value.items():
+            if name in named:
+                yield f"{pointer}/properties/{_escaped(name)}", inner, (name[:_MAX_NAME_CHARS],)
+            elif others:
+                yield f"{pointer}/additionalProperties", inner, (name[:_MAX_NAME_CHARS],)
+    elif isinstance(value, list):
+        first = len(_list_of(schema, "prefixItems"))
+        for number, inner in enumerate(value):
+            if number < first:
+                yield f"{pointer}/prefixItems/{number}", inner, (str(number),)
+            elif "items" in schema:
+                yield f"{pointer}/items", inner, (str(number),)
+
+
+def _alone(
+    schema: Mapping[str, Any], patterns: jsonschema_rs.FancyRegexOptions
+) -> jsonschema_rs.Validator:
+    """The validator of a schema's keywords that are about the value itself, not about its parts."""
+    alone = {key: found for key, found in schema.items() if key not in _ABOUT_OTHERS}
+    for key in ("properties", "patternProperties"):  # they say which names are additional
+        if key in alone:
+            alone[key] = dict.fromkeys(_dict_of(schema, key), True)
+    if alone.get("additionalProperties") is not False:
+        alone.pop("additionalProperties", None)
+    return jsonschema_rs.Draft202012Validator(alone, offline=True, pattern_options=patterns)
+
+
+def _of_same_constants(near: list[tuple[str, Any]], value: Any) -> list[tuple[str, Any]]:
+    """The choices whose constants are the value's, where any has some: `"kind": "image"`."""
+    if not isinstance(value, dict):
+        return near
+    agreeing = [one for one in near if (_agreed(one[1], value) or 0) > 0]
+    return agreeing or [one for one in near if _agreed(one[1], value) is not None] or near
+
+
+def _agreed(schema: Any, value: Mapping[str, Any]) -> int | None:
+    """How many constants of a choice the value has; None where it has another value for one."""
+    count = 0
+    for name, part in (_dict_of(schema, "properties") if isinstance(schema, dict) else {}).items():
+        if not isinstance(part, dict) or name not in value:
+            continue
+        allowed = [part["const"]] if "const" in part else part.get("enum")
+        if isinstance(allowed, list):
+            if value[name] not in allowed:
+                return None
+            count += 1
+    return count
+
+
+def _types(schema: Any) -> tuple[str, ...]:
+    named = schema.get("type") if isinstance(schema, dict) else None
+    if isinstance(named, str):
+        return (named,)
+    return tuple(named) if isinstance(named, list) else ()
+
+
+def _is_of(value: Any, name: str) -> bool:
+    if isinstance(value, bool):
+        return name == "boolean"
+    if isinstance(value, float) and name == "integer":
+        return value.is_integer()
+    return isinstance(value, _NAMES_TO_TYPES.get(name, ()))
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _dict_of(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = schema.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _list_of(schema: Mapping[str, Any], key: str) -> Sequence[Any]:
+    found = schema.get(key)
+    return found if isinstance(found, list) else ()
+
+
+def _lines(error: ValidationError, path: tuple[str, ...]) -> list[str]:
+    """`<field>: what is wrong with it`, for each field of one error."""
+    match error.kind:
+        case ValidationErrorKind.Required(property=name):
+            return [f"{'.'.join([*path, name])}: is required"]
+        case ValidationErrorKind.AdditionalProperties(unexpected=names):
+            return [
+                f"{'.'.join([*path, name])[:_MAX_NAME_CHARS]}: is unknown"
+                for name in names[:MAX_LINES]
+            ]
+    message = error.message
+    if len(message) > _MAX_MESSAGE_CHARS:  # it repeats the value
+        message = "…" + message[-_MAX_MESSAGE_CHARS:]
+    if isinstance(error.kind, ValidationErrorKind.Enum):
+        message = f"is not one of {_listed(error.kind.options)}"
+    return [f"{'.'.join(path) or 'arguments'}: {message}"]
+
+
+def _listed(options: Sequence[Any]) -> str:
+    """The allowed values as JSON, as many as are not too long."""
+    texts = [json.dumps(option, ensure_ascii=False) for option in options]
+    shown = texts
+    while len(shown) > 1 and sum(map(len, shown)) > _MAX_MESSAGE_CHARS:
+        shown = shown[:-1]
+    more = len(texts) - len(shown)
+    text = ", ".join(shown)[:_MAX_MESSAGE_CHARS]
+    return f"{text} and {more} others" if more else text

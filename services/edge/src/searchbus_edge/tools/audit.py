@@ -1,9 +1,8 @@
-"""The audit log: who called which tool, when, with which outcome. Never arguments or results.
+"""Records calls: their metric and the audit log, never their results.
 
-One line per call on the logger `searchbus.audit`; its measurements are fields of the JSON log. The
-arguments are added only with the setting AUDIT_ARGUMENTS.
-
-The lines are written by a thread, so that no request waits for the log's file.
+One line per call on the logger `searchbus.audit`: who called which tool, when, with which outcome;
+its measurements are fields of the JSON log. The arguments are added only with the setting
+AUDIT_ARGUMENTS. A thread writes the lines, so that no request waits for the log's file.
 """
 
 from __future__ import annotations
@@ -16,20 +15,33 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 from opentelemetry import metrics, trace
 
+from searchbus_bus import SECONDS
 from searchbus_bus.telemetry import traceparent
 from searchbus_contracts import Actor
 from searchbus_runtime.files import LineQueue
 from searchbus_runtime.logs import log_lines, timestamp
 
-__all__ = ["AuditLog"]
+from ..catalog.view import ListedTool
 
 log = logging.getLogger("searchbus.audit")
 _WRITE_EVERY_S = 0.1
+_MAX_TOOLS = 500
+"""Tools with time series of their own; all others are counted together."""
 _encoder = msgspec.json.Encoder(enc_hook=str)
-_dropped = metrics.get_meter("searchbus.edge").create_counter(
+_meter = metrics.get_meter("searchbus.edge")
+_tools = _meter.create_histogram(
+    "searchbus.tool.duration",
+    unit="s",
+    description="Calls by toolset, tool and outcome: ok, or the code of the failure.",
+    explicit_bucket_boundaries_advisory=SECONDS,
+)
+_dropped = _meter.create_counter(
     "searchbus.audit.dropped",
     description="Lines of the audit log that were lost because its queue was full.",
 )
+
+
+_known_tools: set[tuple[str, str]] = set()
 
 
 class _Line(Struct):
@@ -69,6 +81,7 @@ class AuditLog:
         self,
         actor: Actor,
         tool: str,
+        listed: ListedTool | None,
         *,
         outcome: str,
         duration_s: float,
@@ -76,13 +89,17 @@ class AuditLog:
         span: trace.Span = trace.INVALID_SPAN,
         arguments: Any = None,
     ) -> None:
-        """Queue one line.
+        """Measure one call and queue its line.
 
         Args:
+            listed: the tool of that name; None where there is none, which is not measured.
             outcome: ok, or the code of the failure.
             size_bytes: of the result's text.
             span: of the call.
         """
+        if listed is not None:
+            descriptor = listed.descriptor
+            _measure(descriptor.toolset, descriptor.name, outcome, duration_s)
         subject = actor.subject
         line = _Line(
             timestamp(time.time()), subject, tool, outcome, round(duration_s * 1000, 1), size_bytes,
@@ -103,6 +120,17 @@ class AuditLog:
     def close(self) -> None:
         """Write what is queued and end the thread."""
         self._lines.close()
+
+
+def _measure(toolset: str, tool: str, outcome: str, duration_s: float) -> None:
+    """Record one call; `toolset` and `tool` come from the registry, never from the client."""
+    key = (toolset, tool)
+    if key not in _known_tools:
+        if len(_known_tools) < _MAX_TOOLS:
+            _known_tools.add(key)
+        else:
+            toolset, tool = "other", "other"
+    _tools.record(duration_s, {"toolset": toolset, "tool": tool, "outcome": outcome})
 
 
 def _encode(line: _Line) -> bytes:

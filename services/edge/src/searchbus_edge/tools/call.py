@@ -9,8 +9,13 @@ tool's schema (SEP-1303). What is wrong with the request itself is an `MCPError`
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from types import TracebackType
 from typing import Any
 
 import mcp_types as types
@@ -19,7 +24,8 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 from opentelemetry import trace
 
-from searchbus_bus import Bus
+from searchbus_bus import Bus, Call, Worker
+from searchbus_bus.client.request import Deadline
 from searchbus_bus.loop_watch import serves
 from searchbus_contracts import (
     Actor,
@@ -27,26 +33,25 @@ from searchbus_contracts import (
     Fault,
     TextContent,
     ToolCall,
+    ToolDescriptor,
     ToolEvent,
     encode,
 )
 
-from ..catalog.registry import Registry
-from ..catalog.view import ListedTool, View
-from ..catalog.visible import visible
-from ..search.lazy import LAZY, CallTool, LazyTools
+from ..catalog.render import marked_untrusted
+from ..catalog.view import ListedTool
 from .arguments import check_arguments
 from .audit import AuditLog
-from .faults import failed_reply, internal_error, invalid_params
-from .input_required import require_capabilities
+from .faults import failed_reply, internal_error
 from .limits import Limiter
-from .render import marked_untrusted, with_text
-from .reply import RawReply, Reply
-from .telemetry import name_tool, record_tool
-
-__all__ = ["Served", "ToolCalls", "ToolRequest"]
+from .reply import RawReply, Reply, with_text
+from .resolve import Resolver, Target
 
 OnEvent = Callable[[ToolEvent], None]
+SendEvent = Callable[[ToolEvent], Awaitable[None]]
+MAX_PENDING_EVENTS = 1000
+MISSING_CAPABILITY = -32021
+log = logging.getLogger("searchbus.edge")
 _CODES = frozenset(map(str, ErrorCode))
 
 
@@ -54,7 +59,7 @@ class ToolRequest(Struct, frozen=True):
     """One call.
 
     Args:
-        view: the endpoint's tools; `name` is the name that it lists.
+        target: what is called, see `Resolver`.
         arguments: decoded.
         raw_arguments: the same as JSON, where the caller has it.
         capabilities: that the client declared.
@@ -65,8 +70,7 @@ class ToolRequest(Struct, frozen=True):
     """
 
     actor: Actor
-    view: View
-    name: str
+    target: Target
     arguments: dict[str, Any]
     raw_arguments: Raw | None = None
     capabilities: tuple[str, ...] = ()
@@ -84,12 +88,63 @@ class Served(Struct, frozen=True):
     reply: Reply
 
 
+class ForwardedEvents:
+    """A callback that sends events to the client, in order and before the result.
+
+        async with ForwardedEvents(send) as on_event:
+            ...
+
+    A client that does not read loses events beyond `MAX_PENDING_EVENTS`, and never the result.
+    """
+
+    __slots__ = ("_forwarding", "_queue", "_send")
+
+    def __init__(self, send: SendEvent) -> None:
+        self._send = send
+        # Made at the first event: most calls send none.
+        self._queue: asyncio.Queue[ToolEvent | None] | None = None
+        self._forwarding: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Callable[[ToolEvent], None]:
+        return self._on_event
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._queue is None or self._forwarding is None:
+            return
+        if kind is not None:
+            self._forwarding.cancel()
+            return
+        try:
+            await self._queue.put(None)
+            await self._forwarding
+        finally:  # the call may be cancelled while a client that does not read holds it here
+            self._forwarding.cancel()
+
+    def _on_event(self, event: ToolEvent) -> None:
+        if self._queue is None:
+            self._queue = asyncio.Queue(maxsize=MAX_PENDING_EVENTS)
+            self._forwarding = asyncio.get_running_loop().create_task(self._forward(self._queue))
+        if not self._queue.full():
+            self._queue.put_nowait(event)
+
+    async def _forward(self, queue: asyncio.Queue[ToolEvent | None]) -> None:
+        while (event := await queue.get()) is not None:
+            try:
+                await self._send(event)
+            except Exception:
+                log.debug("an event could not be sent to the client", exc_info=True)
+
+
 class ToolCalls:
     """Calls tools over the bus.
 
     Args:
-        registry: its view of `/mcp` is what `lazy` works on.
-        lazy: the edge's own tools.
+        own: serves the edge's own tools, in this process; it offers them on the bus too.
         limiter: of all calls of one caller.
         costly: of one caller's calls to each tool that costs money.
         audit: records every call.
@@ -99,28 +154,23 @@ class ToolCalls:
     def __init__(
         self,
         bus: Bus,
-        registry: Registry,
-        lazy: LazyTools,
+        resolver: Resolver,
+        own: Worker,
         *,
         limiter: Limiter,
         costly: Limiter,
         audit: AuditLog,
         timeout_cap_s: float,
     ) -> None:
+        self.resolver = resolver
         self._bus = bus
-        self._registry = registry
-        self._lazy = lazy
+        self._own = own
         self._limiter = limiter
         self._costly = costly
         self._audit = audit
         self._timeout_cap_s = timeout_cap_s
 
-    @property
-    def everything(self) -> View:
-        """The view of `/mcp`, on which call_tool works."""
-        return self._registry.view(None)
-
-    @serves(lambda names: f"tool {names['request'].name}, trace {_trace_id(names['span'])}")
+    @serves(lambda names: f"tool {names['request'].target.name}, trace {_trace_id(names['span'])}")
     async def call(self, request: ToolRequest) -> Served:
         """Serve one call and record it.
 
@@ -139,25 +189,27 @@ class ToolCalls:
             raise
         finally:
             duration_s = time.perf_counter() - started_s
-            listed = request.view.tools.get(request.name)
-            if listed is not None:
-                record_tool(listed.descriptor.toolset, listed.descriptor.name, outcome, duration_s)
             self._audit.record(
-                request.actor, request.name[:128], outcome=outcome, size_bytes=size_bytes,
-                duration_s=duration_s, span=span, arguments=request.arguments,
+                request.actor, request.target.name[:128], request.target.listed, outcome=outcome,
+                size_bytes=size_bytes, duration_s=duration_s, span=span,
+                arguments=request.arguments,
             )  # fmt: skip
 
     async def _run(self, request: ToolRequest, span: trace.Span) -> Served:
-        listed = self._resolve(request, span)
+        listed = self.resolver.require(request.target, request.actor)
+        if not request.for_composite and span.is_recording():
+            span.update_name(listed.span_name)
+            span.set_attributes(listed.span_attributes)
         try:
             if listed.held:
                 raise _held(listed)
             request = _validate(listed, request)
-            if listed.descriptor.toolset == LAZY:
-                return await self._own_tool(listed, request)
+            if listed.passes_on:
+                return await self._pass_on(request)
             require_capabilities(listed.descriptor, request.capabilities)
             await self._admit(request.actor, listed)
-            reply = await self._ask(listed, request)
+            ask = self._serve if listed.own else self._ask
+            reply = await ask(listed, request)
             if listed.descriptor.untrusted:
                 reply = replace(reply, meta=marked_untrusted(reply.meta))
             return Served(listed, with_text(listed, reply))
@@ -166,23 +218,34 @@ class ToolCalls:
                 span.set_attribute("error.type", fault.code)
             if fault.code == ErrorCode.INTERNAL:
                 raise internal_error() from None
-            return Served(listed, _failed(fault))
+            return Served(listed, Reply.of(failed_reply(fault)))
 
-    def _resolve(self, request: ToolRequest, span: trace.Span) -> ListedTool:
-        """The tool of that name; a tool that the caller may not use is unknown to it."""
-        listed = request.view.tools.get(request.name)
-        if listed is None or not visible(request.actor, listed.descriptor):
-            unseen = ", ".join(self._registry.unseen)
-            hint = f" The tools of {unseen} are not known yet: try again later." if unseen else ""
-            raise invalid_params(
-                f"Unknown tool: {request.name[:64]}. tools/list shows those there are.{hint}"
-            )
-        if not request.for_composite:
-            name_tool(span, listed)
-        return listed
+    async def _pass_on(self, request: ToolRequest) -> Served:
+        """The call that call_tool makes, with every policy of the tool that it names."""
+        name, called = request.arguments["name"], request.target.called
+        if called is not None and called.own:
+            raise Fault(ErrorCode.INVALID_ARGUMENT, f"{name} cannot be called through itself.")
+        try:
+            return await self.call(
+                replace(
+                    request, target=self.resolver.passed_on(request.target, name),
+                    arguments=request.arguments.get("arguments", {}), raw_arguments=None,
+                )
+            )  # fmt: skip
+        except MCPError as error:
+            if error.error.code != types.INVALID_PARAMS:
+                raise
+            # The model chose name and arguments: an error result lets it correct them.
+            hint = error.error.message.replace("tools/list shows", "find_tools finds")
+            raise Fault(ErrorCode.INVALID_ARGUMENT, hint) from None
 
     async def _admit(self, actor: Actor, listed: ListedTool) -> None:
-        """Count the call against the caller's limits; raises Fault(rate_limited)."""
+        """Count the call against the caller's limits; raises Fault(rate_limited).
+
+        The edge's own tools count what they do themselves.
+        """
+        if listed.own:
+            return
         await self._limiter.admit(actor.subject)
         descriptor = listed.descriptor
         if descriptor.costly:
@@ -192,21 +255,12 @@ class ToolCalls:
         """Send the request to the tool's service; raises Fault."""
         descriptor = listed.descriptor
         hints = descriptor.annotations
-        timeout_s = min(descriptor.timeout_ms / 1000, self._timeout_cap_s)
-        if request.timeout_s is not None:
-            timeout_s = min(timeout_s, request.timeout_s)
         reply = await self._bus.request(
             self._bus.subjects.tool(descriptor.toolset, descriptor.name),
-            ToolCall(
-                tool=descriptor.name,
-                arguments=request.raw_arguments or Raw(encode(request.arguments)),
-                input_responses=request.input_responses,
-                state=request.state,
-                client_capabilities=request.capabilities,
-            ),
+            _message(listed, request),
             RawReply,
             service=listed.service,
-            timeout_s=timeout_s,
+            timeout_s=self._timeout_s(listed, request),
             actor=request.actor,
             on_event=request.on_event,
             # After a lost worker or connection the work may have been done already.
@@ -214,40 +268,53 @@ class ToolCalls:
         )
         return Reply.of(reply)
 
-    async def _own_tool(self, listed: ListedTool, request: ToolRequest) -> Served:
-        """find_tools and call_tool, over the view of `/mcp`."""
-        everything = self.everything
-        called = self._lazy.called(listed, request.arguments)
-        if called is None:
-            reply = Reply.of(await self._lazy.find(everything, request.actor, request.arguments))
-            return Served(listed, with_text(listed, reply))
-        return await self._call_tool(listed, called, replace(request, view=everything))
+    async def _serve(self, listed: ListedTool, request: ToolRequest) -> Reply:
+        """Serve one of the edge's own tools by its method; raises Fault."""
+        endpoint = self._own.find_tool(listed.descriptor.toolset, listed.descriptor.name)
+        assert endpoint is not None
 
-    async def _call_tool(
-        self, listed: ListedTool, called: CallTool, request: ToolRequest
-    ) -> Served:
-        named = request.view.tools.get(called.name)
-        if named is not None and named.descriptor.toolset == LAZY:
-            message = f"{called.name} cannot be called through itself."
-            return Served(listed, _failed(Fault(ErrorCode.INVALID_ARGUMENT, message)))
-        try:
-            return await self.call(
-                replace(request, name=called.name, arguments=called.arguments, raw_arguments=None)
-            )
-        except MCPError as error:
-            if error.error.code != types.INVALID_PARAMS:
-                raise
-            # The model chose name and arguments: an error result lets it correct them.
-            hint = error.error.message.replace("tools/list shows", "find_tools finds")
-            return Served(listed, _failed(Fault(ErrorCode.INVALID_ARGUMENT, hint)))
+        async def relay(event: ToolEvent) -> None:
+            if request.on_event is not None:
+                request.on_event(event)
+
+        call = Call(
+            req_id=secrets.token_hex(16),
+            service=self._own.service,
+            subject=self._bus.subjects.tool(listed.descriptor.toolset, listed.descriptor.name),
+            actor=request.actor,
+            deadline=Deadline.after(self._timeout_s(listed, request)),
+            relay=relay,
+        )
+        return Reply.of(await endpoint(call, _message(listed, request)))
+
+    def _timeout_s(self, listed: ListedTool, request: ToolRequest) -> float:
+        timeout_s = min(listed.descriptor.timeout_ms / 1000, self._timeout_cap_s)
+        return timeout_s if request.timeout_s is None else min(timeout_s, request.timeout_s)
+
+
+def require_capabilities(descriptor: ToolDescriptor, capabilities: tuple[str, ...]) -> None:
+    """Raise -32021 naming the capabilities that the tool needs and the client did not declare."""
+    missing = [name for name in descriptor.client_capabilities if name not in capabilities]
+    if missing:
+        raise MCPError(
+            MISSING_CAPABILITY,
+            f"The tool needs a client with {', '.join(missing)}.",
+            {"requiredCapabilities": {name: {} for name in missing}},
+        )
+
+
+def _message(listed: ListedTool, request: ToolRequest) -> ToolCall:
+    return ToolCall(
+        tool=listed.descriptor.name,
+        arguments=request.raw_arguments or Raw(encode(request.arguments)),
+        input_responses=request.input_responses,
+        state=request.state,
+        client_capabilities=request.capabilities,
+    )
 
 
 def _trace_id(span: trace.Span) -> str:
     return format(span.get_span_context().trace_id, "032x")
-
-
-def _failed(fault: Fault) -> Reply:
-    return Reply.of(failed_reply(fault))
 
 
 def _held(listed: ListedTool) -> Fault:
@@ -281,3 +348,9 @@ def _outcome(reply: Reply) -> tuple[str, int]:
     code = error.get("code") if isinstance(error, dict) else None
     # A tool may write anything there, and each value would be a time series for ever.
     return code if isinstance(code, str) and code in _CODES else "error", size_bytes
+
+
+def log_data(event: ToolEvent) -> Any:
+    """The data of a log event as JSON values."""
+    data = event.data if event.data is not None else event.message
+    return json.loads(json.dumps(data, default=str))

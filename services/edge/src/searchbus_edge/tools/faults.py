@@ -17,12 +17,9 @@ from opentelemetry import trace
 
 from searchbus_contracts import ErrorCode, Fault, TextContent, ToolReply
 
-__all__ = ["failed_reply", "internal_error", "invalid_params", "raise_for", "shown_error"]
+from ..http.faults import shown
 
 log = logging.getLogger("searchbus.edge")
-
-_OWN_CODES: dict[str, int] = {ErrorCode.FORBIDDEN: -31403, ErrorCode.RATE_LIMITED: -31429}
-"""Outside of -32768..-32000, which JSON-RPC reserves; after HTTP's. All others are -31503."""
 
 
 def failed_reply(fault: Fault) -> ToolReply:
@@ -65,10 +62,7 @@ def raise_for(fault: Fault) -> MCPError:
         "retryable": failure.retryable,
         "retry_after_ms": failure.retry_after_ms,
     }
-    if fault.code in (ErrorCode.INVALID_ARGUMENT, ErrorCode.INVALID_QUERY, ErrorCode.NOT_FOUND):
-        return MCPError(types.INVALID_PARAMS, f"{fault.code}: {fault.failure.message}", data)
-    number = _OWN_CODES.get(failure.code, -31503)
-    return MCPError(number, f"{failure.code}: {failure.message}", data)
+    return MCPError(shown(failure.code).json_rpc, f"{failure.code}: {failure.message}", data)
 
 
 def shown_error(error: Exception, method: str) -> MCPError:

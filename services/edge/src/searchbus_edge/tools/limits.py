@@ -25,8 +25,6 @@ from searchbus_bus.tasks import within
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import count_limit
 
-__all__ = ["Limiter", "LocalLimiter", "SharedLimiter"]
-
 log = logging.getLogger(__name__)
 
 _LEASE_S = 0.25

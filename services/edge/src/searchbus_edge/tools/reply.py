@@ -9,15 +9,19 @@ from __future__ import annotations
 import codecs
 from typing import Any
 
+import mcp_types as types
+import msgspec
 from msgspec import Raw, Struct
 
 from searchbus_contracts import Content, TextContent, ToolReply, decode, encode
 from searchbus_contracts.tools import InputRequired
 
-__all__ = ["RawReply", "Reply"]
+from ..catalog.render import content_block
+from ..catalog.view import ListedTool
 
 _NOTHING = (b"", b"null")
 _PIECE_BYTES = 64 * 1024
+_parts = msgspec.json.Decoder(dict[str, Raw])
 _letters = codecs.getincrementaldecoder("utf-8")
 
 
@@ -91,6 +95,31 @@ class Reply(Struct, frozen=True, kw_only=True):
             input_required=self.input_required,
             meta=self.meta,
         )
+
+
+def with_text(listed: ListedTool, reply: Reply) -> Reply:
+    """The reply with its text.
+
+    With the renderers "json" and "results" the text is the structured content or a part of it, byte
+    by byte, so that the two cannot differ.
+    """
+    renderer = listed.descriptor.renderer
+    text = reply.structured
+    if reply.content or text is None or renderer == "content":
+        return reply
+    if renderer == "results":
+        text = bytes(_parts.decode(text).get("results", b"null"))
+    return msgspec.structs.replace(reply, text=text)
+
+
+def tool_result(reply: ToolReply) -> types.CallToolResult:
+    """A reply as the result of tools/call."""
+    return types.CallToolResult(
+        content=[content_block(block) for block in reply.content],
+        structured_content=reply.structured,
+        is_error=reply.is_error,
+        _meta=reply.meta,
+    )
 
 
 def _compact(json: bytes) -> bytes:

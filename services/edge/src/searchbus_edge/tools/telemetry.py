@@ -28,14 +28,8 @@ from pydantic import ValidationError
 from searchbus_bus import SECONDS
 from searchbus_bus.telemetry import extract
 
-from ..catalog.view import ListedTool
-
-__all__ = ["MessageSpan", "Tracing", "count_refused", "name_tool", "record_tool"]
-
 _NO_CONTEXT = Context()
 _MAX_TEXT = 128
-_MAX_TOOLS = 500
-"""Tools with time series of their own; all others are counted together."""
 
 _meter = metrics.get_meter("searchbus.edge")
 _operations = _meter.create_histogram(
@@ -44,17 +38,6 @@ _operations = _meter.create_histogram(
     description="MCP requests by method.",
     explicit_bucket_boundaries_advisory=SECONDS,
 )
-_tools = _meter.create_histogram(
-    "searchbus.tool.duration",
-    unit="s",
-    description="Calls by toolset, tool and outcome: ok, or the code of the failure.",
-    explicit_bucket_boundaries_advisory=SECONDS,
-)
-_refused = _meter.create_counter(
-    "searchbus.http.refused",
-    description="HTTP requests refused before an MCP message was read, by status.",
-)
-_known_tools: set[tuple[str, str]] = set()
 
 
 @cache
@@ -200,29 +183,6 @@ def _remote(traceparent: Any, tracestate: Any) -> SpanContext | None:
         carrier["tracestate"] = tracestate
     found = trace.get_current_span(extract(carrier)).get_span_context()
     return found if found.is_valid else None
-
-
-def record_tool(toolset: str, tool: str, outcome: str, duration_s: float) -> None:
-    """Record one call; `toolset` and `tool` come from the registry, never from the client."""
-    key = (toolset, tool)
-    if key not in _known_tools:
-        if len(_known_tools) < _MAX_TOOLS:
-            _known_tools.add(key)
-        else:
-            toolset, tool = "other", "other"
-    _tools.record(duration_s, {"toolset": toolset, "tool": tool, "outcome": outcome})
-
-
-def count_refused(status: int) -> None:
-    """Count an HTTP request that was refused before an MCP message was read."""
-    _refused.add(1, {"status": str(status)})
-
-
-def name_tool(span: trace.Span, listed: ListedTool) -> None:
-    """Put a listed tool on the span of its message."""
-    if span.is_recording():
-        span.update_name(listed.span_name)
-        span.set_attributes(listed.span_attributes)
 
 
 _METHODS = frozenset(

@@ -1,0 +1,171 @@
+"""Descriptors and contents of the bus as types of MCP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+import msgspec
+
+from searchbus_contracts import (
+    Content,
+    PromptDescriptor,
+    ResourceBody,
+    ResourceDescriptor,
+    ResourceTemplate,
+)
+from searchbus_contracts.tools import (
+    UNTRUSTED,
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+)
+
+from .view import ListedTool
+
+ERROR_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "title": "Failure",
+    "description": "With isError: what failed.",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {
+                "code": {"type": "string"},
+                "message": {"type": "string"},
+                "retryable": {"type": "boolean"},
+                "retry_after_ms": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            },
+            "required": ["code", "message", "retryable"],
+        }
+    },
+    "required": ["error"],
+}
+
+
+def output_schema(listed: ListedTool) -> dict[str, Any] | None:
+    """The worker's schema or the failure's: some hosts validate failed results against it too."""
+    if listed.output_schema is None:
+        return None
+    schema = dict(listed.output_schema)
+    definitions = schema.pop("$defs", None)
+    either: dict[str, Any] = {"type": "object", "anyOf": [schema, ERROR_SCHEMA]}
+    if definitions:
+        either["$defs"] = definitions  # "#/$defs/…" is resolved from the root
+    return either
+
+
+def tool(listed: ListedTool) -> types.Tool:
+    """A tool as tools/list shows it: its schemas as clients read them."""
+    descriptor = listed.descriptor
+    hints = descriptor.annotations
+    return types.Tool(
+        name=listed.name,
+        title=descriptor.title,
+        description=descriptor.description,
+        input_schema=listed.input_schema,
+        output_schema=output_schema(listed),
+        annotations=types.ToolAnnotations.model_validate(msgspec.to_builtins(hints))
+        if hints
+        else None,
+        _meta=descriptor.meta,
+    )
+
+
+def content_block(block: Content) -> types.ContentBlock:
+    """One content block."""
+    notes, meta = _annotations(block.annotations), block.meta
+    if isinstance(block, TextContent):
+        return types.TextContent(type="text", text=block.text, annotations=notes, _meta=meta)
+    if isinstance(block, ImageContent):
+        return types.ImageContent(
+            type="image", data=block.data, mime_type=block.mime_type, annotations=notes, _meta=meta
+        )
+    if isinstance(block, AudioContent):
+        return types.AudioContent(
+            type="audio", data=block.data, mime_type=block.mime_type, annotations=notes, _meta=meta
+        )
+    if isinstance(block, EmbeddedResource):
+        return types.EmbeddedResource(
+            type="resource",
+            resource=resource_contents(block.resource),
+            annotations=notes,
+            _meta=meta,
+        )
+    return types.ResourceLink(
+        type="resource_link",
+        uri=block.uri,
+        name=block.name,
+        title=block.title,
+        description=block.description,
+        mime_type=block.mime_type,
+        size=block.size,
+        annotations=notes,
+        _meta=meta,
+    )
+
+
+def _annotations(notes: dict[str, Any] | None) -> types.Annotations | None:
+    return types.Annotations.model_validate(notes) if notes else None
+
+
+def marked_untrusted(meta: dict[str, Any] | None) -> dict[str, Any]:
+    """The `_meta` of what has text that others wrote."""
+    return {**(meta or {}), UNTRUSTED: True}
+
+
+def resource_contents(
+    body: ResourceBody, *, untrusted: bool = False
+) -> types.TextResourceContents | types.BlobResourceContents:
+    """The content of a resource: text or base64."""
+    meta = marked_untrusted(body.meta) if untrusted else body.meta
+    if body.blob is not None:
+        return types.BlobResourceContents(
+            uri=body.uri, mime_type=body.mime_type, blob=body.blob, _meta=meta
+        )
+    return types.TextResourceContents(
+        uri=body.uri, mime_type=body.mime_type, text=body.text or "", _meta=meta
+    )
+
+
+def resource(descriptor: ResourceDescriptor) -> types.Resource:
+    """A resource as resources/list shows it."""
+    return types.Resource(
+        uri=descriptor.uri,
+        name=descriptor.name,
+        title=descriptor.title,
+        description=descriptor.description,
+        mime_type=descriptor.mime_type,
+        size=descriptor.size_bytes,
+        annotations=_annotations(descriptor.annotations),
+        _meta=marked_untrusted(None) if descriptor.untrusted else None,
+    )
+
+
+def template(descriptor: ResourceTemplate) -> types.ResourceTemplate:
+    """A template as resources/templates/list shows it."""
+    return types.ResourceTemplate(
+        uri_template=descriptor.uri_template,
+        name=descriptor.name,
+        title=descriptor.title,
+        description=descriptor.description,
+        mime_type=descriptor.mime_type,
+        annotations=_annotations(descriptor.annotations),
+        _meta=marked_untrusted(None) if descriptor.untrusted else None,
+    )
+
+
+def prompt(name: str, descriptor: PromptDescriptor) -> types.Prompt:
+    """A prompt as prompts/list shows it."""
+    return types.Prompt(
+        name=name,
+        title=descriptor.title,
+        description=descriptor.description,
+        arguments=[
+            types.PromptArgument(name=a.name, description=a.description, required=a.required)
+            for a in descriptor.arguments
+        ]
+        or None,
+        _meta=marked_untrusted(None) if descriptor.untrusted else None,
+    )

@@ -1,0 +1,123 @@
+"""Asks several sources at once, merges their hits, and says what each gave."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
+
+from msgspec import Meta, Struct, to_builtins
+
+from searchbus_bus import Gathered, WithMeta
+from searchbus_bus.client.fanout import gather, reciprocal_rank
+from searchbus_contracts import ErrorCode, Failure, Fault
+from searchbus_contracts.coverage import COVERAGE, SourceCoverage
+from searchbus_upstream import canonical_key
+
+from .sources import Hit, SourceHits
+
+R = TypeVar("R")
+FAILURES = "dev.searchbus/failures"
+"""The key in `_meta` of failed sources, by name or URL; the field `failures` says the same."""
+SHARE = 0.85
+"""The sources' share of the caller's time; the rest is for building the result."""
+Ask = Callable[[float], Awaitable[Any]]
+"""Asks one source; takes its timeout in seconds."""
+
+
+async def request_all(requests: Mapping[str, Ask], *, timeout_s: float) -> Gathered:
+    """Run all requests concurrently; cancelling this cancels them all.
+
+    A Fault of one request, or a reply that cannot be read, ends that request only.
+    """
+
+    def guarded(request: Ask) -> Callable[[], Awaitable[Any]]:
+        async def run() -> Any:
+            try:
+                return await request(timeout_s * SHARE)
+            except (ValueError, TypeError, KeyError, AttributeError):
+                raise Fault(
+                    ErrorCode.INTERNAL, "Its reply could not be read. Go on without it."
+                ) from None
+
+        return run
+
+    return await gather({name: guarded(request) for name, request in requests.items()})
+
+
+def fuse(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -> list[Hit]:
+    """Hits, best first; ties by id. A page of several sources is listed once, as first found.
+
+    The score of a source's hit is its weight divided by its rank. Of ten places, a source of weight
+    1 and one of .7 get six and four (the method of D'Hondt); a larger constant beside the rank, as
+    in other reciprocal rank fusions, would list one source before the other.
+    """
+    scores: dict[str, float] = {}
+    known: dict[str, Hit] = {}
+    for source, hits in lists.items():
+        for rank, hit in enumerate(hits):
+            key = canonical_key(hit.url) if hit.url else hit.id
+            known.setdefault(key, hit)
+            weight = weights.get(source, 1.0) * hit.weight
+            vote = reciprocal_rank(rank, k=0, weight=weight)
+            scores[key] = scores.get(key, 0.0) + vote
+    ranked = sorted(known, key=lambda key: (-scores[key], known[key].id))
+    return [known[key] for key in ranked]
+
+
+class SourceFailure(Struct, omit_defaults=True):
+    """A source that gave no results, and why."""
+
+    source: Annotated[str, Meta(description="documents, documents/<collection>, web, or a URL.")]
+    code: Annotated[str, Meta(description="forbidden: left out, since the caller lacks a role.")]
+    message: str
+    retryable: bool = False
+    retry_after_ms: int | None = None
+
+
+Failures = Annotated[
+    list[SourceFailure],
+    Meta(description="Present where sources failed or were left out: there may be more results."),
+]
+Coverage = Annotated[
+    list[SourceCoverage],
+    Meta(description="What each source gave; present where one failed or its results are stale."),
+]
+
+
+def cover(
+    names: Iterable[str], found: Mapping[str, SourceHits], failures: Mapping[str, Failure]
+) -> list[SourceCoverage]:
+    """What the named sources and their parts gave.
+
+    Args:
+        found: of the sources that answered.
+        failures: of all others.
+    """
+    coverage: list[SourceCoverage] = []
+    for name in names:
+        if name not in found:
+            coverage.append(SourceCoverage.of_failure(name, failures[name]))
+            continue
+        reply = found[name]
+        whole = SourceCoverage.of_results(name, len(reply.hits))
+        coverage += reply.parts or ([whole] if reply.hits or not reply.failures else [])
+        coverage += (SourceCoverage.of_failure(part, why) for part, why in reply.failures.items())
+    return coverage
+
+
+def described(failures: Mapping[str, Failure]) -> list[SourceFailure]:
+    """The failures by name, as an answer shows them."""
+    return [
+        SourceFailure(name, f.code, f.message, f.retryable, f.retry_after_ms)
+        for name, f in failures.items()
+    ]
+
+
+def with_meta(
+    value: R, failures: Mapping[str, Failure], coverage: list[SourceCoverage]
+) -> WithMeta[R]:
+    """An answer with its coverage in `_meta`, and the failures by name where there are any."""
+    meta: dict[str, Any] = {COVERAGE: to_builtins(coverage)}
+    if failures:
+        meta[FAILURES] = {name: to_builtins(failure) for name, failure in failures.items()}
+    return WithMeta(value, meta)

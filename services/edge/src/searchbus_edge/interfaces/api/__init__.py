@@ -1,1 +1,0 @@
-"""/api/v1: every tool as a POST with JSON, described by /openapi.json."""

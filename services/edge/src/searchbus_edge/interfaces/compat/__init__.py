@@ -1,1 +1,0 @@
-"""Interfaces of Tavily and SearXNG, for clients that have one."""

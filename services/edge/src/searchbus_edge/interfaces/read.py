@@ -1,0 +1,138 @@
+"""A web page as Markdown: `GET /read?url=`.
+
+The text of the page stands between marks of untrusted text. Of a long page it is the first part;
+`cursor` is the URL for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import FastAPI, Request
+
+from searchbus_contracts import ErrorCode, Failure, Fault, encode
+from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS
+
+from ..http.answer import PlainAnswer
+from ..http.faults import PROBLEM, HttpError
+from ..http.head import Headers
+from .calls import HttpCalls, parameters, plain_app
+from .web_tools import RESULT, CallTool, Page, answer, read_pages
+
+_MARKDOWN = b"text/markdown; charset=utf-8"
+_PARAMETERS = ("url", "max_tokens")
+_SHOWN_CHARS = 40
+_MAX_DIGITS = 9
+_STATUS = {
+    "invalid_url": 400,
+    "blocked_by_policy": 403,
+    "robots": 403,
+    "http_404": 404,
+    "http_410": 404,
+    "timeout": 504,
+    "unsupported_type": 415,
+}
+_JSON_TYPES = ("application/json", "application/*")
+_TEXT_TYPES = ("text/markdown", "text/plain", "text/*")
+
+
+def read_app(calls: HttpCalls) -> FastAPI:
+    """The application of the interface."""
+    app = plain_app(calls, PROBLEM)
+
+    @app.get("/read")
+    async def read_page(request: Request) -> PlainAnswer:
+        received = await calls.admit(request.scope)
+        query = parameters(request.scope["query_string"])
+
+        async def work(call: CallTool) -> PlainAnswer:
+            return _answer(await read(call, query), received.head.accept)
+
+        return await answer(calls, received, request, work)
+
+    return app
+
+
+def _answer(page: Page, accept: str) -> PlainAnswer:
+    headers: Headers = (*RESULT, (b"vary", b"accept"))
+    if page.cursor is not None:
+        rest = f"/read?url={quote(page.cursor, safe='')}"
+        headers = (*headers, (b"link", f'<{rest}>; rel="next"'.encode("latin-1", "replace")))
+    if prefers_json(accept):
+        return PlainAnswer(encode(json_of(page)), headers=headers)
+    return PlainAnswer(page.content.encode(), content_type=_MARKDOWN, headers=headers)
+
+
+async def read(call: CallTool, query: Mapping[str, str]) -> Page:
+    """The page.
+
+    Args:
+        query: `url`, and `max_tokens` of the answer.
+
+    Raises:
+        Fault: a parameter is wrong, or the call failed.
+        HttpError: the page cannot be read.
+    """
+    url = query.get("url", "").strip()
+    if not url:
+        raise Fault(ErrorCode.INVALID_ARGUMENT, "url is missing. Send GET /read?url=<address>.")
+    unknown = next((name for name in query if name not in _PARAMETERS), None)
+    if unknown is not None:  # most likely of the page's own address, which would be cut there
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT,
+            f"{unknown[:_SHOWN_CHARS]} is not a parameter. Write & as %26 and # as %23 in url.",
+        )
+    (page,) = await read_pages(call, [url], max_tokens=_max_tokens(query.get("max_tokens")))
+    if page.status != "ok":
+        why = page.message or "It has no readable text."
+        message = f"The page could not be read ({page.status}). {why}"
+        failure = Failure(code=page.status, message=message)
+        raise HttpError(_STATUS.get(page.status, 502), failure)
+    return page
+
+
+def json_of(page: Page) -> dict[str, Any]:
+    """The JSON form of a page."""
+    found: dict[str, Any] = {"url": page.url, "content": page.content, "untrusted": True}
+    found |= {"start": page.start, "end": page.end, "chars": page.chars}
+    found["truncated"] = page.truncated
+    if page.cursor is not None:
+        found["cursor"] = page.cursor
+    return found
+
+
+def prefers_json(accept: str) -> bool:
+    """Whether a client asks for JSON rather than text (RFC 9110, 12.5.1)."""
+    weights = _weights(accept)
+    json = max(weights.get(name, 0.0) for name in _JSON_TYPES)
+    text = max(weights.get(name, 0.0) for name in _TEXT_TYPES)
+    return json > text
+
+
+def _weights(accept: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for part in accept.split(","):
+        name, *parameters = (item.strip().lower() for item in part.split(";"))
+        weight = 1.0
+        for parameter in parameters:
+            if parameter.startswith("q="):
+                try:
+                    weight = float(parameter[2:])
+                except ValueError:
+                    weight = 0.0
+        found[name] = weight
+    return found
+
+
+def _max_tokens(given: str | None) -> int:
+    if given is None:
+        return MAX_TOKENS
+    is_number = given.isascii() and given.isdigit() and len(given) <= _MAX_DIGITS
+    if not is_number or not MIN_TOKENS <= int(given) <= MAX_TOKENS:
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT,
+            f"max_tokens is out of its limits. Give a number from {MIN_TOKENS} to {MAX_TOKENS}.",
+        )
+    return int(given)

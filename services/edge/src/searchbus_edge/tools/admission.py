@@ -1,0 +1,141 @@
+"""Admits HTTP requests by one rule for all interfaces; each shows a refusal in its own form.
+
+`HttpPolicy.admit` reads from top to bottom: head → caller → abuse limit → addresses.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from searchbus_bus.client.parts import Transit
+from searchbus_contracts import Actor, Fault
+
+from ..auth.authenticator import Authenticator
+from ..auth.identity import UnauthenticatedError
+from ..catalog.view import ListedTool
+from ..http.body import BodyLimits
+from ..http.faults import retry_after_s
+from ..http.head import Head, Received, Refusal, parse_head
+from .limits import LocalLimiter
+from .telemetry import Tracing
+
+
+@dataclass(frozen=True, slots=True)
+class HttpPolicy:
+    """Which HTTP requests are accepted.
+
+    Args:
+        abuse: limits requests per caller before anything is read.
+    """
+
+    authenticator: Authenticator
+    abuse: LocalLimiter
+    tracing: Tracing
+    addresses: AddressRules
+    limits: BodyLimits
+
+    async def admit(self, scope: Any, resource: str) -> Received | Refusal:
+        """The head and the caller of a request, or why it is refused.
+
+        Args:
+            scope: of the ASGI request.
+            resource: the path of the MCP endpoint whose tokens are accepted, e.g. `/mcp`.
+        """
+        head = parse_head(scope["headers"])
+        if "authorization" in head.repeated:
+            # A proxy before the edge may have checked another one than the edge would.
+            return Refusal(400, "Send one Authorization header.")
+        try:
+            actor = await self.authenticator.identify(head.authorization, resource)
+        except UnauthenticatedError as error:
+            challenge = self.authenticator.challenge(resource, error)
+            return Refusal(401, error.message, -31401, ((b"www-authenticate", challenge),))
+        caller = self._caller(scope, actor)
+        Transit.name(caller)
+        try:
+            await self.abuse.admit(caller)
+        except Fault as fault:
+            return self._too_many(fault)
+        return self.addresses.check(head) or Received(head, actor, caller=caller)
+
+    def check_role(self, actor: Actor, resource: str, called: ListedTool | None) -> Refusal | None:
+        """Why a call is refused whose tool needs a role that an identified caller lacks
+        (RFC 6750, 3.1).
+
+        Args:
+            called: the tool; None for an unknown one.
+        """
+        if self.authenticator.open or called is None:
+            return None
+        role = actor.missing(called.required_roles)
+        if role is None:
+            return None
+        challenge = self.authenticator.insufficient(resource, role)
+        message = f"forbidden: The role {role} is needed."
+        return Refusal(403, message, -31403, ((b"www-authenticate", challenge),))
+
+    def _caller(self, scope: Any, actor: Actor) -> str:
+        """Whose request it is: the identified caller, else the client's address."""
+        if self.authenticator.open:
+            return str((scope.get("client") or ("",))[0])
+        return actor.subject
+
+    def _too_many(self, fault: Fault) -> Refusal:
+        """HTTP 429 with Retry-After (RFC 9110) and the RateLimit headers (IETF httpapi draft)."""
+        wait_s = retry_after_s(fault.failure.retry_after_ms or 1000)
+        message = f"rate_limited: {fault.failure.message} At most {self.abuse.burst} at once."
+        headers = (
+            (b"retry-after", b"%d" % wait_s),
+            (b"ratelimit-policy", b'"requests";q=%d;w=1' % int(self.abuse.rate_per_s)),
+            (b"ratelimit", b'"requests";r=0;t=%d' % wait_s),
+        )
+        return Refusal(429, message, -31429, headers)
+
+
+class AddressRules:
+    """Allowed values of Host and Origin, against DNS rebinding.
+
+    Args:
+        hosts, origins: exact values; `name:*` allows any port.
+    """
+
+    def __init__(self, hosts: Sequence[str], origins: Sequence[str]) -> None:
+        self._hosts = _Allowed(hosts)
+        self._origins = _Allowed(origins)
+
+    def check(self, head: Head) -> Refusal | None:
+        """Why the request is refused; None where it is allowed. A missing Origin is allowed."""
+        if not self._hosts.allows(head.host):
+            return Refusal(421, "Invalid Host header")
+        if head.origin and not self._origins.allows(head.origin):
+            return Refusal(403, "Invalid Origin header")
+        return None
+
+    def check_probe(self, head: Head) -> Refusal | None:
+        """The same for what probes read, which name a process by its IP address or not at all.
+
+        Neither can be the name of a site that was made to lead here.
+        """
+        name, _, port = head.host.rpartition(":")
+        host = name if port.isascii() and port.isdigit() and name[-1:] != ":" else head.host
+        try:
+            ipaddress.ip_address(host.removeprefix("[").removesuffix("]") or "::")
+        except ValueError:
+            return self.check(head)
+        return None
+
+
+class _Allowed:
+    def __init__(self, values: Sequence[str]) -> None:
+        self._exact = frozenset(values)
+        self._any_port = frozenset(value[:-2] for value in values if value.endswith(":*"))
+
+    def allows(self, value: str) -> bool:
+        if value in self._exact:
+            return True
+        name, _, port = value.rpartition(":")
+        # Digits only: a browser reads `127.0.0.1:80@evil.example` as evil.example.
+        return name in self._any_port and port.isascii() and port.isdigit()
