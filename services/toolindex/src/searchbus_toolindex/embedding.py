@@ -26,8 +26,6 @@ from searchbus_vectors import (
     load_embedder,
 )
 
-__all__ = ["Embeds", "PairedEmbedder", "load_tool_embedder", "unit"]
-
 log = logging.getLogger("searchbus.toolindex")
 
 

@@ -24,22 +24,17 @@ from searchbus_contracts.toolindex import (
 from searchbus_vectors import Vector
 
 from .embedding import Embeds
-from .explaining import explanation
-from .glossary import load_glossary
-from .index import Index
-from .query import ParsedQuery, is_searchable, parse_query
+from .index import Index, Scope, ScopeKey
+from .query import ParsedQuery, is_searchable, load_glossary, parse_query
 from .ranking import Ranker, Ranking
-from .scope import Scope, ScopeKey
 from .scoring import Facet
-
-__all__ = ["Finder"]
 
 _EXPLAINED = 20
 """Entries of an explanation, left out or not."""
 _VECTORS_KEPT_BYTES = 24 * 2**20
 _RANKINGS_KEPT_BYTES = 8 * 2**20
 _ENTRY_BYTES = 512
-"""Of a kept vector beside its numbers: key, array and the cache's own records, as measured."""
+"""Memory of a kept vector beside its numbers: key, array and the cache's records, as measured."""
 _RANKING_BYTES = 1200
 """The same of a ranking, with the ten nearest entries where nothing matches."""
 _MATCH_BYTES = 16
@@ -149,7 +144,7 @@ class Finder:
         parsed = self._parse(query, scope)
         vectors = await self._embed(parsed.texts)
         scope = self.index.scope(actor, kind, toolsets)  # entries may have come meanwhile
-        return explanation(parsed, self.ranker.explain(parsed, vectors, scope, _EXPLAINED))
+        return self.ranker.explain(parsed, vectors, scope, _EXPLAINED)
 
     async def _rank(
         self, query: str, kind: Kind, actor: Actor, toolsets: Sequence[str]
