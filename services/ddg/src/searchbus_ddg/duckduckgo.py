@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -14,17 +15,15 @@ from searchbus_contracts.queries import check_query
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 from searchbus_upstream import Cached, Fetched, Request, SharedCache
 
-from .egress import Egress
+from .egress import Egress, blocked
 from .fleet import Fleet
 from .instant import InstantAnswer, decode_instant
 from .outcome import DuckDuckGoError, Outcome
-from .page_client import MAX_QUERY_CHARS, USER_AGENT, send
-from .refused import RefusedQueries
-from .search import Refused, Search, SearchRows
-
-__all__ = ["DuckDuckGo", "Freshness"]
+from .search import MAX_QUERY_CHARS, USER_AGENT, RefusedError, Search, SearchRows, send
 
 SERVICE = "ddg"
+REMEMBERED_S = 600.0
+"""How long a refused query is not sent again."""
 _ROWS_PER_PAGE = 10
 _MAX_HOPS = 8
 _MAX_PASSES = 4
@@ -135,16 +134,16 @@ class DuckDuckGo:
                 raise Fault(fault.code, fault.failure.message, retryable=False) from None
             if fault.code not in _FORWARDED:
                 raise
-            if isinstance(fault, Refused) and request.refused:
+            if isinstance(fault, RefusedError) and request.refused:
                 raise await self._refused.add(request) from None
             if call.remaining_s < _MIN_LEFT_S:
                 raise
             # Where nobody knows who is healthy, the others are asked: up to _MAX_HOPS workers.
             if request.hops >= _MAX_HOPS or await self._fleet.leave_to_others() is False:
-                if isinstance(fault, Refused) and fault.outcome is Outcome.QUERY_REFUSED:
+                if isinstance(fault, RefusedError) and fault.outcome is Outcome.QUERY_REFUSED:
                     raise await self._refused.add(request) from None
                 raise self._refused_everywhere(fault) from None
-            refused = request.refused or isinstance(fault, Refused)
+            refused = request.refused or isinstance(fault, RefusedError)
             try:
                 return await self._forward(call, request, refused=refused)
             except Fault as forwarded:
@@ -199,16 +198,8 @@ class DuckDuckGo:
         )
 
     def _refused_everywhere(self, fault: Fault) -> Fault:
-        """The wait is until the first address of the fleet is probed."""
-        wait_s = max(1, math.ceil(self._fleet.remaining_s))
-        return Fault(
-            fault.code,
-            "DuckDuckGo refuses automated searches from here at the moment. This does not mean "
-            f"that there are no results. Try again in {wait_s} seconds, or use another search "
-            "tool.",
-            retryable=True,
-            retry_after_ms=wait_s * 1000,
-        )
+        """The failure with the wait until the first address of the fleet is probed."""
+        return blocked(self._fleet.remaining_s, fault.code)
 
     async def instant(self, call: Call, query: str) -> tuple[InstantAnswer, str | None]:
         """Return an instant answer, and a note where it is stale.
@@ -280,3 +271,42 @@ def _stale_note(cached: Cached) -> str | None:
 
 def _now_ms() -> int:
     return int(datetime.now(UTC).timestamp() * 1000)
+
+
+class RefusedQueries:
+    """Queries that DuckDuckGo refused repeatedly: no worker of the fleet sends them for a while.
+
+    A query that gets a blank page or a challenge wherever it is sent would otherwise cost another
+    address each time that a caller repeats it.
+
+    Args:
+        cache: shared by the workers.
+    """
+
+    def __init__(self, cache: SharedCache) -> None:
+        self._cache = cache
+
+    async def require_none(self, request: WebSearchRequest) -> None:
+        """Raise upstream_blocked where the query was refused in the last ten minutes."""
+        known = await self._cache.stored(_query_key(request), fresh_s=REMEMBERED_S)
+        if known is not None:
+            raise _query_refused(REMEMBERED_S - (time.time() - known.made_ms / 1000))
+
+    async def add(self, request: WebSearchRequest) -> Fault:
+        """Remember a query; returns the failure for the caller."""
+        await self._cache.store(_query_key(request), b"refused")
+        return _query_refused(REMEMBERED_S)
+
+
+def _query_key(request: WebSearchRequest) -> str:
+    return f"refused/{(request.query, request.region, request.time, request.safe)!r}"
+
+
+def _query_refused(remaining_s: float) -> Fault:
+    wait_s = max(1, math.ceil(remaining_s))
+    return Fault(
+        ErrorCode.UPSTREAM_BLOCKED,
+        "DuckDuckGo refuses this query. This does not mean that there are no results. Change the "
+        f"query, use another search tool, or try again in {wait_s} seconds.",
+        retry_after_ms=wait_s * 1000,
+    )

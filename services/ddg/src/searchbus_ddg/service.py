@@ -15,12 +15,9 @@ from .duckduckgo import DuckDuckGo, Freshness
 from .egress import Cooldowns, Egress, egress_id, open_client
 from .fleet import Fleet
 from .lease import LEASE_TTL_S, claim
-from .page_client import PageClient
-from .search import Search
+from .search import PageClient, Search
 from .settings import DdgSettings
 from .tools import DdgEndpoints, DdgTools
-
-__all__ = ["build_worker", "start"]
 
 log = logging.getLogger("searchbus.ddg")
 
