@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from searchbus_contracts import Actor
-from searchbus_contracts.toolindex import MAX_FIND_CHARS
+from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindRequest
 from searchbus_toolindex.embedding import Embeds
 from searchbus_toolindex.entries import Entry, tool_text
 from searchbus_toolindex.finder import Finder
@@ -142,7 +142,7 @@ async def evaluate(
         started_s = time.perf_counter()
         # The service refuses a longer one; a client shortens it.
         text = query.text[:MAX_FIND_CHARS]
-        reply = await finder.find(text, actor=_EVERYBODY, limit=_DEPTH)
+        reply = await finder.find(FindRequest(query=text, limit=_DEPTH), _EVERYBODY)
         times_s.append(time.perf_counter() - started_s)
         ranked.append([found.name for found in reply.found])
     return Report(len(tools), len(queries), _measures(ranked, queries, times_s))

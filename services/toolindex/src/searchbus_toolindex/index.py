@@ -29,6 +29,9 @@ from .vectors import EntryVectors
 
 _KINDS: dict[Kind, int] = {"tool": 1, "prompt": 2, "resource": 3}
 _FREE = 0
+_ROW = np.dtype(
+    [("kind", "i1"), ("toolset", "i4"), ("group", "i4"), ("aside", "?"), ("digest", "<u8", 2)]
+)
 _NOT_KNOWN = -1
 _SCOPES_KEPT = 64
 _SLICE = 50
@@ -66,15 +69,11 @@ class Scope:
 
 
 class Columns:
-    """What decides who sees an entry: one array per property, indexed by slot."""
+    """What decides who sees an entry, by slot."""
 
     def __init__(self) -> None:
         self._size = 0
-        self._kinds: NDArray[np.int8] = np.zeros(64, dtype=np.int8)
-        self._toolsets: NDArray[np.int32] = np.zeros(64, dtype=np.int32)
-        self._groups: NDArray[np.int32] = np.zeros(64, dtype=np.int32)
-        self._aside: Mask = np.zeros(64, dtype=np.bool_)
-        self._digests: NDArray[np.uint64] = np.zeros((64, 2), dtype=np.uint64)
+        self._rows = np.zeros(64, dtype=_ROW)
         self._toolset_ids: dict[str, int] = {}
         self._group_ids: dict[tuple[str, ...], int] = {}
         self._ordered: list[tuple[Key, int]] = []
@@ -84,19 +83,16 @@ class Columns:
 
     def put(self, slot: int, entry: Entry) -> None:
         """Set the properties of a slot."""
-        if slot >= len(self._kinds):
-            more = max(slot + 1, 2 * len(self._kinds)) - len(self._kinds)
-            self._kinds = np.pad(self._kinds, (0, more))
-            self._toolsets = np.pad(self._toolsets, (0, more))
-            self._groups = np.pad(self._groups, (0, more))
-            self._aside = np.pad(self._aside, (0, more))
-            self._digests = np.pad(self._digests, ((0, more), (0, 0)))
+        if slot >= len(self._rows):
+            self._rows = np.pad(self._rows, (0, max(slot + 1 - len(self._rows), len(self._rows))))
         self._size = max(self._size, slot + 1)
-        self._kinds[slot] = _KINDS[entry.kind]
-        self._toolsets[slot] = self._toolset_ids.setdefault(entry.toolset, len(self._toolset_ids))
-        self._groups[slot] = self._group_ids.setdefault(entry.required_roles, len(self._group_ids))
-        self._aside[slot] = entry.aside
-        self._digests[slot] = np.frombuffer(entry.digest, dtype="<u8")
+        self._rows[slot] = (
+            _KINDS[entry.kind],
+            self._toolset_ids.setdefault(entry.toolset, len(self._toolset_ids)),
+            self._group_ids.setdefault(entry.required_roles, len(self._group_ids)),
+            entry.aside,
+            np.frombuffer(entry.digest, dtype="<u8"),
+        )
         pair = (entry.key, slot)
         if pair in self._removed:
             self._removed.discard(pair)
@@ -106,7 +102,7 @@ class Columns:
 
     def clear(self, slot: int, key: Key) -> None:
         """Make a slot free: it belongs to no kind, and nobody sees it."""
-        self._kinds[slot] = _FREE
+        self._rows["kind"][slot] = _FREE
         pair = (key, slot)
         if pair in self._added:
             self._added.discard(pair)
@@ -116,7 +112,7 @@ class Columns:
 
     def sizes(self) -> Counter[str]:
         """The number of entries of each kind."""
-        counts = np.bincount(self._kinds[: self._size], minlength=len(_KINDS) + 1)
+        counts = np.bincount(self._rows["kind"][: self._size], minlength=len(_KINDS) + 1)
         return Counter({kind: int(counts[code]) for kind, code in _KINDS.items() if counts[code]})
 
     @property
@@ -130,7 +126,7 @@ class Columns:
 
     def toolsets(self, slots: NDArray[np.intp]) -> NDArray[np.int32]:
         """A number for the toolset of each of these slots."""
-        return self._toolsets[slots]
+        return np.asarray(self._rows["toolset"][slots])
 
     def _sort(self) -> None:
         if self._removed:
@@ -150,13 +146,14 @@ class Columns:
     def visible(self, key: ScopeKey) -> Mask:
         """The slots of this kind and of these toolsets (all, if empty) that the class may use."""
         kind, allowed, wanted = key
-        mask: Mask = self._kinds[: self._size] == kind
+        rows = self._rows[: self._size]
+        mask: Mask = rows["kind"] == kind
         if len(allowed) < len(self._group_ids):
-            mask &= np.isin(self._groups[: self._size], allowed)
+            mask &= np.isin(rows["group"], allowed)
         if wanted:
-            mask &= np.isin(self._toolsets[: self._size], wanted)
+            mask &= np.isin(rows["toolset"], wanted)
         else:
-            mask &= ~self._aside[: self._size]
+            mask &= ~rows["aside"]
         return mask
 
     def fingerprint(self, visible: Mask) -> str:
@@ -164,7 +161,7 @@ class Columns:
 
         The digests are added up (modulo 2^64 each half), so that no order of entries matters.
         """
-        total = self._digests[: self._size][visible].sum(axis=0, dtype=np.uint64)
+        total = self._rows["digest"][: self._size][visible].sum(axis=0, dtype=np.uint64)
         return hashlib.sha256(total.astype("<u8").tobytes()).hexdigest()[:16]
 
 

@@ -139,7 +139,7 @@ class Lexicon:
 
 
 class Vocabulary:
-    """Which slots contain a word as it is written, for the correction of typing errors."""
+    """Which slots contain a word as it is written."""
 
     def __init__(self) -> None:
         self._slots: dict[str, array[int]] = {}
@@ -160,6 +160,10 @@ class Vocabulary:
             if not slots:
                 del self._slots[word]
 
+    def slots(self, word: str) -> Sequence[int]:
+        """The slots that contain a word."""
+        return self._slots.get(word, ())
+
     def visible(self, mask: Mask) -> list[str]:
         """The words of the visible slots, sorted."""
         seen = mask.tolist()
@@ -174,20 +178,15 @@ class LiteralMatches:
     """Entries whose name or words a query repeats literally: they stand before all others."""
 
     def __init__(self) -> None:
-        self._slots: dict[str, set[int]] = {}
+        self._names = Vocabulary()
 
     def add(self, slot: int, entry: Entry) -> None:
         """Add the names of an entry."""
-        for name in entry.names:
-            self._slots.setdefault(phrase(name), set()).add(slot)
+        self._names.add(slot, {phrase(name) for name in entry.names})
 
     def remove(self, slot: int, entry: Entry) -> None:
         """Remove the names of an entry."""
-        for name in {phrase(name) for name in entry.names}:
-            slots = self._slots[name]
-            slots.discard(slot)
-            if not slots:
-                del self._slots[name]
+        self._names.remove(slot, {phrase(name) for name in entry.names})
 
     def bonuses(
         self, query: str, entries: Sequence[Entry | None], coverage: Floats, visible: Mask
@@ -206,7 +205,7 @@ class LiteralMatches:
 
         wanted = phrase(query)
         stripped = query.strip().strip(_QUOTES)
-        for slot in self._slots.get(wanted, ()):
+        for slot in self._names.slots(wanted):
             entry = entries[slot]
             add(slot, _EXACT if entry and stripped in entry.names else _NAME)
         for slot in self._mentioned(query):
@@ -229,5 +228,5 @@ class LiteralMatches:
         for token in query.split():
             token = token.strip(f".,;:!?()[]{_QUOTES}")
             if 1 < len(split_words(token)) < number:
-                found |= self._slots.get(phrase(token), set())
+                found.update(self._names.slots(phrase(token)))
         return found

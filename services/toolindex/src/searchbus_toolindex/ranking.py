@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from searchbus_contracts.toolindex import Considered, FindExplanation, TextMatch
+from searchbus_contracts.toolindex import Considered, FindExplanation, Found, TextMatch
 from searchbus_vectors import Vector
 
-from .entries import Entry
 from .index import Index, Scope
 from .lexicon import Floats
 from .query import ParsedQuery
@@ -48,16 +47,6 @@ _NEAREST = 10
 _DIGITS = 4
 _MARGIN = 0.02
 """Below the least score, for entries whose exact score may reach it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """One match; `matched` has the words of the query that it contains, as they were written."""
-
-    entry: Entry
-    probability: float
-    cosine: float
-    matched: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,28 +256,26 @@ class Ranker:
         """By slot, how near its entry is to the kind of tool that the text of the facet wants."""
         return self._index.vectors.agreement(slots, facet.text.nearness.expected)
 
-    def page(self, query: str, ranking: Ranking, offset: int, limit: int) -> list[Ranked]:
+    def page(self, query: str, ranking: Ranking, offset: int, limit: int) -> tuple[Found, ...]:
         """A page of a ranking. The index must not have changed since the ranking was made."""
         part = slice(offset, offset + limit)
         slots = ranking.slots[part]
         written = [
             (word, self._index.lexicon.contains(term, slots)) for word, term in word_terms(query)
         ]
-        columns = (
-            slots.tolist(),
-            ranking.probabilities[part].tolist(),
-            ranking.cosines[part].tolist(),
-        )
-        return [
-            Ranked(
-                entry,
-                probability,
-                cosine,
-                tuple(dict.fromkeys(w for w, found in written if found[row])),
+        columns = (slots, ranking.probabilities[part], ranking.cosines[part])
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return tuple(
+            Found(
+                toolset=entry.toolset,
+                name=entry.name,
+                score=round(probability, _DIGITS),
+                cosine=round(cosine, _DIGITS),
+                matched=tuple(dict.fromkeys(word for word, found in written if found[row])),
             )
-            for row, (slot, probability, cosine) in enumerate(zip(*columns, strict=True))
+            for row, (slot, probability, cosine) in enumerate(rows)
             if (entry := self._index.slots[slot]) is not None
-        ]
+        )
 
     def _keys(self, slots: NDArray[np.intp], scores: Floats) -> NDArray[np.int64]:
         # One whole number for both: sorting by two arrays takes ten times as long.

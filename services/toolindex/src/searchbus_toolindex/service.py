@@ -37,18 +37,7 @@ class ToolindexEndpoints:
     @endpoint
     async def search(self, call: Call, request: FindRequest) -> FindReply:
         """One page of the tools, prompts or resources that fit the query."""
-        return await self._finder.find(
-            request.query,
-            kind=request.kind,
-            actor=call.actor,
-            toolsets=request.toolsets,
-            limit=request.limit,
-            offset=request.offset,
-            generation=request.generation,
-            explain=request.explain,
-            first_page=request.first_page,
-            nearest=request.nearest,
-        )
+        return await self._finder.find(request, call.actor)
 
 
 def build_worker(finder: Finder, *, max_in_flight: int = 256) -> Worker:
