@@ -43,8 +43,9 @@ async def test_web() -> None:
 
     from searchbus_upstream import Reply, SharedCache
     from searchbus_web.extraction.extractor import Extractor
-    from searchbus_web.extraction.fetching import FetchedPage, Robots
+    from searchbus_web.extraction.fetching import Robots
     from searchbus_web.extraction.pool import ReaderPool
+    from searchbus_web.extraction.reading import PageBytes
 
     rows = []
     async with ReaderPool(1, timeout_s=5.0) as pool:
@@ -53,7 +54,7 @@ async def test_web() -> None:
 
             class Fetcher:
                 async def fetch(self, url, *, timeout_s, caller, page=(body, media_type)):
-                    return FetchedPage(url, *page, None)
+                    return PageBytes(url, *page, None)
 
             extractor = Extractor(Fetcher(), pool, SharedCache())
             turn_s = await longest_turn_s(

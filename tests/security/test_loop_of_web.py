@@ -13,8 +13,9 @@ import pytest
 from searchbus_contracts import Actor
 from searchbus_upstream import Reply, SharedCache
 from searchbus_web.extraction.extractor import Extractor
-from searchbus_web.extraction.fetching import MAX_BYTES, FetchedPage, Robots
+from searchbus_web.extraction.fetching import MAX_BYTES, Robots
 from searchbus_web.extraction.pool import ReaderPool
+from searchbus_web.extraction.reading import PageBytes
 from searchbus_web.metasearch import Metasearch
 from searchbus_web.providers.base import Query, Result, SearchResults, iso_date
 
@@ -67,7 +68,7 @@ async def test_no_page_blocks_the_loop(name, monkeypatch):
 
     class Fetcher:
         async def fetch(self, url, *, timeout_s, caller):
-            return FetchedPage(url, body, media_type, None)
+            return PageBytes(url, body, media_type, None)
 
     async with ReaderPool(1, timeout_s=30.0) as pool:
         await pool.ready()

@@ -9,9 +9,10 @@ import pytest
 
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
-from searchbus_ddg.duckduckgo import REMEMBERED_S, DuckDuckGo, Freshness, RefusedQueries
+from searchbus_ddg.duckduckgo import REMEMBERED_S, DuckDuckGo, RefusedQueries
 from searchbus_ddg.outcome import Outcome
 from searchbus_ddg.search import RefusedError, SearchRows
+from searchbus_ddg.settings import DdgSettings
 from searchbus_upstream import Reply, SharedCache, UpstreamTimeout
 
 
@@ -90,7 +91,7 @@ class FakeClient:
 class Service:
     """A DuckDuckGo whose parts are all fakes."""
 
-    def __init__(self, **freshness: float) -> None:
+    def __init__(self) -> None:
         self.search, self.fleet, self.bus, self.client = (
             FakeSearch(), FakeFleet(), FakeBus(), FakeClient(),
         )  # fmt: skip
@@ -102,8 +103,7 @@ class Service:
             self.search,
             self.fleet,
             SharedCache(clock=lambda: self.now_s),
-            instant_url="https://api.example/",
-            freshness=Freshness(**freshness),
+            DdgSettings(ddg_instant_url="https://api.example/"),
         )
 
 

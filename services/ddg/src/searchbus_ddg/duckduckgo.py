@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
@@ -20,6 +19,7 @@ from .fleet import Fleet
 from .instant import InstantAnswer, decode_instant
 from .outcome import DuckDuckGoError, Outcome
 from .search import MAX_QUERY_CHARS, USER_AGENT, RefusedError, Search, SearchRows, send
+from .settings import DdgSettings
 
 SERVICE = "ddg"
 REMEMBERED_S = 600.0
@@ -41,15 +41,6 @@ _MARGIN_S = 0.1
 """Kept of the caller's time, for the reply."""
 
 
-@dataclass(frozen=True, slots=True)
-class Freshness:
-    """How old cached values may be, in seconds; `stale_s` holds while DuckDuckGo fails."""
-
-    search_s: float = 600.0
-    instant_s: float = 3600.0
-    stale_s: float = 6 * 3600.0
-
-
 class DuckDuckGo:
     """Serves the tools and endpoints of one worker.
 
@@ -65,9 +56,7 @@ class DuckDuckGo:
         search: Search,
         fleet: Fleet,
         cache: SharedCache,
-        *,
-        instant_url: str,
-        freshness: Freshness | None = None,
+        settings: DdgSettings,
     ) -> None:
         self._bus = bus
         self._egress = egress
@@ -75,8 +64,7 @@ class DuckDuckGo:
         self._fleet = fleet
         self._cache = cache
         self._refused = RefusedQueries(cache)
-        self._instant_url = instant_url
-        self._freshness = freshness or Freshness()
+        self._settings = settings
 
     async def search(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
         """Search the web.
@@ -100,8 +88,8 @@ class DuckDuckGo:
         cached = await self._cache.get(
             f"search/{key!r}",
             fetch,
-            fresh_s=self._freshness.search_s,
-            stale_s=self._freshness.stale_s,
+            fresh_s=self._settings.ddg_cache_ttl_s,
+            stale_s=self._settings.ddg_stale_ttl_s,
         )
         found = decode(cached.value, SearchRows)
         return WebSearchReply(
@@ -154,7 +142,7 @@ class DuckDuckGo:
         return WebSearchReply(
             results=tuple(found.rows),
             provider="duckduckgo",
-            fetched_at_ms=_now_ms(),
+            fetched_at_ms=time.time_ns() // 1_000_000,
             note=found.note,
         )
 
@@ -218,8 +206,8 @@ class DuckDuckGo:
         cached = await self._cache.get(
             f"instant/{text!r}",
             fetch,
-            fresh_s=self._freshness.instant_s,
-            stale_s=self._freshness.stale_s,
+            fresh_s=self._settings.ddg_instant_cache_ttl_s,
+            stale_s=self._settings.ddg_stale_ttl_s,
         )
         return msgspec.json.decode(cached.value, type=InstantAnswer), _stale_note(cached)
 
@@ -235,7 +223,7 @@ class DuckDuckGo:
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
         reply = await send(
             self._egress.client,
-            Request("GET", self._instant_url, headers=headers, params=params),
+            Request("GET", self._settings.ddg_instant_url, headers=headers, params=params),
             timeout_s=min(left_s, _INSTANT_TIMEOUT_S),
             max_bytes=_INSTANT_MAX_BYTES,
         )
@@ -267,10 +255,6 @@ def _stale_note(cached: Cached) -> str | None:
         return None
     then = datetime.fromtimestamp(cached.made_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"DuckDuckGo cannot be reached now; this is its answer of {then}."
-
-
-def _now_ms() -> int:
-    return int(datetime.now(UTC).timestamp() * 1000)
 
 
 class RefusedQueries:

@@ -22,8 +22,8 @@ from searchbus_web.extraction.extractor import (
     part_of,
     start_of,
 )
-from searchbus_web.extraction.fetching import FetchedPage, FetchError
-from searchbus_web.extraction.reading import PageText, clean_text
+from searchbus_web.extraction.fetching import FetchError
+from searchbus_web.extraction.reading import PageBytes, PageText, clean_text
 from searchbus_web.providers.tavily import Extracted
 
 
@@ -33,7 +33,7 @@ class FakeFetcher:
     def __init__(self) -> None:
         self.fetched: list[str] = []
 
-    async def fetch(self, url: str, *, timeout_s: float, caller: str = "") -> FetchedPage:
+    async def fetch(self, url: str, *, timeout_s: float, caller: str = "") -> PageBytes:
         self.fetched.append(url)
         await asyncio.sleep(0.01)
         name = url.rpartition("/")[2]
@@ -41,7 +41,7 @@ class FakeFetcher:
             await asyncio.sleep(3600)
         if name in ("challenge", "robots", "http_404"):
             raise FetchError(name, f"{name} it is.")
-        return FetchedPage(url, name.encode(), "text/plain", None)
+        return PageBytes(url, name.encode(), "text/plain", None)
 
 
 class FakePool:

@@ -185,10 +185,7 @@ class Extractor:
         try:
             async with asyncio.timeout(left_s):
                 page = await self._fetcher.fetch(url, timeout_s=left_s, caller=caller)
-                text = await self._pool.read(
-                    PageBytes(page.url, page.body, page.media_type, page.charset),
-                    caller=caller,
-                )
+                text = await self._pool.read(page, caller=caller)
         except TimeoutError:
             return _PageOutcome(status="timeout", message="It could not be read in time.")
         except FetchError as failure:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 from weakref import WeakValueDictionary
 
@@ -28,7 +27,8 @@ from searchbus_upstream import (
 )
 from searchbus_upstream.guard import ALLOWED_PORTS
 
-from .reading import RobotsQuestion
+from .pool import ReaderPool
+from .reading import PageBytes, RobotsQuestion
 
 USER_AGENT = "searchbus/0.1 (+https://github.com/searchbus/searchbus; page extraction for agents)"
 MAX_BYTES = 8 * 2**20
@@ -71,31 +71,6 @@ class FetchError(Exception):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedPage:
-    """A page as it was received.
-
-    Args:
-        url: after all redirects.
-        media_type: lower case, without parameters.
-        charset: of the Content-Type header.
-        truncated: the connection broke in the middle.
-    """
-
-    url: str
-    body: bytes
-    media_type: str
-    charset: str | None
-    truncated: bool = False
-
-
-class RobotsReader(Protocol):
-    """Reads a robots.txt, which may be chosen to take long; see `ReaderPool`."""
-
-    async def allows(self, question: RobotsQuestion, *, caller: str = "") -> bool:
-        """Whether the file allows a URL."""
-
-
 class _Rules(NamedTuple):
     """The file of one origin; a bool allows or forbids every page."""
 
@@ -113,7 +88,7 @@ class Robots:
     def __init__(
         self,
         client: UpstreamClient,
-        reader: RobotsReader,
+        reader: ReaderPool,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -182,8 +157,8 @@ class Fetcher:
         # A host's semaphore exists while a request uses it or waits for it.
         self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def fetch(self, url: str, *, timeout_s: float, caller: str = "") -> FetchedPage:
-        """Fetch a page, following its redirects.
+    async def fetch(self, url: str, *, timeout_s: float, caller: str = "") -> PageBytes:
+        """Fetch a page, following its redirects; its URL is that after all of them.
 
         Args:
             caller: the stable id of whoever asks for the page.
@@ -244,7 +219,7 @@ class Fetcher:
             except UpstreamUnreachable as error:
                 raise self._unreachable(error) from None
 
-    def _page(self, url: str, reply: Reply) -> FetchedPage:
+    def _page(self, url: str, reply: Reply) -> PageBytes:
         if _is_challenge(reply):
             raise FetchError("challenge", "The site asks for proof that no bot fetches it.")
         if reply.status >= 400 or reply.status < 200:
@@ -255,21 +230,18 @@ class Fetcher:
             raise FetchError(
                 "unsupported_type", f"It is {media_type or 'of unknown type'}, which holds no text."
             )
-        charset = _charset(content_type)
-        return FetchedPage(url, reply.body, media_type, charset, reply.truncated)
+        return PageBytes(url, reply.body, media_type, _charset(content_type))
 
     def _unreachable(self, error: UpstreamUnreachable) -> FetchError:
-        match error.kind:
-            case "address":
-                return FetchError("blocked_by_policy", "The address is not of the public web.")
-            case "dns":
-                return FetchError("dns", "The host has no address.")
-            case "tls":
-                return FetchError("tls", "The site's certificate or TLS is not valid.")
-            case "too_large":
-                limit_mib = self._max_bytes // 2**20
-                return FetchError("too_large", f"It is larger than {limit_mib} MiB.")
-        return FetchError("unreachable", f"The site cannot be reached ({error}).")
+        problems = {
+            "address": ("blocked_by_policy", "The address is not of the public web."),
+            "dns": ("dns", "The host has no address."),
+            "tls": ("tls", "The site's certificate or TLS is not valid."),
+            "too_large": ("too_large", f"It is larger than {self._max_bytes // 2**20} MiB."),
+        }
+        return FetchError(
+            *problems.get(error.kind, ("unreachable", f"The site cannot be reached ({error})."))
+        )
 
 
 def _redirect_target(url: str, location: str) -> str:

@@ -38,6 +38,7 @@ class PageBytes(msgspec.Struct, array_like=True, tag="page"):
     """A page as it was fetched.
 
     Args:
+        media_type: lower case, without parameters.
         charset: of the Content-Type header.
     """
 
