@@ -312,7 +312,10 @@ async def test_instant_answers_are_cached(service):
         answer, note = await service.duckduckgo.instant(call(), "life")
         assert (answer.answer, note) == ("42", None)
     assert service.client.sent == 1
-    service.now_s += 7200
+    service.now_s += 1800  # longer than a search is kept
+    assert (await service.duckduckgo.instant(call(), "life"))[1] is None
+    assert service.client.sent == 1
+    service.now_s += 5400
     service.client.result = Reply(500, b"oops")
     answer, note = await service.duckduckgo.instant(call(), "life")
     assert answer.answer == "42"

@@ -157,6 +157,15 @@ async def test_first_page_is_requested_as_a_browser_does():
     assert sent.headers["Origin"] == "https://html.ddg.example"
 
 
+async def test_lite_has_its_own_address():
+    """The pages behind its first one, too."""
+    pages, client = pages_of(Reply(200, RESULTS))
+    request = WebSearchRequest(query="cats")
+    page = await pages.first_page("lite", request, 5.0)
+    await pages.next_page("lite", page.next_form, request, 5.0)
+    assert [sent.url for sent in client.requests] == ["https://lite/"] * 2
+
+
 async def test_next_page_sends_the_form_of_the_page_before():
     """Unchanged, with the same User-Agent: the token is bound to it."""
     pages, client = pages_of(Reply(200, RESULTS))

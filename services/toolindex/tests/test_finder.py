@@ -37,6 +37,8 @@ def test_first_page_can_end_where_scores_fall_off():
     assert (len(first.found), first.total) == (10, 15)
     rest = find(index, query, actor=EVERY_ROLE, limit=20, offset=10, first_page=True)
     assert first.found + rest.found == whole.found
+    behind = find(index, query, actor=EVERY_ROLE, limit=14, offset=1, first_page=True)
+    assert behind.found == whole.found[1:]
     short = find(index, query, actor=EVERY_ROLE, limit=1, first_page=True)
     assert short.found == whole.found[:1]
 

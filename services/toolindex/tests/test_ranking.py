@@ -144,6 +144,16 @@ def test_kept_entries_are_the_matches(query):
         assert considered[0].probability < LEAST
 
 
+def test_entry_far_behind_the_best_is_left_out_by_its_share():
+    """Its score alone would keep it."""
+    mails = [tool(f"mail{number}", "send mail to a person") for number in range(18)]
+    index = index_of(*mails, tool("parcel", "send mail"))
+    reply = find(index, "send mail to a person", actor=EVERY_ROLE, explain=True)
+    last = reply.explanation.considered[-1]
+    assert (last.name, last.left_out, reply.total) == ("parcel", "share", 18)
+    assert last.score > MIN_SCORE
+
+
 def test_literal_match_says_what_it_adds():
     """The name of a tool, as the whole query."""
     first = explained("chart").explanation.considered[0]

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import jsonschema
 import pytest
 
+from searchbus_bus import Directory
 from searchbus_contracts import Fault
 from searchbus_upstream import canonical_key
 from searchbus_web.tools import WebSearch
@@ -74,6 +75,18 @@ async def test_defaults_and_role(web):
         with pytest.raises(Fault) as caught:
             await web.call(tool, query="cats", roles=("OTHER",))
         assert caught.value.code == "forbidden"
+
+
+@pytest.mark.parametrize(("options", "costly"), [({}, False), (KEYS, True)])
+async def test_searches_are_costly_where_a_provider_is_paid_for(web, options, costly):
+    """The catalogue says so, since the edge limits costly calls."""
+    await web.start(**options)
+    directory = Directory(web.bus)
+    await directory.start()
+    tools = [tool for catalog in directory.catalogs for tool in catalog.tools]
+    await directory.close()
+    searches = {"web_search", "web_search_advanced", "web_search_news"}
+    assert {tool.name for tool in tools if tool.costly} == (searches if costly else set())
 
 
 async def test_filters_are_sent_to_the_provider_and_checked_here(web):

@@ -19,8 +19,8 @@ def test_settings_name_what_is_missing():
 
 def test_unknown_provider_is_refused_with_the_known_ones():
     """Those of the table."""
-    with pytest.raises(ValueError, match=f"'yahoo': use {', '.join(PROVIDERS)}"):
-        WebSettings(web_providers=("yahoo",))
+    with pytest.raises(ValueError, match=f"'nowhere': use {', '.join(PROVIDERS)}"):
+        WebSettings(web_providers=("nowhere",))
 
 
 def test_configured_providers_are_used_in_the_order_of_their_importance():
