@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from searchbus_contracts.ranking import Ranked
+from searchbus_contracts.coverage import Ranked
 from searchbus_web.fusion import Fused, ProviderVote, WebExplanation, fuse
 from searchbus_web.providers.base import Result
 

@@ -11,8 +11,7 @@ import pytest
 from msgspec import UNSET
 
 from searchbus_contracts import Actor, Fault
-from searchbus_contracts.coverage import COVERAGE, SourceCoverage
-from searchbus_contracts.ranking import RANKING, Ranked
+from searchbus_contracts.coverage import COVERAGE, RANKING, Ranked, SourceCoverage
 from searchbus_web.extraction.extractor import ExtractedPage
 from searchbus_web.fusion import ProviderVote, WebExplanation
 from searchbus_web.metasearch import FusedResults, WebLeftOut

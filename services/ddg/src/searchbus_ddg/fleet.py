@@ -22,7 +22,7 @@ from searchbus_contracts import Fault, decode, encode
 from searchbus_upstream import Breaker
 
 from .egress import Egress
-from .lease import Lease
+from .lease import lease_of
 
 log = logging.getLogger("searchbus.ddg")
 
@@ -233,7 +233,8 @@ class Fleet:
     ) -> None:
         self.key = key
         self._egress = egress
-        self._lease = Lease(leases, key, holder)
+        self._lease = lease_of(leases, key, holder)
+        self._lost = False
         self._others = Others(
             key, leases, refusals, on_change=self._others_changed, clock=time.time
         )
@@ -262,7 +263,7 @@ class Fleet:
             return
         await end_task(task)
         await self._others.close()
-        if self._lease.lost:
+        if self._lost:
             return
         try:
             # First, since the next holder of the lease takes it back.
@@ -331,8 +332,9 @@ class Fleet:
         now_s = time.monotonic()
         if now_s >= self._refresh_s:
             self._refresh_s = now_s + self._update_every_s * _spread()
-            emptied = await self._lease.refresh()
-            await self._others.publish(self._egress.breaker, emptied=emptied)
+            # Another worker holds it if this one was cut off until it expired.
+            self._lost = await self._lease.write() is not None
+            await self._others.publish(self._egress.breaker, emptied=self._lease.emptied)
         await self._others.publish(self._egress.breaker)
         if not self._egress.breaker.closed:
             await self._others.look(younger_than_s=_LOOK_EVERY_S * _spread())
@@ -354,7 +356,7 @@ class Fleet:
         serving = self._serving
         if serving is None:
             return
-        join = not self._lease.lost and (self._egress.breaker.closed or not self._others.healthy)
+        join = not self._lost and (self._egress.breaker.closed or not self._others.healthy)
         if join != self._joined:
             self._joined = join
             verb = "joins" if join else "leaves"

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 from starlette.requests import Request
 
-from searchbus_bus.transit import Transit
+from searchbus_bus.client.parts import Transit
 from searchbus_contracts import VERSION, Actor, ErrorCode, Fault
 from searchbus_contracts.subjects import is_token
 from searchbus_runtime import Health

@@ -15,7 +15,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
 from searchbus_bus import Bus, Directory, KeyValue
 from searchbus_contracts import Actor
-from searchbus_runtime.pin_file import PinFile
+from searchbus_runtime.pins import PinFile
 
 from .auth.authenticator import Authenticator
 from .auth.identity import ANONYMOUS

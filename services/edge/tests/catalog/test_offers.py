@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from searchbus_bus.listing import Listing
+from searchbus_bus.catalog.services import Listing
 from searchbus_contracts import (
     Catalog,
     PromptDescriptor,

@@ -14,8 +14,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from opentelemetry.sdk.trace import TracerProvider
 
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
 from searchbus_bus.loop_watch import LoopWatch, serves
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import ToolReply
 from searchbus_edge.catalog.cursors import Cursors
 from searchbus_edge.search.finder import Finder

@@ -16,8 +16,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, structs
 
-from searchbus_bus.fusion import reciprocal_rank
-from searchbus_contracts.ranking import Ranked
+from searchbus_bus.client.fanout import reciprocal_rank
+from searchbus_contracts.coverage import Ranked
 from searchbus_upstream import canonical_key
 
 from .providers.base import Result

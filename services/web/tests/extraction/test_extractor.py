@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import ErrorCode, Fault, encode
 from searchbus_passages import DEFAULT_TOKENS, count
 from searchbus_upstream import SharedCache

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import Actor, Fault
 from searchbus_upstream import Reply, Request, UpstreamTimeout, UpstreamUnreachable
 from searchbus_web.providers import PROVIDERS

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from searchbus_bus.listing import Listing
+from searchbus_bus.catalog.services import Listing
 from searchbus_contracts import (
     Catalog,
     PromptDescriptor,

@@ -14,7 +14,7 @@ import msgspec
 
 from searchbus_bus import Bus
 from searchbus_contracts import Actor, PromptDescriptor, PromptMessage, ResourceTemplate
-from searchbus_contracts.prompts import (
+from searchbus_contracts.resources import (
     CompleteReply,
     CompleteRequest,
     PromptGetReply,

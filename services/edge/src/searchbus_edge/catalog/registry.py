@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from searchbus_bus import Directory
-from searchbus_bus.listing import Listing
+from searchbus_bus.catalog.services import Listing
 from searchbus_contracts import ToolDescriptor, is_token
 from searchbus_runtime.pins import Reviewed
 

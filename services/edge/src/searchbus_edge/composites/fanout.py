@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from searchbus_bus import Gathered
-from searchbus_bus.fanout import gather
+from searchbus_bus.client.fanout import gather
 from searchbus_contracts import ErrorCode, Fault
 
 __all__ = ["Request", "request_all"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from searchbus_bus.fusion import reciprocal_rank
+from searchbus_bus.client.fanout import reciprocal_rank
 from searchbus_upstream import canonical_key
 
 from .sources import Hit

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from searchbus_contracts.text_parts import Part
+from searchbus_contracts.queries import Part
 from searchbus_passages import MAX_QUOTE_CHARS, Place
 
 from .fetching import UNTRUSTED

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from searchbus_bus.transit import Transit
+from searchbus_bus.client.parts import Transit
 from searchbus_contracts import Actor, Fault, ToolDescriptor
 
 from ..auth.authenticator import Authenticator

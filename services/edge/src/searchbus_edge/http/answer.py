@@ -7,12 +7,8 @@ first notification before the result, or where the client accepts nothing else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Protocol
-
-from searchbus_bus.alarms import alarms
-from searchbus_runtime.protocol import responder
 
 from .head import Head
 
@@ -23,7 +19,7 @@ PING_INTERVAL_S = 15.0
 WATCH_AFTER_S = 0.02
 """Most requests end earlier, and need no task that waits for the client's disconnect."""
 _JOINED_BYTES = 64 * 1024
-"""A smaller body is one piece for the server, which writes it with the head at once."""
+"""A smaller body is one piece for the server."""
 
 _EVENT_STREAM = {
     "type": "http.response.start",
@@ -36,7 +32,6 @@ _EVENT_STREAM = {
     ],
 }
 _JSON_TYPE = (b"content-type", b"application/json")
-_JSON_HEADERS = b"content-type: application/json\r\ncontent-length: %d\r\n"
 
 
 class Answer(Protocol):
@@ -89,16 +84,8 @@ class HttpAnswer:
         self._finished = True
         if self._streaming or (any(parts) and status == 200 and not self._json):
             await self._stream(event(b"".join(parts)), more=False)
-        elif not self._responded(status, parts):
+        else:
             await send_response(self._send, status, *parts)
-
-    def _responded(self, status: int, parts: Sequence[bytes]) -> bool:
-        """Whether a response of usual size was given to our own server, without events of ASGI."""
-        respond = responder(self._send)
-        size_bytes = sum(map(len, parts))
-        if respond is None or size_bytes > _JOINED_BYTES:
-            return False
-        return respond(status, _JSON_HEADERS % size_bytes, b"".join(parts))
 
     async def end(self) -> None:
         """End an event stream after the last response of a batch."""
@@ -126,7 +113,7 @@ class DisconnectWatch:
         answer: gets the pings; None where the response has no form yet.
     """
 
-    __slots__ = ("_alarms", "_answer", "_receive", "_task", "_watched", "gone")
+    __slots__ = ("_answer", "_receive", "_task", "_timer", "_watched", "gone")
 
     def __init__(self, receive: Any, answer: Pinged | None) -> None:
         self._receive = receive
@@ -136,8 +123,7 @@ class DisconnectWatch:
 
     def __enter__(self) -> DisconnectWatch:
         self._watched = asyncio.current_task()
-        self._alarms = alarms()
-        self._alarms.set(self, WATCH_AFTER_S)
+        self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._start)
         return self
 
     def __exit__(
@@ -146,7 +132,7 @@ class DisconnectWatch:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        self._alarms.cancel(self)
+        self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
         if not self.gone or self._watched is None:
@@ -154,8 +140,7 @@ class DisconnectWatch:
         # Our own cancellation ends here; one from outside goes on.
         return self._watched.uncancel() == 0 and kind is asyncio.CancelledError
 
-    def ring(self) -> None:
-        """The request takes long (`Alarm`)."""
+    def _start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._watch())
 
     async def _watch(self) -> None:

@@ -1,7 +1,7 @@
 """How `searchbus stdio` joins the stack on a data folder, and starts one where none runs.
 
 Clients that start at once take turns: the first starts the stack, the others wait and join it. A
-stack that a client started ends with the last client that uses it (`searchbus_runtime.clients`).
+stack that a client started ends with the last client that uses it (`searchbus_runtime.state`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from searchbus_runtime import StackState, read_state
-from searchbus_runtime.clients import join_clients, make_pipe
-from searchbus_runtime.state import is_claimed
+from searchbus_runtime.state import is_claimed, join_clients, make_pipe
 
 __all__ = ["StackClient", "StackFault"]
 

@@ -22,8 +22,8 @@ from searchbus_runtime import (
     load_settings,
     operator_options,
 )
-from searchbus_runtime.services import DeclarationFault, installed_services, is_wanted
-from searchbus_runtime.state import UnusableFolder, open_data_folder
+from searchbus_runtime.services import ServiceDeclarationError, installed_services, is_wanted
+from searchbus_runtime.state import UnusableFolderError, open_data_folder
 from searchbus_runtime.telemetry import configure_telemetry
 
 from ..bootstrap import open_edge
@@ -63,7 +63,7 @@ def command(
             if not client.find():
                 _refuse_unknown(toolset, _declared(services))
             asyncio.run(_serve(client, folder, toolset, services))
-    except (Fault, StackFault, DeclarationFault, UnusableFolder, OSError) as error:
+    except (Fault, StackFault, ServiceDeclarationError, UnusableFolderError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         raise typer.Exit(1) from None
 

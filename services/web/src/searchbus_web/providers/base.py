@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from urllib.parse import urlsplit
 
 from searchbus_contracts import Actor
-from searchbus_contracts.ranking import Ranked
+from searchbus_contracts.coverage import Ranked
 from searchbus_upstream import without_trackers
 from searchbus_upstream.text import inert, plain
 
