@@ -32,7 +32,7 @@ _OPERATOR = re.compile(r"\$\w+|\b(?:AND|OR|NOT|NEAR|XOR)\b")
 
 
 def is_searchable(query: str) -> bool:
-    """Whether it has a word, which is no operator, number or single letter."""
+    """Whether it has a word other than operators, numbers and single letters."""
     words = split_words(_OPERATOR.sub(" ", query))
     return any((len(w) > 1 and not w.isdigit()) or is_unspaced(w) for w in words)
 

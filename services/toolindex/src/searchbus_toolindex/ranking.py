@@ -43,7 +43,7 @@ REFINED = 200
 """How many entries of a ranking have exact scores; estimated cosines are off by about .001. Scores
 behind them are too low to be returned."""
 _NEAREST = 10
-"""Entries that are kept where there is no match, for who asks for the nearest."""
+"""Number of nearest entries that are kept where nothing matches."""
 _DIGITS = 4
 _MARGIN = 0.02
 """Below the least score, for entries whose exact score may reach it."""

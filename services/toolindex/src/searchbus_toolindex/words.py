@@ -30,7 +30,7 @@ STOPWORDS = frozenset(
     ).split()
 )
 _MAX_WORD_CHARS = 64
-"""A longer one is no word: were it kept, texts of any size would fill the cache of stems."""
+"""A longer run is not a word, and texts of any size would fill the cache of stems."""
 _stemmer = SnowballStemmer("english")
 
 

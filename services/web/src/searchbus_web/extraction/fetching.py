@@ -58,7 +58,7 @@ _ENTRY_BYTES = 1000
 
 
 class FetchError(Exception):
-    """There is no page.
+    """A page could not be fetched.
 
     Args:
         status: for the caller; the README lists them.

@@ -39,7 +39,7 @@ class _Rows(msgspec.Struct):
 
 
 class _Reply(msgspec.Struct):
-    """Rows of the web are in `web`, which is absent where there are none; those of news are not."""
+    """Rows of the web are in `web`, which is absent without rows; those of news in `results`."""
 
     type: Any = None
     web: _Rows | None = None
