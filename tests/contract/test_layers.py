@@ -24,6 +24,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "catalog", "memory",
     ),
     "searchbus_retrieval": ("question", "documents", "ranking", "searching", "library", "service"),
+    "searchbus_web": ("providers", "extraction"),
 }  # fmt: skip
 """Folders of a package, lowest first: each may import those before it, none after it."""
 UNFINISHED: set[str] = set()
