@@ -199,22 +199,22 @@ CODE_SUFFIXES = frozenset(_PATTERNS)
 
 
 def find_code_headings(text: str, suffix: str) -> list[Heading]:
-    """The lines that begin a function or a class, in order; what is inside names what is around.
+    """The lines that begin a function or a class, in order; an inner one names the outer ones.
 
     Args:
         suffix: of the file, one of `CODE_SUFFIXES`.
     """
     found: list[Heading] = []
-    around: list[tuple[int, str]] = []
+    enclosing: list[tuple[int, str]] = []
     for match in _PATTERNS[suffix].finditer(text):
         indent = len(match["indent"].expandtabs(4))
         start, end = match.start(), text.find("\n", match.end())
         end = len(text) if end < 0 else end
         line = text[start : min(end, start + 500)].strip().rstrip("{:").strip()
-        around = [(width, name) for width, name in around if width < indent]
-        title = " > ".join([*(name for _, name in around), line])[-MAX_HEADING_CHARS:]
+        enclosing = [(width, name) for width, name in enclosing if width < indent]
+        title = " > ".join([*(name for _, name in enclosing), line])[-MAX_HEADING_CHARS:]
         if not found or start - found[-1].start >= _LEAST_CODE_CHARS:
             found.append(Heading(title, start, end))
-        if len(around) < 4:
-            around.append((indent, line[:60]))
+        if len(enclosing) < 4:
+            enclosing.append((indent, line[:60]))
     return found

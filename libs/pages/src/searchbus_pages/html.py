@@ -28,7 +28,7 @@ _DRAWN = frozenset(
 """Elements of drawings, which `/>` closes; it does not close those of HTML."""
 _NO_TEXT = ["script", "style", "noscript", "template", "svg", "iframe", "button", "select",
             "textarea"]  # fmt: skip
-_AROUND = ("nav", "header", "footer", "aside")
+_SURROUNDING = ("nav", "header", "footer", "aside")
 """What is around the content of a page; some pages have nothing else."""
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _BLOCKS = frozenset(
@@ -69,7 +69,7 @@ def read_html(html: str, *, selector: str | None = None) -> HtmlText:
     if root is None:
         return HtmlText(title, "")
     root.strip_tags(_NO_TEXT)
-    return HtmlText(title, _text_of(root, without=_AROUND) or _text_of(root))
+    return HtmlText(title, _text_of(root, without=_SURROUNDING) or _text_of(root))
 
 
 def check_html(html: str) -> int:

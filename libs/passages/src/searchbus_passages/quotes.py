@@ -92,8 +92,8 @@ def _nearest(text: str, quote: str, folded: _Folded) -> Place:
         if found >= 0:
             first, behind = block.raw(found, found + len(folded.text))
             return Place("equivalent", start + first, start + behind, 1.0)
-        here = ((votes, -start, -at) for at, votes in _votes(block.text, seeds, len(folded.text)))
-        places = heapq.nlargest(_PLACES, [*places, *here])
+        near = ((votes, -start, -at) for at, votes in _votes(block.text, seeds, len(folded.text)))
+        places = heapq.nlargest(_PLACES, [*places, *near])
     best: tuple[int, int, int, _Folded, int] | None = None
     for _, minus_start, minus_at in places:
         block = _Folded(text[-minus_start : -minus_start + _BLOCK_CHARS + overlap])

@@ -170,7 +170,7 @@ def _content(body: bytes, suffix: str) -> _Content:
     if looks_binary(text):
         raise SkipError(Reason.BINARY, f"binary content, although its name ends with {suffix}")
     lost = text.count("\ufffd") - body.count("\ufffd".encode())
-    note = f"{lost} bytes that are no character became '\ufffd'" if lost > 0 else None
+    note = f"{lost} bytes that are not characters became '\ufffd'" if lost > 0 else None
     if suffix in _HTML:
         return _Content(*read_html(text), markdown=True, note=note)
     if suffix == ".ipynb":

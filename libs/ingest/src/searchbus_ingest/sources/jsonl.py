@@ -42,7 +42,7 @@ def records_of(value: Any) -> list[dict[str, Any]] | None:
 
 
 def json_to_text(value: Any) -> str:
-    """One line for each value that is no list and no object.
+    """One line for each value that is neither a list nor an object.
 
     Raises:
         SkipError: it has more than 1,000,000 values.

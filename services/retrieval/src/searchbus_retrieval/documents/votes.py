@@ -132,7 +132,7 @@ def _list(said: str) -> tuple[str, ...]:
         if name in ("", "and"):
             continue
         if not _NAME.fullmatch(name) or _NO_NAMES.search(name):
-            raise ValueError(f"{_shown(name)} is no name in {_shown(said)}")
+            raise ValueError(f"{_shown(name)} is not a name in {_shown(said)}")
         names.append(name)
     if not 1 <= len(names) <= _MOST_NAMES:
         raise ValueError(f"{len(names)} names in {_shown(said)}")

@@ -249,8 +249,8 @@ def _passages(document: NewDocument, facts: Facts) -> list[tuple[Chunk, str | No
     """The document's passages, then those of its facts, each with the name of its facts."""
     found: list[tuple[Chunk, str | None]] = [(chunk, None) for chunk in document.chunks]
     for passage in facts.passages:
-        around = (n for n, c in enumerate(document.chunks) if c.start <= passage.start < c.end)
-        number = next(around, None)
+        holders = (n for n, c in enumerate(document.chunks) if c.start <= passage.start < c.end)
+        number = next(holders, None)
         if passage.own:
             section = None if number is None else document.chunks[number].section
             chunk = Chunk(start=passage.start, end=passage.end, section=section)

@@ -139,7 +139,7 @@ def load_profiles(folder: Path | None = None) -> dict[str, Profile]:
     """Collection → its profile: those of this package, and of a folder, which come first.
 
     Raises:
-        ValueError: a file is no profile; the message names it.
+        ValueError: a file is not a profile; the message names it.
         OSError: the folder cannot be read.
     """
     shipped = files("searchbus_retrieval").joinpath("profiles").iterdir()
