@@ -282,6 +282,12 @@ def call_with(events: list[ToolEvent], timeout_s: float = 60.0) -> Call:
     )  # fmt: skip
 
 
+def test_two_calls_of_equal_content_are_two_calls():
+    """Whoever keeps those that run keeps each."""
+    events: list[ToolEvent] = []
+    assert len({call_with(events), call_with(events)}) == 2
+
+
 def test_the_remaining_time_is_never_negative():
     """Handlers pass it on as a timeout."""
     assert 0 < call_with([]).remaining_s <= 60
