@@ -16,6 +16,7 @@ an addition can stand for a change. A removed tool stays pinned, for when it is 
 from __future__ import annotations
 
 import fcntl
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,11 +25,15 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from searchbus_bus.catalog.catalogs import changes, fingerprint
+from searchbus_bus.catalog.catalogs import changes, definition_of, fingerprint
 from searchbus_contracts import ToolDescriptor
 from searchbus_contracts.codec import canonical
 
 from .files import file_stamp, write_atomically
+
+DIGITS = 32
+"""Digits of a hash that are shown, and needed: who writes a definition could find a harmless and a
+harmful one whose hashes begin with the same dozen."""
 
 
 class Pin(Struct, frozen=True, kw_only=True):
@@ -60,11 +65,33 @@ class Held:
     Args:
         sha256: names what is to be approved.
         reasons: clauses; at least one.
+        approved: the approved definition, where there is one.
     """
 
     tool: ToolDescriptor
     sha256: str
     reasons: tuple[str, ...]
+    approved: ToolDescriptor | None = None
+
+    @property
+    def digits(self) -> str:
+        """What an operator types to approve it."""
+        return self.sha256[:DIGITS]
+
+    def is_named_by(self, digits: str) -> bool:
+        """Whether an operator means this definition."""
+        return len(digits) >= DIGITS and self.sha256.startswith(digits)
+
+    def difference(self, name: str) -> Iterator[str]:
+        """What differs from the approved definition, line by line.
+
+        Args:
+            name: what the lines call this definition.
+        """
+        import difflib  # here: services do not need it
+
+        old = [] if self.approved is None else _lines(self.approved)
+        return difflib.unified_diff(old, _lines(self.tool), "approved", name, lineterm="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +133,10 @@ class Pins(Struct, kw_only=True):
             if not reasons:
                 listed.append(tool)
                 continue
-            held[tool.name] = Held(tool, sha256, reasons)
-            if pin is not None:
-                listed.append(pin.tool)
+            approved = None if pin is None else pin.tool
+            held[tool.name] = Held(tool, sha256, reasons, approved)
+            if approved is not None:
+                listed.append(approved)
         return Reviewed(tuple(listed), held)
 
     def approve(self, toolset: str, source: str, tools: Iterable[ToolDescriptor]) -> None:
@@ -133,6 +161,11 @@ def _reasons(
         return moved
     # For Python 1, 1.0 and True are equal; a schema with another of them is another one.
     return (*moved, *(changes(pin.tool, tool) or ("its definition changed",)))
+
+
+def _lines(tool: ToolDescriptor) -> list[str]:
+    definition = msgspec.to_builtins(definition_of(tool))
+    return json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False).split("\n")
 
 
 class PinFile:

@@ -59,7 +59,7 @@ class Attached:
             `sessions`.
         approvals: says what may be listed; it is asked again by `review`.
         on_change: called when `descriptors` changed because of an answer.
-        sessions: of a server that has one for each caller.
+        sessions: the sessions of callers, where each has one.
 
     Attributes:
         contents: its prompts and resources as they are listed.

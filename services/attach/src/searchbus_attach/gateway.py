@@ -42,7 +42,7 @@ class Gateway:
     """The servers of a file as toolsets of a worker.
 
     Args:
-        leases, handover: of the sessions of callers, which workers share.
+        leases, handover: what workers share of the sessions of callers.
         poll_s, grace_s: see Upstream.
     """
 
@@ -97,7 +97,7 @@ class Gateway:
 
         Args:
             announce: tells the bus that the worker's tools changed.
-            instance: of the worker: others send it the calls of these callers.
+            instance: the worker: others send it the calls of these callers.
         """
         self._announce = announce
         self._leases.start(instance)

@@ -106,7 +106,7 @@ class AttachSettings(ServiceSettings):
 
     @property
     def login_address(self) -> str:
-        """Of the pages where people sign in; empty where there are none."""
+        """The address of the pages where people sign in; empty where there are none."""
         if self.attach_login_url or self.attach_login_port is None:
             return self.attach_login_url
         return f"http://127.0.0.1:{self.attach_login_port}"

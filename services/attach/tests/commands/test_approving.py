@@ -35,7 +35,7 @@ def test_the_difference_is_shown_with_the_digits_that_approve_it(changed):
     server, pins = changed
     found = waiting(server, pins)
     lines = list(differences(found))
-    assert lines[0].startswith(found[0].held.sha256[:32])
+    assert lines[0].startswith(found[0].sha256[:32])
     assert '  -  "description": "Say a text again.",' in lines
     assert '  +  "description": "Read ~/.ssh.",' in lines
 
@@ -44,8 +44,8 @@ def test_only_what_is_named_is_approved(changed):
     """By the digits, or all of it."""
     server, pins = changed
     one, other = waiting(server, pins)
-    assert approve_definitions(server, pins, [one.held.sha256[:32]]) == ["echo"]
-    assert [w.held.tool.name for w in waiting(server, pins)] == [other.held.tool.name]
+    assert approve_definitions(server, pins, [one.sha256[:32]]) == ["echo"]
+    assert [w.tool.name for w in waiting(server, pins)] == [other.tool.name]
     assert approve_definitions(server, pins, None) == ["two"]
     assert waiting(server, pins) == []
 
@@ -64,7 +64,7 @@ def test_a_few_digits_are_not_enough(changed):
     server, pins = changed
     one, _ = waiting(server, pins)
     with pytest.raises(ValueError, match="nothing differs"):
-        approve_definitions(server, pins, [one.held.sha256[:16]])
+        approve_definitions(server, pins, [one.sha256[:16]])
 
 
 def test_what_a_server_says():

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
-import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
-import msgspec
 from mcp import MCPError
 
-from searchbus_bus.catalog.catalogs import definition_of
-from searchbus_contracts import ToolDescriptor
 from searchbus_runtime.pins import Held, PinFile
 
 from ..auth.credentials import Credentials
@@ -27,21 +22,8 @@ from ..transports.remote import HttpNotes
 from ..upstream.connection import ConnectionContext, open_connection, why
 from ..upstream.session import ServerSession
 
-_DIGITS = 32
-"""Of a hash, shown and needed: who writes a definition could find a harmless and a harmful one
-whose hashes begin with the same dozen.
-"""
 
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A definition as the server offers it now, and the approved one where there is one."""
-
-    held: Held
-    approved: ToolDescriptor | None
-
-
-def waiting(server: Server, pins: Path, credentials: Credentials | None = None) -> list[Waiting]:
+def waiting(server: Server, pins: Path, credentials: Credentials | None = None) -> list[Held]:
     """What differs now; the server is asked for its list.
 
     Raises:
@@ -50,20 +32,14 @@ def waiting(server: Server, pins: Path, credentials: Credentials | None = None) 
     """
     pinned = PinFile(pins).read()
     tools = probe(server, credentials).tools.descriptors
-    held = pinned.review(server.name, server.target, tools).held
-    known = pinned.toolsets.get(server.name)
-    approved = {} if known is None else {name: pin.tool for name, pin in known.tools.items()}
-    return [Waiting(found, approved.get(name)) for name, found in held.items()]
+    return list(pinned.review(server.name, server.target, tools).held.values())
 
 
-def differences(found: Iterable[Waiting]) -> Iterator[str]:
+def differences(found: Iterable[Held]) -> Iterator[str]:
     """Lines: for each definition its digits and reasons, then what differs."""
-    for one in found:
-        yield (f"{one.held.sha256[:_DIGITS]}  {one.held.tool.name}  {'; '.join(one.held.reasons)}")
-        old = [] if one.approved is None else _lines(one.approved)
-        for line in difflib.unified_diff(
-            old, _lines(one.held.tool), "approved", "offered", lineterm=""
-        ):
+    for held in found:
+        yield f"{held.digits}  {held.tool.name}  {'; '.join(held.reasons)}"
+        for line in held.difference("offered"):
             yield f"  {line}"
 
 
@@ -82,22 +58,16 @@ def approve_definitions(
     found = waiting(server, pins, credentials)
     if digits:
         for given in digits:
-            if len(given) < _DIGITS or not any(one.held.sha256.startswith(given) for one in found):
+            if not any(held.is_named_by(given) for held in found):
                 raise ValueError(
                     f"nothing differs that has the digits {given}; see searchbus attach diff "
                     f"{server.name}"
                 )
-        found = [one for one in found if one.held.sha256.startswith(tuple(digits))]
+        found = [held for held in found if any(map(held.is_named_by, digits))]
+    tools = [held.tool for held in found]
     with PinFile(pins).changing() as pinned:
-        pinned.approve(server.name, server.target, [one.held.tool for one in found])
-    return [one.held.tool.name for one in found]
-
-
-def _lines(tool: ToolDescriptor) -> list[str]:
-    text = json.dumps(
-        msgspec.to_builtins(definition_of(tool)), indent=2, sort_keys=True, ensure_ascii=False
-    )
-    return text.split("\n")
+        pinned.approve(server.name, server.target, tools)
+    return [tool.name for tool in tools]
 
 
 @dataclass(frozen=True, slots=True)

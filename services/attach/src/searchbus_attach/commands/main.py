@@ -66,7 +66,7 @@ def add(
         list[str] | None, typer.Option(help="'Name: value' for a URL; may be repeated.")
     ] = None,
     transport: Annotated[
-        str | None, typer.Option(help="Of a URL: http (default) or sse, the older one.")
+        str | None, typer.Option(help="Transport of a URL: http (default) or sse, the older one.")
     ] = None,
     auth: Annotated[
         list[str] | None,
@@ -79,7 +79,7 @@ def add(
         list[str] | None, typer.Option(help="NAME=VALUE for a command; may be repeated.")
     ] = None,
     policy: Annotated[
-        str | None, typer.Option(help="Of changed definitions: hold, warn or accept.")
+        str | None, typer.Option(help="What to do with changed definitions: hold, warn or accept.")
     ] = None,
     file: FileOption = None,
     data: DataOption = None,
@@ -251,7 +251,8 @@ def diff(
 def approve(
     name: NameArgument,
     digits: Annotated[
-        list[str] | None, typer.Argument(help="Of the definitions, as `attach diff` shows them.")
+        list[str] | None,
+        typer.Argument(help="Digits of the definitions, as `attach diff` shows them."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Everything that differs now.")] = False,
     file: FileOption = None,

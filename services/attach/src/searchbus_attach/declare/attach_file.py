@@ -49,8 +49,8 @@ class Declared:
     """What a file declares, by name.
 
     Args:
-        views: of servers.
-        selections: of tools across servers.
+        views: what is shown of servers.
+        selections: tools across servers.
     """
 
     servers: Mapping[str, Server] = field(default_factory=dict)

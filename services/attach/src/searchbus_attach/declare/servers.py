@@ -46,10 +46,11 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
         env: the variables that the command gets, besides HOME, PATH and the like.
         pass_env: names of variables of this process that the command gets too.
         auth: how searchbus signs in to a URL; see auth_methods.py.
-        transport: of a URL: `http` is streamable HTTP, `sse` the older one of 2024-11-05.
-        policy: of a definition that changes: `hold` keeps the approved one and refuses calls,
-            `warn` takes the new one and logs it, `accept` takes it. Default: `hold` for a URL,
-            `warn` for a command.
+        transport: how a URL is spoken to: `http` is streamable HTTP, `sse` the older one of
+            2024-11-05.
+        policy: what happens to a definition that changes: `hold` keeps the approved one and refuses
+            calls, `warn` takes the new one and logs it, `accept` takes it. Default: `hold` for a
+            URL, `warn` for a command.
         state: `stateless`: all callers share one session; `stateful`: the server keeps state in its
             session, so each caller has one; `per_user`: the same, with the caller's credentials.
         max_callers: that have a session of their own at once.

@@ -65,7 +65,7 @@ class View(Struct, frozen=True, kw_only=True, omit_defaults=True):
         prompts, resources: whether these are offered.
         required_roles: for all of its tools, besides those of the server.
         costly: a call of any of its tools costs money.
-        timeout_s: of any of its tools.
+        timeout_s: the time limit of any of its tools.
         tools: by name.
     """
 

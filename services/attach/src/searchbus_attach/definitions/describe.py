@@ -33,18 +33,18 @@ from .schemas import SchemaError, modern_schema
 from .text import clean, clean_line, qualified_name, token_name, wrapped_uri
 
 MAX_TOOLS = 5_000
-"""Of one server."""
+"""Tools of one server."""
 _MAX_BYTES = 16 * 2**20
-"""Of all of them: the catalogue of the service, with all of its servers, is limited to 64 MiB."""
+"""All tools of a server; the catalogue of the service, with all servers, may have 64 MiB."""
 _MAX_TOOL_BYTES = 256 * 1024
 MAX_ITEMS = 2_000
 """Prompts, resources and templates of one server, of each kind."""
 MAX_BYTES = 8 * 2**20
-"""Of all of them together."""
+"""All of them together."""
 _MAX_NAME_CHARS = 256
 _MAX_TITLE_CHARS = 200
 _MAX_DESCRIPTION_CHARS = 8_000
-"""Of a tool."""
+"""The limit for a tool."""
 _MAX_CONTENT_DESCRIPTION_CHARS = 2_000
 _MAX_ARGUMENTS = 100
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -79,7 +79,7 @@ class ServerTools:
         descriptors: in the server's order.
         own_names: name on the bus → name at the server.
         refused: name at the server → why it is not listed.
-        sha256: of the descriptors: some that differ are equal for Python, such as 1 and True.
+        sha256: their hash: some that differ are equal for Python, such as 1 and True.
     """
 
     descriptors: tuple[ToolDescriptor, ...] = ()

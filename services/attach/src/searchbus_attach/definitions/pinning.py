@@ -20,7 +20,7 @@ from ..metrics import count
 
 log = logging.getLogger("searchbus.attach")
 _MOST_LINES = 20
-"""Of one reading: a server can change thousands of definitions every second."""
+"""Lines of the log for one reading: a server can change thousands of definitions every second."""
 
 
 class Approvals:

@@ -47,7 +47,7 @@ class ShownTools:
 
     Args:
         tools: by the name under which they are listed.
-        problems: of the view, for the operator.
+        problems: what of the view has no effect, for the operator.
     """
 
     tools: Mapping[str, Shown] = field(default_factory=dict)
@@ -138,7 +138,7 @@ _COMBINED = ("allOf", "anyOf", "oneOf")
 _CONDITION = ("if", "then", "else")
 _DEFINITIONS = ("$defs", "definitions")
 _MAX_CHARS = 2**20
-"""Of names and texts; four times what a whole tool of a server has."""
+"""Limit of names and texts; four times what a whole tool of a server has."""
 
 
 def without_arguments(schema: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def pattern_problems(
     """A sentence for each pattern that matches none of the tools.
 
     Args:
-        servers: of tools that are named as on `/mcp`; one may be the nearest name.
+        servers: the servers of tools that are named as on `/mcp`; one may be the nearest name.
         unknown: those of them whose lists are not known: what may match their tools is left out.
     """
     known = [*tools, *(qualified_name(server, "*") for server in servers)]

@@ -49,7 +49,7 @@ class Holder:
     """Another worker that holds a key.
 
     Args:
-        revision: of its entry.
+        revision: the revision of its entry.
     """
 
     instance: str
@@ -62,7 +62,7 @@ class Lease:
 
     Attributes:
         on_lost: called, with the lease, when another worker holds the key.
-        entry: of the store.
+        entry: the entry of the store.
         until_s: it is surely valid until then, on the clock of `Leases`.
     """
 
@@ -76,7 +76,7 @@ class Leases:
     """The leases of this worker. Operations on one key wait for each other.
 
     Args:
-        ttl_s: of the entries in the store.
+        ttl_s: how long an entry of the store lives.
         clock: seconds.
     """
 
@@ -113,7 +113,7 @@ class Leases:
         """Hold leases from now on; `take` waits for this.
 
         Args:
-            instance: of this worker, to which others send requests.
+            instance: this worker, to which others send requests.
         """
         self._instance = instance.encode()
         self._started.set()

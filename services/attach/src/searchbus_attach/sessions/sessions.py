@@ -32,11 +32,11 @@ T = TypeVar("T")
 log = logging.getLogger("searchbus.attach")
 
 _ROUNDS = 3
-"""Of looking for the session; more only where workers end one after the other."""
+"""Rounds of looking for the session; more only where workers end one after the other."""
 _LOOK_AGAIN_S = 0.2
 """While a worker that stops ends its last calls."""
 _MARGIN_S = 0.1
-"""Of the caller's time, so that it gets this worker's failure where the other one is silent."""
+"""Left of the caller's time: it gets this worker's failure where the other one is silent."""
 _LEAST_S = 0.001
 _NOBODY = Actor()
 

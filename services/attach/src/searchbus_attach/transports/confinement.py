@@ -63,7 +63,7 @@ def rules(server: Server, environment: Mapping[str, str], own: Iterable[Path]) -
 
     Args:
         server: its variables are expanded.
-        environment: of the command.
+        environment: the variables of the command.
         own: files and folders of searchbus that no rule opens, whatever `paths` has.
 
     Raises:

@@ -268,7 +268,7 @@ class CallerTasks:
     """Starts a request's task in the context of who sent the message that was received last.
 
     Args:
-        group: of all tasks of the connection.
+        group: has all tasks of the connection.
     """
 
     def __init__(self, group: anyio.abc.TaskGroup, messages: MessageStream[Any]) -> None:

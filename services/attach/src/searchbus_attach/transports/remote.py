@@ -39,7 +39,7 @@ from .http.client import BearerAuth, BearerClient
 from .messages import CallerTasks, MessageStream, is_reply_too_many, read_message
 
 MAX_BODY_BYTES = 16 * 2**20
-"""Of a response that is not an event stream."""
+"""The limit of a response that is not an event stream."""
 MAX_ERROR_BODY_BYTES = 64 * 1024
 """The limit of a response with an error status, which the SDK parses."""
 MAX_ANSWER_BYTES = 8 * 2**20
@@ -65,9 +65,9 @@ class HttpNotes:
     """What the last responses said that the SDK does not pass on.
 
     Attributes:
-        status: of the last response, 0 before one.
+        status: the status of the last response, 0 before one.
         auth: what signs the requests; None where nothing does.
-        budget: of what the server may send.
+        budget: what the server may send.
         unanswered: whether a message that was sent may have had no answer yet when the server could
             not be reached.
     """
@@ -315,7 +315,7 @@ async def _streamable_http(
 
 MAX_COOKIES = 20
 MAX_COOKIE_CHARS = 4096
-"""Of name and value; browsers keep no larger ones either."""
+"""Name and value together; browsers keep no larger ones either."""
 
 
 class FewCookies(CookieJar):

@@ -40,7 +40,7 @@ async def stdio_transport(
 
     Args:
         server: its variables are expanded.
-        budget: of what it may print.
+        budget: what it may print.
         own: see Child.start.
 
     Raises:

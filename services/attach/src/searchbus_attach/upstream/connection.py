@@ -60,10 +60,10 @@ class ConnectionContext:
     Args:
         logs: the folder for what commands print; None: our own log, at debug.
         variable: the values of `${NAME}`.
-        credentials: of remote servers.
+        credentials: what signs in to remote servers.
         worker: the instance on the bus that the connections are for; empty outside of the service.
         own: files and folders of ours that no command may reach, where the kernel sees to it.
-        budgets: of the servers, by name.
+        budgets: what each server may send, by its name.
     """
 
     reaper: Reaper = field(default_factory=Reaper)

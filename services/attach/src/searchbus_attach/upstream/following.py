@@ -138,7 +138,7 @@ async def _end_with(connection: Connection, work: anyio.CancelScope) -> None:
 
 
 _MOST_LINES = 20
-"""Of one reading: a server can change thousands of names every second."""
+"""Lines of the log for one reading: a server can change thousands of names every second."""
 Listed = TypeVar("Listed")
 Found = TypeVar("Found")
 

@@ -39,12 +39,12 @@ class ServerRequest(Generic[T]):
     """A caller's request of a server: how it is sent to the server, or on to another worker.
 
     Args:
-        method: of MCP.
+        method: the method of MCP.
         params: makes the parameters once there is a connection, of the tools that it has; raises
             Fault where the request must not be sent.
         reply: makes the reply of a result as the server sent it; raises Fault.
-        family, server, name: of the subject on the bus.
-        message, reply_type: on the bus.
+        family, server, name: parts of the subject on the bus.
+        message, reply_type: the request on the bus, and the type of its reply.
         may_repeat: whether it can be sent again where it may have been done.
     """
 

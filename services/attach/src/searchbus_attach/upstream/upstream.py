@@ -71,7 +71,7 @@ class Upstream:
 
     Attributes:
         lists: what the server offers, as it was read last.
-        budget: of what the server may send, in all of its connections.
+        budget: what the server may send, in all of its connections.
         problem: why it is not up; empty otherwise.
         restarts: connections that were lost.
     """

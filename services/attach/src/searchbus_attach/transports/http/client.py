@@ -21,7 +21,7 @@ class BearerAuth(httpx2.Auth):
     server rejects is replaced once.
 
     Args:
-        url: of the server; requests to another origin get no header.
+        url: the address of the server; requests to another origin get no header.
         token: gets a token, another one than the rejected one that it is given; raises AuthError.
     """
 

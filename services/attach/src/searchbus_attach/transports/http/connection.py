@@ -20,9 +20,9 @@ import httptools
 import httpx2
 
 MAX_SILENT_BYTES = 100 * 1024
-"""What a server may send without any of the body: of a head, or between two chunks."""
+"""What a server may send without any of the body: in a head, or between two chunks."""
 _MAX_WAITING_BYTES = 256 * 1024
-"""Of a body that nobody has received yet; reading stops above it."""
+"""Bytes of a body that nobody has received yet; reading stops above it."""
 _SWITCHING_PROTOCOLS, _OK = 101, 200
 
 
@@ -30,7 +30,7 @@ class Http1Connection(asyncio.Protocol):
     """A connection, which `connect` makes; for one task at a time.
 
     Attributes:
-        status, headers: of the response.
+        status, headers: what the response begins with.
         complete: whether all of the response is here.
         body_bytes: the length of its body, None where it is not known before its end.
     """
