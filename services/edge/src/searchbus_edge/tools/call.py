@@ -221,7 +221,10 @@ class ToolCalls:
         """The call that call_tool makes, with every policy of the tool that it names."""
         name, called = request.arguments["name"], request.target.called
         if called is not None and called.own:
-            raise Fault(ErrorCode.INVALID_ARGUMENT, f"{name} cannot be called through itself.")
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"{name} cannot be called through itself. Call another tool.",
+            )
         try:
             return await self.call(
                 replace(
