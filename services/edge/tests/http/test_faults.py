@@ -16,8 +16,8 @@ from searchbus_edge.http.faults import (
     SHOWN,
     TAVILY,
     HttpError,
-    Problem,
     failed,
+    problem_of,
     refused,
 )
 from searchbus_edge.http.head import Refusal
@@ -48,7 +48,7 @@ def test_every_code_of_the_wire_is_in_the_table():
 @pytest.mark.parametrize("code", CODES)
 def test_every_code_has_a_status_of_failures(code):
     """And a title that is the reason phrase of it."""
-    problem = Problem.of(Fault(code, "Why."))
+    problem = problem_of(Fault(code, "Why."))
     assert 400 <= problem.status < 600
     assert problem.type.endswith(f":{code}")
     assert problem.title

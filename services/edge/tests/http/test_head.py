@@ -100,7 +100,7 @@ def test_addresses_are_checked_against_rebinding(host, origin, status):
 
 def test_long_accept_headers_are_not_kept():
     """Each could be as long as a head, and a thousand of them are kept."""
-    before = module._known.cache_info().currsize
+    before = module._types.cache_info().currsize
     text = "application/json," + "a" * 1000
     assert parse_head([(b"accept", text.encode())]).accepts_json
-    assert module._known.cache_info().currsize == before
+    assert module._types.cache_info().currsize == before

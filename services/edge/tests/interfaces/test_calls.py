@@ -14,7 +14,7 @@ from searchbus_edge.auth.authenticator import Authenticator
 from searchbus_edge.auth.identity import Identity
 from searchbus_edge.http.body import BodyLimits
 from searchbus_edge.http.faults import HttpError
-from searchbus_edge.interfaces.calls import HttpCalls
+from searchbus_edge.interfaces.calls import HttpCalls, read_arguments
 from searchbus_edge.settings import EdgeSettings
 from searchbus_edge.tools.admission import AddressRules, HttpPolicy
 from searchbus_edge.tools.call import Served
@@ -52,7 +52,7 @@ def receiver(*parts):
 async def test_call_gives_the_reply_of_the_tool(calls):
     """By its name on /mcp, or by its own name in a toolset."""
     received = await calls.admit(scope())
-    arguments = await calls.arguments(received, receiver(b'{"word":', b'"bus"}'))
+    arguments = read_arguments(await calls.json(received, receiver(b'{"word":', b'"bus"}')))
     served = await calls.call(received, calls.everything, "look_up", arguments)
     assert served.reply.value == {"word": "bus", "sense": "é ✓"}
     served = await calls.call(received, calls.toolset("atlas"), "look_up", {})
@@ -158,7 +158,7 @@ async def test_body_is_read_within_the_limits_of_mcp(calls, body, headers, statu
     """A JSON object of the usual size."""
     received = await calls.admit(scope(**headers))
     with pytest.raises(HttpError) as raised:
-        await calls.arguments(received, receiver(body))
+        read_arguments(await calls.json(received, receiver(body)))
     assert raised.value.status == status
 
 
@@ -168,8 +168,8 @@ async def test_tool_may_allow_a_larger_body(calls, make_tool):
     received = await calls.admit(scope())
     big = make_tool("big", max_request_bytes=400_000)
     vars(calls.everything)["max_request_bytes"] = 400_000  # as if it were listed
-    assert len((await calls.arguments(received, receiver(body), tool=big))["a"]) == 300_000
-    assert await calls.arguments(received, receiver()) == {}
+    assert len(read_arguments(await calls.json(received, receiver(body), tool=big))["a"]) == 300_000
+    assert read_arguments(await calls.json(received, receiver())) == {}
 
 
 async def test_body_of_another_media_type_is_given_as_it_is(calls):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
@@ -16,6 +17,7 @@ from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.interfaces import tavily as app
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
+from searchbus_runtime.server import HttpServer
 
 ROLE = "ROLE_MCP-WEB-SEARCH"
 INTERFACES = ("searxng", "tavily", "read")
@@ -67,13 +69,26 @@ class SmallWeb(Toolset, name="web"):
 
     @tool(title="News", required_roles=(ROLE,), untrusted=True)
     async def web_search_news(self, call: Call, arguments: Query) -> Rows:
-        """Searches the news."""
+        """Searches the news; for some it takes for ever."""
+        if arguments.query == "slow":
+            await self._wait()
         return self._search(arguments)
 
     @tool(title="Read", required_roles=(ROLE,), untrusted=True)
     async def web_extract_content(self, call: Call, arguments: Urls) -> Items:
         """Reads pages; those of nowhere are missing, that of long has more text."""
         return Items([self._read(url) for url in arguments.urls])
+
+    def __init__(self) -> None:
+        self.waiting = asyncio.Event()
+        self.cancelled = asyncio.Event()
+
+    async def _wait(self) -> None:
+        self.waiting.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled.set()
 
     def _search(self, arguments: Query) -> Rows:
         if arguments.query == "canary":
@@ -115,6 +130,22 @@ async def start(tmp_path):
     for client, opened in stack:
         await client.aclose()
         await opened.__aexit__(None, None, None)
+
+
+async def test_client_that_leaves_cancels_the_call():
+    """At its worker, as over MCP."""
+    broker, web, worker = MemoryBroker(), SmallWeb(), Worker("web")
+    worker.add(web)
+    await broker.connect(name="web").serve(worker)
+    async with open_edge(broker.connect(name="edge"), EdgeSettings()) as edge:
+        server = await HttpServer.start(build_app(edge, Health()))
+        async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
+            path = "/searxng?q=slow&format=json&categories=news"
+            call = asyncio.create_task(http.get(path))
+            await web.waiting.wait()
+            call.cancel()
+            await web.cancelled.wait()
+        await server.stop()
 
 
 @pytest.fixture
@@ -307,6 +338,19 @@ async def test_key_and_role_are_needed(guarded, name):
         if says:
             assert says in answer.headers["www-authenticate"]
             assert message(name, answer)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/searxng/nothing"), ("DELETE", "/searxng"), ("GET", "/tavily/search"),
+     ("POST", "/tavily/crawl"), ("POST", "/read"), ("GET", "/api/v2"), ("POST", "/docs")],
+)  # fmt: skip
+async def test_stranger_does_not_learn_which_addresses_there_are(guarded, method, path):
+    """401 also where there is nothing, or no such method."""
+    http, key, _ = guarded
+    assert (await http.request(method, path)).status_code == 401
+    known = await http.request(method, path, headers={"Authorization": f"Bearer {key}"})
+    assert known.status_code in (404, 405)
 
 
 async def test_key_of_tavily_may_stand_in_the_body(guarded):

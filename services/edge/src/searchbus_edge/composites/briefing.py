@@ -30,7 +30,7 @@ class Brief(Struct, forbid_unknown_fields=True):
     question: Annotated[str, Meta(description="The question to find evidence for.")]
     max_tokens: Budget = DEFAULT_TOKENS
     cursor: Annotated[
-        str | None, Meta(description="Of an answer that was truncated, for the sources behind it.")
+        str | None, Meta(description="Cursor of a truncated answer, for the sources behind it.")
     ] = None
 
 

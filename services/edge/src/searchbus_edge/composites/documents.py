@@ -42,7 +42,7 @@ _SURE = 0.5
 """Below this relevance the documents rarely answer, and count half beside other sources. Those of
 a service of an earlier release, which says none, count whole."""
 _WEIGHT_OF_FAR = 0.1
-"""Of a document without a passage that answers as a whole: behind the first pages of the web."""
+"""The weight of a document without a passage that answers: behind the first pages of the web."""
 _MAX_ID_CHARS = 512
 _DOCUMENT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 

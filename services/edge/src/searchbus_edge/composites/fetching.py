@@ -20,7 +20,7 @@ from .passages import marked
 from .sources import UNTRUSTED, Fetched
 
 MOST_TOKENS = 250_000
-"""Of an answer whose caller names no budget: the text of a book of 300 pages."""
+"""The budget of a caller who names none: the text of a book of 300 pages."""
 Budget = Annotated[
     int, Meta(ge=MIN_TOKENS, le=MAX_TOKENS, description="The most that the answer may take.")
 ]

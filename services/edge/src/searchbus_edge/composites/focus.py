@@ -24,11 +24,11 @@ _MOST_PASSAGES = 4
 _MOST_COMPARED = 16
 """The likeliest sentences by words and place: 20 found no more, 12 less."""
 _RANK_SHARE = 0.1
-"""Of the first passage for its place, which dates and names gave it; half for the second."""
+"""What its place adds to the first passage, since dates and names gave it; half to the second."""
 _SHARE_OF_BEST = 0.65
 """A passage whose best sentence has less of the best one's score is beside the point."""
 _LEAST_SHARE = 1 / 3
-"""Of the question's words; a sentence with fewer does not make up for a passage that is far."""
+"""The share of the question's words that a sentence needs to make up for a passage that is far."""
 _MAX_CONTEXT_CHARS = 200
 _SHORT = re.compile(r"\b(?:\d{1,2}|[a-z]\d)\b")
 

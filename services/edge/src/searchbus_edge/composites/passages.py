@@ -28,12 +28,12 @@ from searchbus_passages import sentences
 log = logging.getLogger("searchbus.edge")
 
 MAX_PASSAGES = 2
-"""Of one page."""
+"""Passages of one page."""
 MAX_PASSAGE_CHARS = 1200
 MAX_CANDIDATES = 12
-"""Of one page: of more the meaning is not compared, which takes up to 40 ms for each."""
+"""Candidates of one page whose meaning is compared, which takes up to 40 ms for each."""
 _LEAST_SHARE = 0.4
-"""Of the question's words; a page's passage with fewer is beside the point."""
+"""The share of the question's words below which a page's passage is beside the point."""
 _SHARE_OF_BEST = 0.6
 SURE_COSINE, _BEHIND_BEST, _LEAST_COSINE = 0.62, 0.05, 0.55
 """A passage answers by its meaning from the first on, unless it is so far behind the nearest; by

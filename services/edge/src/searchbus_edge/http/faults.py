@@ -70,7 +70,7 @@ SHOWN: dict[str, Shown] = {
 _UNKNOWN = Shown(_AWAY, 500, 503, 503, 503)
 """A code of a newer worker."""
 _CODES_OF_HTTP = {401: UNAUTHENTICATED, 403: "forbidden", 404: "not_found", 429: "rate_limited"}
-"""Of requests that are refused before a tool is called; all others are `invalid_request`."""
+"""Codes of requests that are refused before a tool is called; others are `invalid_request`."""
 _WORTH_A_RETRY = (408, 429, 503)
 
 _refused = metrics.get_meter("searchbus.edge").create_counter(
@@ -125,23 +125,22 @@ class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
         int | None, Meta(description="Milliseconds to wait before sending it again.")
     ] = None
 
-    @classmethod
-    def of(cls, error: Fault | HttpError) -> Problem:
-        """The problem of a failure."""
-        return cls.made(_status(error, "problem"), error.failure)
 
-    @classmethod
-    def made(cls, status: int, failure: Failure) -> Problem:
-        """The problem of a failure with its status."""
-        return cls(
-            type=f"tag:searchbus.dev,2026:{failure.code}",
-            title=HTTPStatus(status).phrase,
-            status=status,
-            detail=failure.message,
-            code=failure.code,
-            retryable=failure.retryable,
-            retry_after_ms=failure.retry_after_ms,
-        )
+def problem_of(error: Fault | HttpError) -> Problem:
+    """The problem details of a failure."""
+    return _problem(_status(error, "problem"), error.failure)
+
+
+def _problem(status: int, failure: Failure) -> Problem:
+    return Problem(
+        type=f"tag:searchbus.dev,2026:{failure.code}",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=failure.message,
+        code=failure.code,
+        retryable=failure.retryable,
+        retry_after_ms=failure.retry_after_ms,
+    )
 
 
 class Form(NamedTuple):
@@ -159,7 +158,7 @@ class Form(NamedTuple):
 
 PROBLEM = Form(
     "problem",
-    lambda status, failure: encode(Problem.made(status, failure)),
+    lambda status, failure: encode(_problem(status, failure)),
     b"application/problem+json",
 )
 TAVILY = Form("tavily", lambda _, failure: encode({"detail": {"error": failure.message}}))

@@ -21,7 +21,8 @@ from searchbus_contracts import Actor
 
 Headers = tuple[tuple[bytes, bytes], ...]
 _JSON = "application/json"
-_EVENTS = "text/event-stream"
+_JSON_TYPES = (_JSON, "application/*", "*/*")
+_EVENT_TYPES = ("text/event-stream", "text/*", "*/*")
 _MAX_KEPT_CHARS = 256
 
 
@@ -115,12 +116,12 @@ def parse_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
             fields[field] = value.strip().decode("latin-1")
         elif field in _ONCE:
             repeated = (*repeated, field)
-    accepts_json, accepts_events = _accepted(fields.get("accept", ""))
+    types = media_types(fields.get("accept", ""))
     return Head(
         headers,
         repeated=repeated,
-        accepts_json=accepts_json,
-        accepts_events=accepts_events,
+        accepts_json=not types.isdisjoint(_JSON_TYPES),
+        accepts_events=not types.isdisjoint(_EVENT_TYPES),
         modern=False,
         **fields,
     )
@@ -139,20 +140,13 @@ class Received(Struct):
     caller: str = ""
 
 
-def _accepted(accept: str) -> tuple[bool, bool]:
-    """Whether a client takes JSON, and whether an event stream."""
-    # A stranger's long ones would fill the memory.
-    return (_known if len(accept) <= _MAX_KEPT_CHARS else _known.__wrapped__)(accept)
+def media_types(accept: str) -> frozenset[str]:
+    """The types of an Accept header; parameters and weights are ignored."""
+    # Most clients send the same header; a stranger's long ones would fill the memory.
+    return (_types if len(accept) <= _MAX_KEPT_CHARS else _types.__wrapped__)(accept)
 
 
 @lru_cache(maxsize=1024)
-def _known(accept: str) -> tuple[bool, bool]:
-    """The same; most clients send the same header."""
-    return _accepts(accept, _JSON, "application/*"), _accepts(accept, _EVENTS, "text/*")
-
-
-def _accepts(accept: str, media_type: str, group: str) -> bool:
-    if media_type in accept:  # the common case; a parameter may follow
-        return True
-    types = {part.partition(";")[0].strip().lower() for part in accept.split(",")}
-    return not types.isdisjoint((media_type, group, "*/*"))
+def _types(accept: str) -> frozenset[str]:
+    parts = (part.partition(";")[0].strip().lower() for part in accept.split(","))
+    return frozenset(part for part in parts if part)

@@ -19,13 +19,13 @@ Whoever asks is identified first: to a stranger all of it is 401. The answer to 
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from fastapi import FastAPI, Query, Request
-from msgspec import Raw, Struct
+from msgspec import Raw
 from pydantic import BaseModel, Field
 
 from searchbus_contracts import ErrorCode, Fault, TextContent, ToolEvent, encode
@@ -34,12 +34,12 @@ from ..catalog import render
 from ..catalog.pages import Pages
 from ..catalog.view import ListedTool, View
 from ..http.answer import INERT, JSON, TEXT, UNTRUSTED, DisconnectWatch, EventStream, PlainAnswer
-from ..http.faults import PROBLEM, HttpError, Problem, failed, unknown_toolset
-from ..http.head import Received, Refusal
+from ..http.faults import PROBLEM, HttpError, failed, problem_of, unknown_toolset
+from ..http.head import Received, Refusal, media_types
 from ..search.methods import SearchMethods
 from ..tools.call import ForwardedEvents, Served, log_data
 from ..tools.reply import Reply
-from .calls import HttpCalls, failure_of, parameters, plain_app
+from .calls import HttpCalls, failure_of, parameters, plain_app, read_arguments
 from .openapi import ALL_TOOLS, TOOLS, OpenApi, path_of
 
 SEGMENTS = ("api", "openapi.json", "docs")
@@ -47,7 +47,6 @@ SEGMENTS = ("api", "openapi.json", "docs")
 _NOTHING = "There is nothing at this address. GET /openapi.json describes what there is."
 _NO_INDEX = "Tools cannot be searched now: no tool index is running. Omit the query to list all."
 _MAX_RENDERED = 2048
-_MAX_KEPT_CHARS = 256
 
 
 class ToolPageEntry(BaseModel):
@@ -166,7 +165,7 @@ class HttpApi:
             raise HttpError.of(Refusal(404, _NOTHING))
         form = form_of(received.head.accept)
         listed = view.tools.get(name)
-        arguments = await self._calls.arguments(received, receive, tool=listed)
+        arguments = read_arguments(await self._calls.json(received, receive, tool=listed))
         if form.json or form.text:
             with DisconnectWatch(receive, None):
                 served = await self._calls.call(received, view, name, arguments)
@@ -197,7 +196,7 @@ class HttpApi:
         except (Fault, HttpError) as error:
             if not stream.started:
                 raise
-            await stream.event(encode(Problem.of(error)), b"problem", more=False)
+            await stream.event(encode(problem_of(error)), b"problem", more=False)
         else:
             await stream.event(_json(served.reply), b"result", more=False)
 
@@ -252,7 +251,7 @@ class ToolList:
         return found
 
 
-class Accepted(Struct, frozen=True):
+class Accepted(NamedTuple):
     """The forms of an answer that a client accepts."""
 
     json: bool
@@ -261,31 +260,22 @@ class Accepted(Struct, frozen=True):
 
 
 def form_of(accept: str) -> Accepted:
-    """What an Accept header allows; parameters and weights are ignored.
+    """The forms that an Accept header allows.
 
     Raises:
-        HttpError: 406, where it allows none of the forms.
+        HttpError: 406, where it allows none.
     """
-    # Most clients send the same header; long ones would fill the memory.
-    form = (_accepted if len(accept) <= _MAX_KEPT_CHARS else _accepted.__wrapped__)(accept)
-    if not (form.json or form.text or form.events):
+    types = media_types(accept) or {"*/*"}
+    form = Accepted(
+        *(
+            not types.isdisjoint((media_type, f"{media_type.partition('/')[0]}/*", "*/*"))
+            for media_type in ("application/json", "text/plain", "text/event-stream")
+        )
+    )
+    if not any(form):
         message = "Accept application/json, text/plain or text/event-stream."
         raise HttpError.of(Refusal(406, message))
     return form
-
-
-@lru_cache(maxsize=1024)
-def _accepted(accept: str) -> Accepted:
-    types = {part.partition(";")[0].strip().lower() for part in accept.split(",")} - {""}
-    anything = not types or "*/*" in types
-
-    def takes(media_type: str, group: str) -> bool:
-        return anything or media_type in types or group in types
-
-    return Accepted(
-        takes("application/json", "application/*"), takes("text/plain", "text/*"),
-        takes("text/event-stream", "text/*"),
-    )  # fmt: skip
 
 
 def result(served: Served, form: Accepted) -> PlainAnswer:

@@ -5,7 +5,7 @@
     @app.post("/search")
     async def search(request: Request) -> PlainAnswer:
         received = await calls.admit(request.scope)          # who calls
-        arguments = await calls.arguments(received, request.receive)    # JSON, within the limits
+        arguments = read_arguments(await calls.json(received, request.receive))
         served = await calls.call(received, calls.everything, "web_search", arguments)
         return PlainAnswer(served.reply.structured)
 
@@ -108,21 +108,14 @@ class HttpCalls:
             raise HttpError.of(found)
         return found
 
-    async def arguments(
-        self, received: Received, receive: Any, *, tool: ListedTool | None = None
-    ) -> dict[str, Any]:
-        """The JSON object of a body, empty where there is no body; raises HttpError.
-
-        Args:
-            receive: of the ASGI request.
-            tool: the one that it calls, which may allow a larger body.
-        """
-        return read_arguments(await self.unread_arguments(received, receive, tool=tool))
-
-    async def unread_arguments(
+    async def json(
         self, received: Received, receive: Any, *, tool: ListedTool | None = None
     ) -> bytes:
-        """The body of such a request, for `read_arguments`; raises HttpError."""
+        """A body that is to be JSON, for `read_arguments`; raises HttpError.
+
+        Args:
+            receive, tool: see `body`.
+        """
         refusal = _check_media_type(received.head)
         if refusal is not None:
             raise HttpError.of(refusal)

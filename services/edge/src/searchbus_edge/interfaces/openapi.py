@@ -29,7 +29,7 @@ from starlette.routing import BaseRoute
 from searchbus_contracts import VERSION, Actor, Fault, encode, json_schema
 
 from ..catalog.view import ListedTool, View, validator
-from ..http.faults import CODES, Problem
+from ..http.faults import CODES, Problem, problem_of
 
 ROOT = "/api/v1"
 ALL_TOOLS = "tools"
@@ -222,7 +222,7 @@ def _problem_response(problem: dict[str, str]) -> dict[str, Any]:
 @functools.cache
 def _example() -> Any:
     limited = Fault("rate_limited", "Too many requests. Wait 1500 ms.", retry_after_ms=1500)
-    return to_builtins(Problem.of(limited))
+    return to_builtins(problem_of(limited))
 
 
 def _add_problem(components: Components) -> dict[str, str]:

@@ -79,8 +79,8 @@ async def _admit(calls: HttpCalls, request: Request) -> tuple[Received, dict[str
     scope, head = request.scope, parse_head(request.scope["headers"])
     if head.authorization:
         received = await calls.admit(scope)
-        return received, await calls.arguments(received, request.receive)
-    body = await calls.unread_arguments(Received(head, ANONYMOUS), request.receive)
+        return received, read_arguments(await calls.json(received, request.receive))
+    body = await calls.json(Received(head, ANONYMOUS), request.receive)
     if key := _key_in(body):
         credential = (b"authorization", f"Bearer {key}".encode("latin-1", "replace"))
         scope = {**scope, "headers": [*scope["headers"], credential]}
